@@ -1,0 +1,1 @@
+//! Stories and suites on real parts: real API servers, real systemd nodes, a real browser.

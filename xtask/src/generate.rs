@@ -1,0 +1,5 @@
+//! Not built yet.
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    anyhow::bail!("not built yet")
+}

@@ -1,0 +1,58 @@
+//! Developer commands: `cargo xtask <command>`.
+//!
+//! Each command is one module; this file only reads the command line.
+
+mod bench;
+mod crd_compat;
+mod generate;
+mod simulate;
+mod test;
+mod tidy;
+mod vectors;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Developer commands of Machinist")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything: format, clippy, tidy and all tests; installs what it needs and says what it installs.
+    Test,
+    /// Layers, generated files, licences, links and paths.
+    Tidy,
+    /// Write the generated files (CRDs, tables) anew.
+    Generate,
+    /// Run benchmarks, print each figure beside its target, keep the newest table in docs/benchmarks.md.
+    Bench(bench::Arguments),
+    /// Judge every known vector file of a folder.
+    Vectors {
+        /// A folder of `*.jsonl` or `*.jsonl.gz` files.
+        folder: PathBuf,
+    },
+    /// Compare our CRDs with a folder of upstream's schemas.
+    CrdCompat {
+        /// A folder of upstream CRDs as YAML.
+        folder: PathBuf,
+    },
+    /// Run the deterministic simulation of rollouts.
+    Simulate(simulate::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Test => test::run(),
+        Command::Tidy => tidy::run(),
+        Command::Generate => generate::run(),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Vectors { folder } => vectors::run(&folder),
+        Command::CrdCompat { folder } => crd_compat::run(&folder),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+    }
+}
