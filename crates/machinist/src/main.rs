@@ -3,11 +3,7 @@
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(
-    name = "machinist",
-    version,
-    about = "Looks after the machines of any Kubernetes cluster"
-)]
+#[command(name = "machinist", version, about = "Looks after the machines of any Kubernetes cluster")]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
