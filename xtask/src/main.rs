@@ -9,6 +9,7 @@ mod simulate;
 mod test;
 mod tidy;
 mod vectors;
+mod workspace;
 
 use std::path::PathBuf;
 

@@ -1,5 +1,120 @@
-//! Not built yet.
+//! `cargo xtask test`: everything that must hold, in the order in which it is cheapest to fail.
+//!
+//! It installs the packages that the tests of real parts need, says so, and names at the end each test that could not
+//! run on this machine. Under `CI=true` such a skip is a failure.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use crate::{crd_compat, tidy, workspace};
+
+/// Where tests note that they could not run; `testkit::needs` appends to it.
+const SKIPPED: &str = "MACHINIST_SKIPPED";
+
+/// A program the tests of real parts start, and the Debian package that brings it.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("etcd", "etcd-server"),
+    ("debootstrap", "debootstrap"),
+    ("systemd-nspawn", "systemd-container"),
+    ("ssh", "openssh-client"),
+    ("nsenter", "util-linux"),
+    ("setpriv", "util-linux"),
+];
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+    install_programs()?;
+    step("format", || workspace::run("cargo", &["fmt", "--all", "--check"]))?;
+    step("clippy", || {
+        let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+        workspace::run("cargo", &arguments)
+    })?;
+    step("tidy", tidy::run)?;
+    let upstream = workspace::root().join("../shared/upstream-crds");
+    if upstream.is_dir() {
+        step("crd-compat", || crd_compat::run(&upstream))?;
+    }
+    step("tests", tests)
+}
+
+fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    println!("== {name}");
+    let start = Instant::now();
+    run().with_context(|| format!("{name} failed"))?;
+    println!("== {name}: done in {:.0?}", start.elapsed());
+    Ok(())
+}
+
+/// Runs every test of the workspace and then names the ones that could not run here.
+fn tests() -> anyhow::Result<()> {
+    let notes = workspace::root().join("target/skipped-tests.txt");
+    if notes.exists() {
+        std::fs::remove_file(&notes).with_context(|| format!("cannot remove {}", notes.display()))?;
+    }
+    let status = workspace::command("cargo", &["test", "--workspace", "--locked", "--no-fail-fast"])
+        .env(SKIPPED, &notes)
+        .status()
+        .context("cannot start cargo")?;
+    let skipped = read_skipped(&notes);
+    if !skipped.is_empty() {
+        println!("\nNot run on this machine:");
+        for line in &skipped {
+            println!("  {line}");
+        }
+    }
+    if !status.success() {
+        bail!("some tests failed");
+    }
+    if !skipped.is_empty() && std::env::var_os("CI").is_some_and(|value| value == "true") {
+        bail!("{} tests could not run, and CI must run all of them", skipped.len());
+    }
+    Ok(())
+}
+
+fn read_skipped(notes: &Path) -> Vec<String> {
+    let mut lines: Vec<String> =
+        std::fs::read_to_string(notes).unwrap_or_default().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// Installs what is missing where that is possible (root and apt); elsewhere the tests that need it are named at the end.
+fn install_programs() -> anyhow::Result<()> {
+    let mut missing: Vec<&str> =
+        PROGRAMS.iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| *package).collect();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !is_on_path("apt-get") || workspace::capture("id", &["-u"])?.trim() != "0" {
+        println!("== missing packages: {} (not installed: this needs root and apt-get)", missing.join(" "));
+        return Ok(());
+    }
+    println!("== installing packages: {}", missing.join(" "));
+    quietly(&["update"])?;
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(missing);
+    quietly(&arguments)
+}
+
+fn quietly(arguments: &[&str]) -> anyhow::Result<()> {
+    let output = Command::new("apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start apt-get")?;
+    if !output.status.success() {
+        bail!("`apt-get {}` failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    std::env::split_paths(&path).chain(system).any(|folder| folder.join(program).is_file())
 }
