@@ -1,1 +1,18 @@
-//! .
+//! The kinds Machinist works with, as Rust types, and the names that objects carry.
+//!
+//! The types are the source of truth: [`crds`] generates every CustomResourceDefinition from them. Nothing here
+//! talks to a cluster, reads a clock or decides anything about machines.
+
+// kube's schema derive writes each struct a second time inside a function, where `pub` cannot be reached.
+#![allow(unreachable_pub)]
+
+pub mod annotations;
+mod definitions;
+pub mod labels;
+pub mod machineconfiguration;
+pub mod machinist;
+pub mod names;
+pub mod operator;
+mod schema;
+
+pub use definitions::{crd, crds};

@@ -1,0 +1,116 @@
+//! Turns the Rust types into CustomResourceDefinitions.
+//!
+//! kube's derive writes names, columns and subresources. The schema is generated here once more, with one more rule:
+//! an absent `Option` is a missing key, never `null`, unless the field says `nullable` itself. Use [`crd`] and not
+//! `K::crd()`, whose schema allows `null` for every optional field.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
+use kube::CustomResourceExt;
+use kube::core::schema::StructuralSchemaRewriter;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+
+use crate::{machineconfiguration, machinist};
+
+/// Every kind's definition, in a fixed order: by group, then as the documentation introduces them.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        crd::<machineconfiguration::MachineConfig>(),
+        crd::<machineconfiguration::MachineConfigPool>(),
+        crd::<machinist::ClusterSettings>(),
+        crd::<machinist::PoolLedger>(),
+        crd::<machinist::PoolPolicy>(),
+        crd::<machinist::RenderedProvenance>(),
+    ]
+}
+
+/// The definition of one kind.
+///
+/// # Panics
+///
+/// Never for the kinds of this crate: the tests generate each of them.
+pub fn crd<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
+    let mut definition = K::crd();
+    let names = &mut definition.spec.names;
+    names.list_kind = Some(format!("{}List", names.kind));
+    for version in &mut definition.spec.versions {
+        if let Some(validation) = &mut version.schema {
+            validation.open_api_v3_schema = Some(schema::<K>());
+        }
+    }
+    definition
+}
+
+fn schema<K: JsonSchema>() -> JSONSchemaProps {
+    let mut settings = SchemaSettings::openapi3()
+        .with_transform(StructuralSchemaRewriter)
+        .with_transform(IntOrStringTypes);
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    settings.transforms.insert(0, Box::new(OptionalIsAbsent));
+    let mut root = settings.into_generator().into_root_schema_for::<K>();
+    root.remove("title");
+    if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) {
+        // A kind that may lack its spec reads it with serde's default; that must not become a default of the API.
+        if let Some(spec) = properties.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove("default");
+        }
+        properties.insert("apiVersion".to_owned(), json!({ "type": "string" }));
+        properties.insert("kind".to_owned(), json!({ "type": "string" }));
+        properties.insert("metadata".to_owned(), json!({ "type": "object" }));
+    }
+    serde_json::from_value(root.to_value())
+        .expect("a schema generated from a type of this crate is a CRD schema")
+}
+
+/// Removes `null` from what schemars generates for an `Option`; a field that is nullable says so by itself.
+#[derive(Clone)]
+struct OptionalIsAbsent;
+
+impl Transform for OptionalIsAbsent {
+    fn transform(&mut self, schema: &mut Schema) {
+        if let Some(object) = schema.as_object_mut() {
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = object.get("anyOf")
+                && let [Value::Object(choice), null] = choices.as_slice()
+                && null.get("type").is_some_and(|name| name == "null")
+            {
+                let choice = choice.clone();
+                object.remove("anyOf");
+                for (key, value) in choice {
+                    object.entry(key).or_insert(value);
+                }
+            }
+        }
+        transform_subschemas(self, schema);
+    }
+}
+
+/// Names the two types of an int-or-string, as upstream's generator does. It comes last because the structural
+/// rewriter takes types out of alternatives.
+#[derive(Clone)]
+struct IntOrStringTypes;
+
+impl Transform for IntOrStringTypes {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        if let Some(object) = schema.as_object_mut()
+            && object.contains_key("x-kubernetes-int-or-string")
+        {
+            object.insert(
+                "anyOf".to_owned(),
+                json!([{ "type": "integer" }, { "type": "string" }]),
+            );
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `ClusterSettings`: what differs from one Kubernetes to another, in one object named `cluster`.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Facts about the hosts of this cluster.
+#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "machinist.dev",
+    version = "v1alpha1",
+    kind = "ClusterSettings",
+    plural = "clustersettings",
+    singular = "clustersettings",
+    category = "machinist",
+    doc = "Facts about the hosts of this cluster. One object, named cluster.",
+    derive = "Default",
+    derive = "PartialEq",
+    validation = Rule::new("self.metadata.name == 'cluster'").message("ClusterSettings must be named cluster"),
+    printcolumn(name = "AdminUser", type_ = "string", json_path = ".spec.adminUser"),
+    printcolumn(name = "RuntimeService", type_ = "string", json_path = ".spec.runtimeService"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSettingsSpec {
+    /// The user whose SSH keys and password a MachineConfig may set. `core` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    pub admin_user: Option<String>,
+    /// The unit of the container runtime, which default disruption policies reload. `crio.service` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub runtime_service: Option<String>,
+}
+
+impl ClusterSettingsSpec {
+    /// The admin user, `core` unless set.
+    pub fn admin_user(&self) -> &str {
+        self.admin_user.as_deref().unwrap_or("core")
+    }
+
+    /// The container runtime's unit, `crio.service` unless set.
+    pub fn runtime_service(&self) -> &str {
+        self.runtime_service.as_deref().unwrap_or("crio.service")
+    }
+}

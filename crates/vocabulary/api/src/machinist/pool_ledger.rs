@@ -1,0 +1,88 @@
+//! `PoolLedger`: who has taken a share of a pool's budget.
+//!
+//! One object per pool, of the same name. A controller writes a claim, with the resource version it has read, before
+//! it targets a node. A leader that was deposed meanwhile gets a conflict instead of a second node down.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The claims on a pool's budget, and what must survive a restart of the controller.
+#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "machinist.dev",
+    version = "v1alpha1",
+    kind = "PoolLedger",
+    plural = "poolledgers",
+    category = "machinist",
+    doc = "Who has taken a share of a pool's budget of unavailable nodes. Named after the pool.",
+    derive = "Default",
+    derive = "PartialEq",
+    printcolumn(name = "Target", type_ = "string", json_path = ".spec.target.config"),
+    printcolumn(name = "Since", type_ = "date", json_path = ".spec.target.since"),
+    printcolumn(name = "Budget", type_ = "integer", json_path = ".spec.budget"),
+    printcolumn(name = "Claimed", type_ = "string", json_path = ".spec.claims[*].node"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolLedgerSpec {
+    /// How many nodes might be unavailable when the ledger was last written: `maxUnavailable` as a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<i32>,
+    /// The config the pool wants, and since when it has wanted it without a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// Nodes that hold a share of the budget.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["node"]))]
+    pub claims: Vec<Claim>,
+    /// Configs that no further node gets, because a trial of them was reverted somewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["config"]))]
+    pub held: Vec<HeldConfig>,
+}
+
+/// A config that a pool wants.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Target {
+    /// Name of the rendered config.
+    pub config: String,
+    /// Since when it is wanted without a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// One node's share of the budget.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    pub node: String,
+    /// Identity of the node object, so that a new machine of the same name holds no old claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Name of the rendered config that the node was or will be targeted with.
+    pub config: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// A config that is kept from further nodes.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldConfig {
+    /// Name of the rendered config.
+    pub config: String,
+    /// The node whose trial was reverted.
+    pub node: String,
+    /// What failed there, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
