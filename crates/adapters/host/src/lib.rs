@@ -1,1 +1,85 @@
-//! .
+//! The `Host` port on a real machine, on a folder and in memory.
+//!
+//! `conformance` is the one suite that all three pass. Nothing here decides what a host should look like.
+
+pub mod conformance;
+pub mod directory;
+pub mod root;
+mod simulated;
+mod units;
+
+/// Services and system of a host that has a `simulation` over its files. One place, so that simulated hosts cannot differ.
+macro_rules! simulated_services {
+    ($host:ty, $files:ident) => {
+        impl Services for $host {
+            fn enablement(&self, unit: &str) -> Result<String, Error> {
+                units::enablement(&self.$files, unit)
+            }
+            fn activity(&self, unit: &str) -> Result<Activity, Error> {
+                Ok(self.simulation.activity(unit))
+            }
+            fn enable(&self, names: &[String]) -> Result<(), Error> {
+                names.iter().try_for_each(|unit| units::enable(&self.$files, unit))
+            }
+            fn disable(&self, names: &[String]) -> Result<(), Error> {
+                names.iter().try_for_each(|unit| units::disable(&self.$files, unit))
+            }
+            fn preset(&self, unit: &str) -> Result<(), Error> {
+                // Distributions that have no preset files enable nothing by themselves.
+                if units::exists(&self.$files, unit)? { units::disable(&self.$files, unit) } else { Ok(()) }
+            }
+            fn daemon_reload(&self) -> Result<(), Error> {
+                self.simulation.daemon_reload();
+                Ok(())
+            }
+            fn start(&self, unit: &str) -> Result<(), Error> {
+                self.simulation.launch(&self.$files, "start", unit)
+            }
+            fn stop(&self, unit: &str) -> Result<(), Error> {
+                self.simulation.stop(unit);
+                Ok(())
+            }
+            fn restart(&self, unit: &str) -> Result<(), Error> {
+                self.simulation.launch(&self.$files, "restart", unit)
+            }
+            fn reload(&self, unit: &str) -> Result<(), Error> {
+                self.simulation.reload(unit)
+            }
+        }
+
+        impl System for $host {
+            fn backend(&self) -> Option<Backend> {
+                self.simulation.backend
+            }
+            fn kernel_arguments(&self) -> Result<String, Error> {
+                Ok(self.simulation.kernel_arguments())
+            }
+            fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error> {
+                self.simulation.change_kernel_arguments(delete, append)
+            }
+            fn booted_image(&self) -> Result<Option<String>, Error> {
+                Ok(self.simulation.booted_image())
+            }
+            fn stage_image(&self, image: &str) -> Result<(), Error> {
+                self.simulation.stage_image(image)
+            }
+            fn drop_staged(&self) -> Result<(), Error> {
+                self.simulation.drop_staged();
+                Ok(())
+            }
+            fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
+                self.simulation.change_packages(change)
+            }
+            fn boot_id(&self) -> Result<String, Error> {
+                self.simulation.boot_id(&self.$files)
+            }
+            fn reboot(&self, reason: &str) -> Result<(), Error> {
+                self.simulation.reboot(&self.$files, reason)
+            }
+            fn fips(&self) -> bool {
+                false
+            }
+        }
+    };
+}
+pub(crate) use simulated_services;

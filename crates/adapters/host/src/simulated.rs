@@ -1,0 +1,162 @@
+//! A simulated service manager and operating system over any files, for hosts that are not machines.
+//!
+//! Units are enabled by the same links as on a real host. A unit runs when it is started, and fails when its `ExecStart` is
+//! `/bin/false`; nothing is ever executed. A reboot gives a new boot id and stops what is not enabled.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use change::host::{Activity, Attributes, Backend, Error, ErrorKind, Files, HostPath, PackageChange};
+
+use crate::units;
+
+/// Where the simulation keeps its boot id, so that another process sees the same one.
+const BOOT_ID: &str = "/var/lib/machinist/simulated-boot";
+
+/// State that is not in files: what runs, what was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Simulation {
+    state: Mutex<State>,
+    pub(crate) backend: Option<Backend>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: BTreeMap<String, Activity>,
+    actions: Vec<String>,
+    starts: u64,
+    kernel_arguments: Vec<String>,
+    image: Option<String>,
+    staged: Option<String>,
+}
+
+impl Simulation {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn record(&self, action: String) {
+        self.state().actions.push(action);
+    }
+
+    /// What was asked of the service manager and the system since the last call, in order.
+    pub(crate) fn take_actions(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().actions)
+    }
+
+    pub(crate) fn activity(&self, unit: &str) -> Activity {
+        let inactive = || Activity { active: "inactive".into(), ..Activity::default() };
+        self.state().running.get(unit).cloned().unwrap_or_else(inactive)
+    }
+
+    pub(crate) fn daemon_reload(&self) {
+        self.record("daemon-reload".into());
+        self.state().running.values_mut().for_each(|activity| activity.needs_reload = false);
+    }
+
+    pub(crate) fn launch(&self, files: &dyn Files, verb: &'static str, unit: &str) -> Result<(), Error> {
+        self.record(format!("{verb} {unit}"));
+        let Some(text) = units::text(files, unit)? else {
+            return Err(Error::new(ErrorKind::Unsupported, verb, unit, "no such unit, or it is masked"));
+        };
+        let fails = text.lines().any(|line| line.trim() == "ExecStart=/bin/false");
+        let mut state = self.state();
+        state.starts += 1;
+        let active = if fails { "failed" } else { "active" };
+        let invocation = format!("{:032x}", state.starts);
+        let activity = Activity { active: active.into(), invocation, ..Activity::default() };
+        state.running.insert(unit.to_owned(), activity);
+        if fails {
+            return Err(Error::new(ErrorKind::Failed, verb, unit, "its main process exited with status 1"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stop(&self, unit: &str) {
+        self.record(format!("stop {unit}"));
+        self.state().running.remove(unit);
+    }
+
+    pub(crate) fn reload(&self, unit: &str) -> Result<(), Error> {
+        self.record(format!("reload {unit}"));
+        if self.activity(unit).has_failed() {
+            return Err(Error::new(ErrorKind::Failed, "reload", unit, "the unit has failed"));
+        }
+        Ok(())
+    }
+
+    fn needs_backend(&self, action: &'static str) -> Result<(), Error> {
+        match self.backend {
+            Some(_) => Ok(()),
+            None => Err(Error::new(ErrorKind::Unsupported, action, "this host", "it has neither bootc nor rpm-ostree")),
+        }
+    }
+
+    pub(crate) fn kernel_arguments(&self) -> String {
+        self.state().kernel_arguments.join(" ")
+    }
+
+    pub(crate) fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error> {
+        self.needs_backend("change kernel arguments of")?;
+        let mut state = self.state();
+        for argument in delete {
+            if let Some(at) = state.kernel_arguments.iter().position(|present| present == argument) {
+                state.kernel_arguments.remove(at);
+            }
+        }
+        for argument in append {
+            // Said twice it is still there once: a step that is done again must change nothing.
+            if !state.kernel_arguments.contains(argument) {
+                state.kernel_arguments.push(argument.clone());
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn booted_image(&self) -> Option<String> {
+        self.state().image.clone()
+    }
+
+    pub(crate) fn stage_image(&self, image: &str) -> Result<(), Error> {
+        self.needs_backend("stage an image on")?;
+        self.state().staged = Some(image.to_owned());
+        Ok(())
+    }
+
+    pub(crate) fn drop_staged(&self) {
+        self.state().staged = None;
+    }
+
+    pub(crate) fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
+        self.needs_backend("change packages of")?;
+        self.record(format!("packages +{:?} -{:?}", change.install, change.uninstall));
+        Ok(())
+    }
+
+    pub(crate) fn boot_id(&self, files: &dyn Files) -> Result<String, Error> {
+        let stored = files.read(&boot_path()?)?;
+        Ok(stored.map_or_else(|| "boot-0".to_owned(), |bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
+    }
+
+    pub(crate) fn reboot(&self, files: &dyn Files, reason: &str) -> Result<(), Error> {
+        let number: u64 = self.boot_id(files)?.trim_start_matches("boot-").parse().unwrap_or(0);
+        files.put(&boot_path()?, format!("boot-{}\n", number + 1).as_bytes(), &Attributes::root(0o644))?;
+        files.flush()?;
+        self.record(format!("reboot: {reason}"));
+        self.boot();
+        Ok(())
+    }
+
+    /// What a fresh start of the machine changes.
+    pub(crate) fn boot(&self) {
+        let mut state = self.state();
+        state.running.clear();
+        if let Some(image) = state.staged.take() {
+            state.image = Some(image);
+        }
+    }
+}
+
+fn boot_path() -> Result<HostPath, Error> {
+    HostPath::parse(BOOT_ID).map_err(|error| Error::new(ErrorKind::Refused, "read", BOOT_ID, error.problem))
+}

@@ -1,0 +1,8 @@
+use host::conformance;
+use host::directory::Directory;
+
+#[test]
+fn a_directory_keeps_the_promises_of_a_host() {
+    let folder = tempfile::tempdir().unwrap();
+    conformance::all(&Directory::open(folder.path()).unwrap());
+}

@@ -1,0 +1,4 @@
+//! Each host against the conformance suite, and real files against everything a disk can do.
+#![allow(clippy::unwrap_used)]
+
+mod directory;
