@@ -1,0 +1,239 @@
+//! What the planner knows of one node, read from its object once.
+//!
+//! Annotations are written by daemons and by people, so nothing here can fail: what cannot be read counts as unsaid.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::{annotations, labels, names};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+
+/// The facts of one node that rollouts depend on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeFacts {
+    pub name: String,
+    pub uid: Option<String>,
+    pub resource_version: ResourceVersion,
+    pub zone: Option<String>,
+    pub created: Option<Timestamp>,
+    /// Why workloads cannot be placed here; nothing when they can.
+    pub unready: Option<Unready>,
+    pub current: Option<String>,
+    pub desired: Option<String>,
+    pub current_image: Option<String>,
+    pub desired_image: Option<String>,
+    pub state: State,
+    pub reason: Option<String>,
+    /// A person pinned the node to what it runs; the value says why.
+    pub hold: Option<String>,
+    /// The daemon is ours, which can be given a new target while it works.
+    pub ours: bool,
+    /// The config whose trial was reverted here.
+    pub reverted: Option<String>,
+    pub taints: Vec<Taint>,
+    pub topology: Option<String>,
+    /// What the daemon asks of the drain controller, and what was last carried out.
+    pub desired_drain: Option<String>,
+    pub last_applied_drain: Option<String>,
+    /// Who cordoned the node, and since when it is being drained; the drain controller's own notes.
+    pub cordoned_by: Option<String>,
+    pub drain_started: Option<Timestamp>,
+    pub unschedulable: bool,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A resource version. Servers count them up, so that of two versions of nodes the later one can be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceVersion {
+    pub text: String,
+    pub number: u64,
+}
+
+/// The first thing that keeps workloads off a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unready {
+    NotReady(String),
+    OutOfDisk(String),
+    NetworkUnavailable(String),
+    Unschedulable,
+}
+
+/// What the daemon says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// It never spoke.
+    #[default]
+    Unreported,
+    Done,
+    Working,
+    Degraded,
+    Unreconcilable,
+    /// A word that no daemon writes.
+    Unknown(String),
+}
+
+impl ResourceVersion {
+    /// Reads a version. One that is no number is never newer than another.
+    pub fn parse(text: &str) -> Self {
+        Self { text: text.to_owned(), number: text.parse().unwrap_or(0) }
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady(status) => write!(f, "NotReady={status}"),
+            Self::OutOfDisk(status) => write!(f, "OutOfDisk={status}"),
+            Self::NetworkUnavailable(status) => write!(f, "NetworkUnavailable={status}"),
+            Self::Unschedulable => write!(f, "Unschedulable"),
+        }
+    }
+}
+
+impl State {
+    fn parse(text: &str) -> Self {
+        match text {
+            "" => Self::Unreported,
+            names::state::DONE => Self::Done,
+            // Older daemons wrote `Rebooting` here; it means that they are not finished.
+            names::state::WORKING | names::state::REBOOTING => Self::Working,
+            names::state::DEGRADED => Self::Degraded,
+            names::state::UNRECONCILABLE => Self::Unreconcilable,
+            other => Self::Unknown(other.to_owned()),
+        }
+    }
+}
+
+impl NodeFacts {
+    /// Reads a node.
+    pub fn from_object(node: &Node) -> Self {
+        let metadata = &node.metadata;
+        let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).cloned();
+        let said = |key: &str| annotation(key).filter(|value| !value.is_empty());
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone(),
+            resource_version: ResourceVersion::parse(metadata.resource_version.as_deref().unwrap_or_default()),
+            zone: metadata.labels.as_ref().and_then(|labels| labels.get(labels::ZONE)).cloned(),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            unready: unready(node),
+            current: said(annotations::CURRENT_CONFIG),
+            desired: said(annotations::DESIRED_CONFIG),
+            // An image annotation that is there but empty is a node on its way out of layering.
+            current_image: annotation(annotations::CURRENT_IMAGE),
+            desired_image: annotation(annotations::DESIRED_IMAGE),
+            state: State::parse(annotation(annotations::STATE).as_deref().unwrap_or_default()),
+            reason: said(annotations::REASON),
+            hold: annotation(annotations::HOLD).filter(|value| value != "false"),
+            ours: annotation(annotations::DAEMON).is_some(),
+            reverted: said(annotations::REVERTED),
+            taints: node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default(),
+            topology: said(annotations::CONTROL_PLANE_TOPOLOGY),
+            desired_drain: said(annotations::DESIRED_DRAIN),
+            last_applied_drain: said(annotations::LAST_APPLIED_DRAIN),
+            cordoned_by: said(annotations::CORDONED_BY),
+            drain_started: said(annotations::DRAIN_STARTED).and_then(|time| time.parse().ok()),
+            unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
+            labels: metadata.labels.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Workloads can be placed here.
+    pub fn is_serving(&self) -> bool {
+        self.unready.is_none()
+    }
+
+    /// The node runs what it was asked to run, and its daemon rests.
+    pub fn is_done(&self) -> bool {
+        self.current.is_some() && self.current == self.desired && self.is_image_done() && self.state == State::Done
+    }
+
+    fn is_image_done(&self) -> bool {
+        match (&self.current_image, &self.desired_image) {
+            (None, None) => true,
+            (Some(current), Some(desired)) => !desired.is_empty() && current == desired,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+
+    /// The daemon gave up on a change.
+    pub fn is_failing(&self) -> bool {
+        self.current != self.desired && self.is_degraded()
+    }
+
+    /// The daemon reports that something is wrong.
+    pub fn is_degraded(&self) -> bool {
+        matches!(self.state, State::Degraded | State::Unreconcilable)
+    }
+
+    /// The node is down, is being changed, or might be at any moment.
+    pub fn is_unavailable(&self) -> bool {
+        !self.is_serving() || (!self.is_done() && !self.is_failing())
+    }
+
+    /// The node holds a share of the budget, whoever caused that.
+    pub fn consumes_budget(&self) -> bool {
+        self.is_unavailable() || self.is_failing()
+    }
+
+    /// Workloads are off this node already, or its daemon is at work: another target adds no disruption.
+    pub fn is_disrupted(&self) -> bool {
+        !self.is_serving() || !(self.is_done() || self.is_degraded())
+    }
+
+    /// The daemon waits for the drain controller to empty the node.
+    pub fn is_draining(&self) -> bool {
+        self.desired_drain.as_deref().is_some_and(|desired| desired.starts_with("drain-"))
+            && self.desired_drain != self.last_applied_drain
+    }
+
+    /// A daemon that is not ours works on a target and must not get another one.
+    pub fn is_foreign_and_working(&self) -> bool {
+        !self.ours && self.state == State::Working
+    }
+
+    /// The taint that keeps evicted pods from moving to nodes whose turn is still to come.
+    pub fn has_update_taint(&self) -> bool {
+        self.taints.iter().any(is_update_taint)
+    }
+
+    /// This node's taints, with or without the one of updates.
+    pub fn taints_with_update(&self, wanted: bool) -> Vec<Taint> {
+        let mut taints: Vec<_> = self.taints.iter().filter(|taint| !is_update_taint(taint)).cloned().collect();
+        if wanted {
+            taints.push(Taint {
+                key: labels::TAINT_UPDATE_IN_PROGRESS.to_owned(),
+                effect: "PreferNoSchedule".to_owned(),
+                ..Taint::default()
+            });
+        }
+        taints
+    }
+}
+
+fn is_update_taint(taint: &Taint) -> bool {
+    taint.key == labels::TAINT_UPDATE_IN_PROGRESS && taint.effect == "PreferNoSchedule"
+}
+
+fn unready(node: &Node) -> Option<Unready> {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    for condition in conditions {
+        match (condition.type_.as_str(), condition.status.as_str()) {
+            ("Ready", status) if status != "True" => return Some(Unready::NotReady(status.to_owned())),
+            ("DiskPressure", status) if status != "False" => return Some(Unready::OutOfDisk(status.to_owned())),
+            ("NetworkUnavailable", status) if status != "False" => {
+                return Some(Unready::NetworkUnavailable(status.to_owned()));
+            }
+            (_, _) => {}
+        }
+    }
+    let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
+    unschedulable.then_some(Unready::Unschedulable)
+}
