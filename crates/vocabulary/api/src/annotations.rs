@@ -93,3 +93,11 @@ pub const FORCE: &str = "machinist.dev/force";
 pub const APPROVE: &str = "machinist.dev/approve";
 /// On a node: the config whose trial was reverted here.
 pub const REVERTED: &str = "machinist.dev/reverted";
+/// On a node: its daemon is ours, which accepts a new target while it works. The value is the daemon's version.
+pub const DAEMON: &str = "machinist.dev/daemon";
+/// On a node that is drained: whose cordon it is, [`crate::names::cordon`]. Written by the drain controller.
+pub const CORDONED_BY: &str = "machinist.dev/cordoned-by";
+/// On a node that is drained: since when, RFC 3339. Written by the drain controller.
+pub const DRAIN_STARTED: &str = "machinist.dev/drain-started";
+/// On a node: touched to make a late write of a deposed rollout controller conflict.
+pub const FENCE: &str = "machinist.dev/fence";

@@ -45,6 +45,14 @@ pub mod drain {
     pub const UNCORDON: &str = "uncordon";
 }
 
+/// Whose cordon a node has, in the annotation `cordoned-by`.
+pub mod cordon {
+    /// Ours, for a drain: it is removed when the drain's change is over.
+    pub const MACHINIST: &str = "machinist";
+    /// A person's: it was there before the drain and is left alone.
+    pub const PERSON: &str = "person";
+}
+
 /// Condition types of a MachineConfigPool.
 pub mod pool_condition {
     pub const UPDATED: &str = "Updated";

@@ -68,6 +68,13 @@ pub struct Claim {
     pub uid: Option<String>,
     /// Name of the rendered config that the node was or will be targeted with.
     pub config: String,
+    /// Resource version of the Node that the targeting patch carries. A node that has moved on since then can no
+    /// longer be targeted on the strength of this claim, however late the write arrives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_resource_version: Option<String>,
+    /// Who claimed it, for people who read the ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
