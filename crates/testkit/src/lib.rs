@@ -1,1 +1,27 @@
-//! .
+//! For the tests of every crate: a real control plane, builders for objects, and waiting for states.
+//!
+//! Nothing here is part of the product, and nothing here decides how the product behaves.
+//!
+//! # What must be on the machine
+//! [`APT_PACKAGES`] lists the Debian packages the real parts need. Go itself comes from wherever `go` is on the `PATH`.
+//! A test asks for its parts with [`needs`]; where one is missing the test is recorded, and under `CI=true` it fails.
+
+// Test support panics with a message where a test would: there is nobody else to handle it.
+#![allow(clippy::unwrap_used)]
+
+pub mod binaries;
+pub mod cache;
+pub mod control_plane;
+pub mod needs;
+pub mod objects;
+pub mod process;
+pub mod wait;
+
+pub use cache::go_tool;
+pub use control_plane::{ControlPlane, Kind, control_plane};
+pub use wait::{wait_for, wait_for_all, wait_until};
+
+/// Debian packages that the real parts of the tests come from; `cargo xtask test` installs the missing ones.
+///
+/// Go is not among them: the distribution's is older than what Kubernetes builds with.
+pub const APT_PACKAGES: &[&str] = &["etcd-server", "kubernetes-client", "util-linux"];

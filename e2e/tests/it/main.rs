@@ -1,1 +1,5 @@
 //! Stories and suites on real parts: real API servers, real systemd nodes, a real browser.
+
+#![allow(clippy::unwrap_used)]
+
+mod control_plane;

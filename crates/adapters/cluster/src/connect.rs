@@ -1,0 +1,71 @@
+//! A client from a kubeconfig, the environment or the service account of a pod.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read kubeconfig {path}; give a file with --kubeconfig")]
+    ReadKubeconfig {
+        path: PathBuf,
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    #[error(
+        "no cluster is configured; give a kubeconfig with --kubeconfig, set KUBECONFIG or run in a pod"
+    )]
+    Infer(#[source] kube::config::InferConfigError),
+    #[error("cannot make a client from the configuration")]
+    Client(#[source] kube::Error),
+    #[error("cannot create namespace {name}")]
+    CreateNamespace {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// Connects with `kubeconfig`, or as kubectl would without one: `KUBECONFIG`, the home folder, the pod's service account.
+pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let fail = |source| Error::ReadKubeconfig {
+                path: path.to_owned(),
+                source,
+            };
+            let kubeconfig = Kubeconfig::read_from(path).map_err(fail)?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .map_err(fail)?
+        }
+        None => Config::infer().await.map_err(Error::Infer)?,
+    };
+    Client::try_from(config).map_err(Error::Client)
+}
+
+/// Makes sure that the namespace of leases and events exists. On an installed cluster it always does.
+pub async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Error> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let fail = |source| Error::CreateNamespace {
+        name: name.to_owned(),
+        source,
+    };
+    match api.get_opt(name).await {
+        Ok(Some(_)) => return Ok(()),
+        Ok(None) => {}
+        // Whoever may not read namespaces is told so when it matters: by the Lease.
+        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(()),
+        Err(error) => return Err(fail(error)),
+    }
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    match api.create(&PostParams::default(), &namespace).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_already_exists() || status.code == 403 => Ok(()),
+        Err(error) => Err(fail(error)),
+    }
+}
