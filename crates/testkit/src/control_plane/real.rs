@@ -180,7 +180,7 @@ fn api_server_arguments(path: &Path, etcd: u16, port: u16) -> Vec<String> {
         format!("--tls-private-key-file={}", file("serving.key")),
         format!("--client-ca-file={}", file("ca.crt")),
         format!("--token-auth-file={}", file("tokens.csv")),
-        format!("--service-account-key-file={}", file("service-account.key")),
+        format!("--service-account-key-file={}", file("service-account.pub")),
         format!(
             "--service-account-signing-key-file={}",
             file("service-account.key")
@@ -192,7 +192,7 @@ fn api_server_arguments(path: &Path, etcd: u16, port: u16) -> Vec<String> {
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
         "--profiling=false".to_owned(),
-        "--v=1".to_owned(),
+        "--v=0".to_owned(),
     ]
 }
 
@@ -213,7 +213,7 @@ fn controller_manager_arguments(path: &Path) -> Vec<String> {
         "--secure-port=0".to_owned(),
         "--kube-api-qps=1000".to_owned(),
         "--kube-api-burst=2000".to_owned(),
-        "--v=1".to_owned(),
+        "--v=0".to_owned(),
     ]
 }
 
