@@ -10,39 +10,20 @@ use std::sync::Mutex;
 /// The build is in the profile and target folder of the running test; cargo returns at once when nothing changed.
 pub fn binary(name: &str) -> PathBuf {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let mut built = BUILT
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let test = env::current_exe().expect("a test knows its own path");
-    let profile_folder = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("tests live in target/PROFILE/deps");
+    let profile_folder = test.parent().and_then(|deps| deps.parent()).expect("tests live in target/PROFILE/deps");
     if !built.iter().any(|done| done == name) {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args([
-            "build",
-            "--quiet",
-            "--package",
-            name,
-            "--bin",
-            name,
-        ]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--package", name, "--bin", name]);
         if let Some(target) = profile_folder.parent() {
             cargo.arg("--target-dir").arg(target);
         }
-        if profile_folder
-            .file_name()
-            .is_some_and(|profile| profile == "release")
-        {
+        if profile_folder.file_name().is_some_and(|profile| profile == "release") {
             cargo.arg("--release");
         }
         let output = cargo.output().expect("cargo runs");
-        assert!(
-            output.status.success(),
-            "cannot build {name}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "cannot build {name}: {}", String::from_utf8_lossy(&output.stderr));
         built.push(name.to_owned());
     }
     profile_folder.join(name)

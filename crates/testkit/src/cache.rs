@@ -19,34 +19,16 @@ const CONTROL_PLANE: [&str; 2] = ["kube-apiserver", "kube-controller-manager"];
 
 /// The folder that holds kube-apiserver and kube-controller-manager, built now if this machine never did.
 pub fn control_plane_programs() -> Result<PathBuf> {
-    build_once(
-        &format!("kubernetes-{KUBERNETES}"),
-        &CONTROL_PLANE,
-        |work, out| {
-            fs::write(work.join("go.mod"), GO_MOD)?;
-            fs::write(work.join("go.sum"), GO_SUM)?;
-            let version = format!("-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}");
-            go(
-                work,
-                &[
-                    "build",
-                    "-trimpath",
-                    "-ldflags",
-                    &version,
-                    "-o",
-                    &folder(out),
-                    "tool",
-                ],
-            )
-        },
-    )
+    build_once(&format!("kubernetes-{KUBERNETES}"), &CONTROL_PLANE, |work, out| {
+        fs::write(work.join("go.mod"), GO_MOD)?;
+        fs::write(work.join("go.sum"), GO_SUM)?;
+        let version = format!("-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}");
+        go(work, &["build", "-trimpath", "-ldflags", &version, "-o", &folder(out), "tool"])
+    })
 }
 
 pub(crate) fn control_plane_is_built() -> bool {
-    is_complete(
-        &cache_folder().join(format!("kubernetes-{KUBERNETES}")),
-        &CONTROL_PLANE,
-    )
+    is_complete(&cache_folder().join(format!("kubernetes-{KUBERNETES}")), &CONTROL_PLANE)
 }
 
 /// Builds `package` of a Go module at an exact version and returns the program's path.
@@ -62,38 +44,18 @@ pub fn go_tool(module: &str, version: &str, package: &str) -> Result<PathBuf> {
     let dir = build_once(&key, &[program], |work, out| {
         go(work, &["mod", "init", "machinist.dev/tool"])?;
         go(work, &["get", &format!("{module}@{version}")])?;
-        go(
-            work,
-            &[
-                "build",
-                "-mod=mod",
-                "-trimpath",
-                "-o",
-                &folder(out),
-                package,
-            ],
-        )
+        go(work, &["build", "-mod=mod", "-trimpath", "-o", &folder(out), package])
     })?;
     Ok(dir.join(program))
 }
 
 /// Go names a program after the last element of its package, or the one before a major version such as `v2`.
 fn program_name(package: &str) -> &str {
-    let is_major = |part: &str| {
-        part.strip_prefix('v')
-            .is_some_and(|n| n.parse::<u32>().is_ok())
-    };
-    package
-        .rsplit('/')
-        .find(|part| !is_major(part))
-        .unwrap_or(package)
+    let is_major = |part: &str| part.strip_prefix('v').is_some_and(|n| n.parse::<u32>().is_ok());
+    package.rsplit('/').find(|part| !is_major(part)).unwrap_or(package)
 }
 
-fn build_once(
-    key: &str,
-    programs: &[&str],
-    build: impl FnOnce(&Path, &Path) -> Result<()>,
-) -> Result<PathBuf> {
+fn build_once(key: &str, programs: &[&str], build: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<PathBuf> {
     let cache = cache_folder();
     let dir = cache.join(key);
     if is_complete(&dir, programs) {
@@ -101,8 +63,7 @@ fn build_once(
     }
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let lock = File::create(cache.join(format!("{key}.lock")))?;
-    lock.lock()
-        .with_context(|| format!("cannot lock the build of {key}"))?;
+    lock.lock().with_context(|| format!("cannot lock the build of {key}"))?;
     if is_complete(&dir, programs) {
         return Ok(dir);
     }
@@ -111,10 +72,7 @@ fn build_once(
     let out = work.path().join("out");
     fs::create_dir(&out)?;
     build(work.path(), &out).with_context(|| format!("cannot build {key}"))?;
-    ensure!(
-        is_complete(&out, programs),
-        "building {key} did not make {programs:?}"
-    );
+    ensure!(is_complete(&out, programs), "building {key} did not make {programs:?}");
     if dir.exists() {
         fs::remove_dir_all(&dir)?;
     }
@@ -135,11 +93,7 @@ fn go(work: &Path, arguments: &[&str]) -> Result<()> {
         .output()
         .context("cannot run go")?;
     if !output.status.success() {
-        bail!(
-            "go {}: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("go {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
     }
     Ok(())
 }
@@ -149,9 +103,7 @@ fn folder(path: &Path) -> String {
 }
 
 fn cache_folder() -> PathBuf {
-    let base = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
+    let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = base.or_else(|| env::home_dir().map(|home| home.join(".cache")));
     base.unwrap_or_else(env::temp_dir).join("machinist")
 }
@@ -162,10 +114,7 @@ mod tests {
 
     #[test]
     fn a_program_is_named_as_go_names_it() {
-        assert_eq!(
-            program_name("github.com/coreos/ignition/v2/validate"),
-            "validate"
-        );
+        assert_eq!(program_name("github.com/coreos/ignition/v2/validate"), "validate");
         assert_eq!(program_name("example.org/tool/v3"), "tool");
     }
 }

@@ -11,6 +11,7 @@
 //! ```
 
 mod credentials;
+mod install;
 mod real;
 
 use std::path::{Path, PathBuf};
@@ -68,19 +69,9 @@ pub async fn control_plane(kind: Kind) -> Option<ControlPlane> {
         }
         Kind::Embedded => return None,
     }
-    let place = PLACES
-        .clone()
-        .acquire_owned()
-        .await
-        .expect("the semaphore is never closed");
-    let real = Real::start()
-        .await
-        .unwrap_or_else(|error| panic!("the control plane does not start: {error:#}"));
-    Some(ControlPlane {
-        kind,
-        real,
-        _place: place,
-    })
+    let place = PLACES.clone().acquire_owned().await.expect("the semaphore is never closed");
+    let real = Real::start().await.unwrap_or_else(|error| panic!("the control plane does not start: {error:#}"));
+    Some(ControlPlane { kind, real, _place: place })
 }
 
 impl ControlPlane {
@@ -120,9 +111,7 @@ impl ControlPlane {
 
     /// A kubeconfig for any user and group; what they may do is up to RBAC.
     pub fn user_kubeconfig(&self, user: &str, group: Option<&str>) -> PathBuf {
-        self.real
-            .kubeconfig(user, group)
-            .expect("a kubeconfig can be written")
+        self.real.kubeconfig(user, group).expect("a kubeconfig can be written")
     }
 
     /// Runs kubectl as the administrator.
@@ -132,34 +121,18 @@ impl ControlPlane {
     #[track_caller]
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let output = self.try_kubectl(arguments, None);
-        let (stdout, stderr) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        assert!(
-            output.status.success(),
-            "kubectl {}: {stdout}{stderr}",
-            arguments.join(" ")
-        );
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {}: {stdout}{stderr}", arguments.join(" "));
         stdout.into_owned()
     }
 
     /// Runs kubectl with `input` on its standard input and returns whatever came of it.
     pub fn try_kubectl(&self, arguments: &[&str], input: Option<&str>) -> Output {
         let mut command = Command::new("kubectl");
-        command
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig())
-            .args(arguments);
+        command.arg("--kubeconfig").arg(self.kubeconfig()).args(arguments);
         // The discovery cache in the home folder belongs to the user, and ports are used again.
-        command.env(
-            "KUBECACHEDIR",
-            self.kubeconfig().with_file_name("kubectl-cache"),
-        );
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.env("KUBECACHEDIR", self.kubeconfig().with_file_name("kubectl-cache"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("kubectl starts");
         let mut stdin = child.stdin.take().expect("stdin is piped");
         let _ = std::io::Write::write_all(&mut stdin, input.unwrap_or_default().as_bytes());
@@ -171,12 +144,13 @@ impl ControlPlane {
     #[track_caller]
     pub fn apply(&self, manifest: &str) -> String {
         let output = self.try_kubectl(&["apply", "-f", "-"], Some(manifest));
-        assert!(
-            output.status.success(),
-            "kubectl apply: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "kubectl apply: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Installs every kind of ours and lets nodes read MachineConfigs by name, as an installation would.
+    pub async fn install(&self) {
+        install::install(self.client().await).await;
     }
 
     /// Ends the API server at once, as a crash would. Nothing stored is lost.
@@ -199,7 +173,5 @@ impl ControlPlane {
 }
 
 async fn client(kubeconfig: &Path) -> Client {
-    real::client(kubeconfig)
-        .await
-        .unwrap_or_else(|error| panic!("no client from {}: {error:#}", kubeconfig.display()))
+    real::client(kubeconfig).await.unwrap_or_else(|error| panic!("no client from {}: {error:#}", kubeconfig.display()))
 }

@@ -61,34 +61,23 @@ pub fn root() -> bool {
 /// Everything the real control plane is made of.
 #[must_use]
 pub fn real_control_plane() -> bool {
-    etcd()
-        && program("setpriv", "install Debian's util-linux")
-        && (crate::cache::control_plane_is_built() || go())
+    etcd() && program("setpriv", "install Debian's util-linux") && (crate::cache::control_plane_is_built() || go())
 }
 
 /// Records that the calling test cannot run because of `why`; always false, so that it can end a condition.
 #[must_use]
 pub fn missing(why: &str) -> bool {
-    let test = std::thread::current()
-        .name()
-        .unwrap_or("unnamed")
-        .to_owned();
+    let test = std::thread::current().name().unwrap_or("unnamed").to_owned();
     let line = format!("{test}: {why}");
-    assert!(
-        env::var("CI").as_deref() != Ok("true"),
-        "cannot run under CI=true: {line}"
-    );
+    assert!(env::var("CI").as_deref() != Ok("true"), "cannot run under CI=true: {line}");
     eprintln!("skipped: {line}");
     if let Some(path) = env::var_os(SKIPPED) {
         let file = OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| writeln!(file, "{line}"))
-            .expect("the skip list can be written");
+        file.and_then(|mut file| writeln!(file, "{line}")).expect("the skip list can be written");
     }
     false
 }
 
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|dir| dir.join(name))
-        .find(|path| path.is_file())
+    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }

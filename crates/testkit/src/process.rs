@@ -26,19 +26,10 @@ impl Process {
     ) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(program)
-            .args(arguments);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments);
         command.envs(environment.iter().cloned());
-        command
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output);
-        Ok(Self {
-            child: spawn(command)?,
-            log: log.to_owned(),
-        })
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        Ok(Self { child: spawn(command)?, log: log.to_owned() })
     }
 
     pub fn id(&self) -> u32 {
@@ -58,13 +49,8 @@ impl Process {
 
     /// Sends a named signal (`TERM`, `STOP`, `CONT`).
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args(["-s", name, &self.id().to_string()])
-            .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "cannot send SIG{name}"
-        );
+        let status = Command::new("kill").args(["-s", name, &self.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "cannot send SIG{name}");
     }
 
     /// Waits for the end and says whether it was a success.
@@ -74,9 +60,7 @@ impl Process {
 
     /// Everything it printed, for the message of a failing test.
     pub fn output(&self) -> String {
-        std::fs::read(&self.log)
-            .map(|text| String::from_utf8_lossy(&text).into_owned())
-            .unwrap_or_default()
+        std::fs::read(&self.log).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
     }
 
     /// The last lines it printed.
@@ -110,10 +94,6 @@ fn spawn(command: Command) -> io::Result<Child> {
         Mutex::new(sender)
     });
     let (answer, child) = channel();
-    KEEPER
-        .lock()
-        .expect("no panic happens under this lock")
-        .send((command, answer))
-        .map_err(io::Error::other)?;
+    KEEPER.lock().expect("no panic happens under this lock").send((command, answer)).map_err(io::Error::other)?;
     child.recv().map_err(io::Error::other)?
 }

@@ -45,11 +45,7 @@ where
             }
         };
         let in_time = tokio::time::timeout(DEADLINE, seen).await.is_ok();
-        assert!(
-            in_time,
-            "{place}: {name}: waited in vain for: {what}; the last state was {}",
-            show(&last)
-        );
+        assert!(in_time, "{place}: {name}: waited in vain for: {what}; the last state was {}", show(&last));
         last.flatten()
     }
 }
@@ -92,21 +88,14 @@ where
         };
         let in_time = tokio::time::timeout(DEADLINE, seen).await.is_ok();
         let found: Vec<K> = objects.into_values().collect();
-        assert!(
-            in_time,
-            "{place}: waited in vain for: {what}; the last state was {}",
-            show(&found)
-        );
+        assert!(in_time, "{place}: waited in vain for: {what}; the last state was {}", show(&found));
         found
     }
 }
 
 /// Asks again and again for a state that cannot be watched (a port, a file), until `ask` gives a value.
 #[track_caller]
-pub fn wait_until<'a, T, F>(
-    what: &'a str,
-    mut ask: impl FnMut() -> F + 'a,
-) -> impl Future<Output = T> + 'a
+pub fn wait_until<'a, T, F>(what: &'a str, mut ask: impl FnMut() -> F + 'a) -> impl Future<Output = T> + 'a
 where
     F: Future<Output = Option<T>> + 'a,
     T: 'a,

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use testkit::{Kind, control_plane, needs, wait_for};
 
 fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
@@ -18,15 +19,8 @@ fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
             ..OwnerReference::default()
         }]
     });
-    let metadata = ObjectMeta {
-        name: Some(name.into()),
-        owner_references,
-        ..ObjectMeta::default()
-    };
-    ConfigMap {
-        metadata,
-        ..ConfigMap::default()
-    }
+    let metadata = ObjectMeta { name: Some(name.into()), owner_references, ..ObjectMeta::default() };
+    ConfigMap { metadata, ..ConfigMap::default() }
 }
 
 #[tokio::test]
@@ -38,55 +32,24 @@ async fn objects_move_as_in_a_real_cluster() {
 
     // The service-account controller fills the default namespace.
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-    wait_for(
-        &accounts,
-        "default",
-        "the default service account",
-        |account| account.is_some(),
-    )
-    .await;
+    wait_for(&accounts, "default", "the default service account", |account| account.is_some()).await;
 
     // The garbage collector follows owner references.
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let owner = maps
-        .create(&PostParams::default(), &config_map("owner", None))
-        .await
-        .unwrap();
-    maps.create(&PostParams::default(), &config_map("owned", Some(&owner)))
-        .await
-        .unwrap();
-    maps.delete("owner", &DeleteParams::background())
-        .await
-        .unwrap();
-    wait_for(&maps, "owned", "the owned object to be collected", |map| {
-        map.is_none()
-    })
-    .await;
+    let owner = maps.create(&PostParams::default(), &config_map("owner", None)).await.unwrap();
+    maps.create(&PostParams::default(), &config_map("owned", Some(&owner))).await.unwrap();
+    maps.delete("owner", &DeleteParams::background()).await.unwrap();
+    wait_for(&maps, "owned", "the owned object to be collected", |map| map.is_none()).await;
 
     // A namespace ends.
     let namespaces: Api<Namespace> = Api::all(client);
     let namespace = Namespace {
-        metadata: ObjectMeta {
-            name: Some("short-lived".into()),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some("short-lived".into()), ..ObjectMeta::default() },
         ..Namespace::default()
     };
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
-    namespaces
-        .delete("short-lived", &DeleteParams::default())
-        .await
-        .unwrap();
-    wait_for(
-        &namespaces,
-        "short-lived",
-        "the namespace to end",
-        |namespace| namespace.is_none(),
-    )
-    .await;
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    namespaces.delete("short-lived", &DeleteParams::default()).await.unwrap();
+    wait_for(&namespaces, "short-lived", "the namespace to end", |namespace| namespace.is_none()).await;
 }
 
 #[tokio::test]
@@ -96,29 +59,14 @@ async fn a_node_writes_its_own_node_and_no_other() {
     };
     let nodes: Api<Node> = Api::all(control_plane.client().await);
     for name in ["one", "two"] {
-        nodes
-            .create(
-                &PostParams::default(),
-                &testkit::objects::node(name, &["worker"]),
-            )
-            .await
-            .unwrap();
+        nodes.create(&PostParams::default(), &testkit::objects::node(name, &["worker"])).await.unwrap();
     }
     let as_one: Api<Node> = Api::all(control_plane.node_client("one").await);
     let annotations = BTreeMap::from([("machinist.dev/test", "yes")]);
     let patch = Patch::Merge(serde_json::json!({ "metadata": { "annotations": annotations } }));
-    as_one
-        .patch("one", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    let refused = as_one
-        .patch("two", &PatchParams::default(), &patch)
-        .await
-        .unwrap_err();
-    assert!(
-        refused.to_string().contains("not allowed to modify node"),
-        "{refused}"
-    );
+    as_one.patch("one", &PatchParams::default(), &patch).await.unwrap();
+    let refused = as_one.patch("two", &PatchParams::default(), &patch).await.unwrap_err();
+    assert!(refused.to_string().contains("not allowed to modify node"), "{refused}");
 }
 
 #[tokio::test]
@@ -129,30 +77,31 @@ async fn kubectl_reads_it_and_an_outage_loses_nothing() {
     let Some(control_plane) = control_plane(Kind::Real).await else {
         return;
     };
-    assert!(
-        control_plane
-            .kubectl(&["version"])
-            .contains("Server Version: v1.36.3")
-    );
-    control_plane
-        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: default}}");
+    assert!(control_plane.kubectl(&["version"]).contains("Server Version: v1.36.3"));
+    control_plane.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, namespace: default}\n");
     control_plane.stop_api_server();
-    assert!(
-        !control_plane
-            .try_kubectl(&["get", "ns"], None)
-            .status
-            .success()
-    );
+    assert!(!control_plane.try_kubectl(&["get", "ns"], None).status.success());
     control_plane.start_api_server().await;
-    assert!(
-        control_plane
-            .kubectl(&["get", "configmap", "kept"])
-            .contains("kept")
-    );
+    assert!(control_plane.kubectl(&["get", "configmap", "kept"]).contains("kept"));
 
     let processes = control_plane.processes();
     let is_running = |id: &u32| Path::new(&format!("/proc/{id}")).exists();
     assert!(processes.iter().all(is_running));
     drop(control_plane);
     assert!(!processes.iter().any(is_running), "nothing is left running");
+}
+
+#[tokio::test]
+async fn our_kinds_are_accepted_by_a_real_server() {
+    let Some(control_plane) = control_plane(Kind::Real).await else { return };
+    control_plane.install().await;
+    let client = control_plane.client().await;
+    let pools: Api<MachineConfigPool> = Api::all(client.clone());
+    pools.create(&PostParams::default(), &testkit::objects::pool("infra")).await.unwrap();
+    let configs: Api<MachineConfig> = Api::all(client);
+    let fragment = testkit::objects::file_config("50-motd", "infra", "/etc/motd", "hello");
+    configs.create(&PostParams::default(), &fragment).await.unwrap();
+    let as_node: Api<MachineConfig> = Api::all(control_plane.node_client("one").await);
+    as_node.get("50-motd").await.unwrap();
+    assert!(as_node.list(&ListParams::default()).await.is_err(), "a node reads MachineConfigs by name only");
 }

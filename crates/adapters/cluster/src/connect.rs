@@ -15,9 +15,7 @@ pub enum Error {
         #[source]
         source: kube::config::KubeconfigError,
     },
-    #[error(
-        "no cluster is configured; give a kubeconfig with --kubeconfig, set KUBECONFIG or run in a pod"
-    )]
+    #[error("no cluster is configured; give a kubeconfig with --kubeconfig, set KUBECONFIG or run in a pod")]
     Infer(#[source] kube::config::InferConfigError),
     #[error("cannot make a client from the configuration")]
     Client(#[source] kube::Error),
@@ -33,14 +31,9 @@ pub enum Error {
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
     let config = match kubeconfig {
         Some(path) => {
-            let fail = |source| Error::ReadKubeconfig {
-                path: path.to_owned(),
-                source,
-            };
+            let fail = |source| Error::ReadKubeconfig { path: path.to_owned(), source };
             let kubeconfig = Kubeconfig::read_from(path).map_err(fail)?;
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .map_err(fail)?
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(fail)?
         }
         None => Config::infer().await.map_err(Error::Infer)?,
     };
@@ -50,10 +43,7 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
 /// Makes sure that the namespace of leases and events exists. On an installed cluster it always does.
 pub async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<Namespace> = Api::all(client.clone());
-    let fail = |source| Error::CreateNamespace {
-        name: name.to_owned(),
-        source,
-    };
+    let fail = |source| Error::CreateNamespace { name: name.to_owned(), source };
     match api.get_opt(name).await {
         Ok(Some(_)) => return Ok(()),
         Ok(None) => {}

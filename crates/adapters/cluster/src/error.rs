@@ -21,10 +21,7 @@ pub enum Problem {
 impl Problem {
     /// Whether the same request can succeed later without anybody changing it.
     pub fn is_transient(self) -> bool {
-        matches!(
-            self,
-            Self::Conflict | Self::TooManyRequests | Self::Unreachable
-        )
+        matches!(self, Self::Conflict | Self::TooManyRequests | Self::Unreachable)
     }
 }
 

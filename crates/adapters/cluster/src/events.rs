@@ -28,36 +28,21 @@ impl Events {
     /// Starts the task that publishes in the name of `component`. Events about cluster-scoped objects go to `namespace`.
     pub fn start(client: Client, component: &str, namespace: &str) -> Self {
         let (line, mut news) = mpsc::channel::<(Event, ObjectReference)>(LINE);
-        let reporter = Reporter {
-            controller: component.to_owned(),
-            instance: None,
-        };
+        let reporter = Reporter { controller: component.to_owned(), instance: None };
         let recorder = Recorder::new(client, reporter);
         tokio::spawn(async move {
             while let Some((event, about)) = news.recv().await {
                 if let Err(error) = recorder.publish(&event, &about).await {
-                    tracing::debug!(
-                        error = &error as &dyn std::error::Error,
-                        "an event could not be published"
-                    );
+                    tracing::debug!(error = &error as &dyn std::error::Error, "an event could not be published");
                 }
             }
         });
-        Self {
-            line,
-            namespace: namespace.to_owned(),
-        }
+        Self { line, namespace: namespace.to_owned() }
     }
 
     /// Tells about an object of a kind known at compile time.
-    pub fn publish<K>(
-        &self,
-        name: &str,
-        uid: Option<&str>,
-        severity: Severity,
-        reason: &str,
-        message: &str,
-    ) where
+    pub fn publish<K>(&self, name: &str, uid: Option<&str>, severity: Severity, reason: &str, message: &str)
+    where
         K: Resource<DynamicType = ()>,
     {
         let about = ObjectReference {
@@ -71,13 +56,7 @@ impl Events {
         self.publish_about(about, severity, reason, message);
     }
 
-    pub fn publish_about(
-        &self,
-        about: ObjectReference,
-        severity: Severity,
-        reason: &str,
-        message: &str,
-    ) {
+    pub fn publish_about(&self, about: ObjectReference, severity: Severity, reason: &str, message: &str) {
         let event = Event {
             type_: match severity {
                 Severity::Normal => EventType::Normal,
@@ -100,10 +79,7 @@ fn shorten(message: &str) -> String {
     if message.len() <= LIMIT {
         return message.to_owned();
     }
-    let end = (0..=LIMIT - 3)
-        .rev()
-        .find(|at| message.is_char_boundary(*at))
-        .unwrap_or(0);
+    let end = (0..=LIMIT - 3).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
     format!("{}...", &message[..end])
 }
 
@@ -114,11 +90,7 @@ mod tests {
     #[test]
     fn a_long_note_is_cut_at_a_character() {
         let note = shorten(&"ä".repeat(1000));
-        assert!(
-            note.len() <= 1024 && note.ends_with("ä..."),
-            "{}",
-            note.len()
-        );
+        assert!(note.len() <= 1024 && note.ends_with("ä..."), "{}", note.len());
         assert_eq!(shorten("short"), "short");
     }
 }

@@ -32,11 +32,7 @@ pub struct Error {
 /// Takes part from now on; the value tells whether this process leads. It ends with the task when the receiver is dropped.
 pub async fn elect(client: Client, election: &Election) -> Result<watch::Receiver<bool>, Error> {
     let seconds = election.duration.as_secs().max(3);
-    let fail = |source| Error {
-        namespace: election.namespace.clone(),
-        lease: election.lease.clone(),
-        source,
-    };
+    let fail = |source| Error { namespace: election.namespace.clone(), lease: election.lease.clone(), source };
     let manager = LeaseManagerBuilder::new(client, &election.lease)
         .with_namespace(&election.namespace)
         .with_identity(&election.identity)

@@ -37,9 +37,7 @@ pub struct Queue<K> {
 
 impl<K> Clone for Queue<K> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-        }
+        Self { inner: self.inner.clone() }
     }
 }
 
@@ -71,12 +69,7 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Default for Queue<K> {
             failures: HashMap::new(),
             sequence: 0,
         };
-        Self {
-            inner: Arc::new(Inner {
-                state: Mutex::new(state),
-                changed: Notify::new(),
-            }),
-        }
+        Self { inner: Arc::new(Inner { state: Mutex::new(state), changed: Notify::new() }) }
     }
 }
 
@@ -89,19 +82,13 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
     /// Handle `key` in `delay`, or earlier if it was already asked for.
     pub fn add_after(&self, key: K, delay: Duration) {
         let at = Instant::now() + delay;
-        self.schedule(key, |waiting| {
-            waiting.map_or(at, |waiting| waiting.at.0.min(at))
-        });
+        self.schedule(key, |waiting| waiting.map_or(at, |waiting| waiting.at.0.min(at)));
     }
 
     /// Handle `key` after `quiet` without another call, but at most `longest` after the first.
     pub fn add_quiet(&self, key: K, quiet: Duration, longest: Duration) {
         let now = Instant::now();
-        self.schedule(key, |waiting| {
-            waiting.map_or(now + quiet, |waiting| {
-                (now + quiet).min(waiting.since + longest)
-            })
-        });
+        self.schedule(key, |waiting| waiting.map_or(now + quiet, |waiting| (now + quiet).min(waiting.since + longest)));
     }
 
     fn schedule(&self, key: K, choose: impl FnOnce(Option<&Waiting>) -> Instant) {
@@ -170,10 +157,7 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
         let mut state = self.inner.state.lock();
         let now = Instant::now();
         let place = state.due.iter().take_while(|(place, _)| place.0 <= now);
-        let place = place
-            .filter(|(_, key)| !state.running.contains(*key))
-            .map(|(place, _)| *place)
-            .next()?;
+        let place = place.filter(|(_, key)| !state.running.contains(*key)).map(|(place, _)| *place).next()?;
         let key = state.due.remove(&place)?;
         state.waiting.remove(&key);
         state.running.insert(key.clone());
@@ -182,11 +166,7 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
 
     fn wake_at(&self) -> Option<Instant> {
         let state = self.inner.state.lock();
-        state
-            .due
-            .iter()
-            .find(|(_, key)| !state.running.contains(*key))
-            .map(|(place, _)| place.0)
+        state.due.iter().find(|(_, key)| !state.running.contains(*key)).map(|(place, _)| place.0)
     }
 
     fn finish(&self, key: K, outcome: Outcome) {
@@ -230,11 +210,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(2);
 
     /// Runs the queue for `time`; each handled key is noted with the moment, in milliseconds from the start.
-    async fn handled(
-        queue: &Queue<&'static str>,
-        time: Duration,
-        outcome: Outcome,
-    ) -> Vec<(u128, &'static str)> {
+    async fn handled(queue: &Queue<&'static str>, time: Duration, outcome: Outcome) -> Vec<(u128, &'static str)> {
         let start = Instant::now();
         let log = Arc::new(Mutex::new(Vec::new()));
         let work = queue.run(1, |key| {
@@ -266,10 +242,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        let (log, ()) = tokio::join!(
-            handled(&queue, Duration::from_secs(5), Outcome::Done),
-            noise
-        );
+        let (log, ()) = tokio::join!(handled(&queue, Duration::from_secs(5), Outcome::Done), noise);
         // Noise ends at 3 s: the first run is forced after 2 s, the second comes 200 ms after the last call.
         assert_eq!(log, [(2000, "a"), (3100, "a")]);
     }
@@ -281,12 +254,7 @@ mod tests {
         let log = handled(&queue, Duration::from_millis(350), Outcome::Retry).await;
         let times: Vec<u128> = log.into_iter().map(|(at, _)| at).collect();
         assert_eq!(times.len(), 5, "{times:?}");
-        assert!(
-            times
-                .windows(3)
-                .all(|w| w[2] - w[1] >= 2 * (w[1] - w[0]) - 2),
-            "{times:?}"
-        );
+        assert!(times.windows(3).all(|w| w[2] - w[1] >= 2 * (w[1] - w[0]) - 2), "{times:?}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -313,12 +281,7 @@ mod tests {
         queue.add_after("a", Duration::from_secs(4));
         queue.add_after("a", Duration::from_secs(1));
         queue.add_after("a", Duration::from_secs(3));
-        assert_eq!(
-            handled(&queue, Duration::from_secs(5), Outcome::Done)
-                .await
-                .len(),
-            1
-        );
+        assert_eq!(handled(&queue, Duration::from_secs(5), Outcome::Done).await.len(), 1);
         assert_eq!(pause(1), FIRST_PAUSE);
         assert_eq!(pause(99), LONGEST_PAUSE);
     }

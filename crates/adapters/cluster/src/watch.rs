@@ -25,17 +25,11 @@ pub struct Key {
 
 impl Key {
     pub fn of(object: &impl ResourceExt) -> Self {
-        Self {
-            namespace: object.namespace().unwrap_or_default(),
-            name: object.name_any(),
-        }
+        Self { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
     }
 
     pub fn cluster(name: &str) -> Self {
-        Self {
-            namespace: String::new(),
-            name: name.to_owned(),
-        }
+        Self { namespace: String::new(), name: name.to_owned() }
     }
 }
 
@@ -49,11 +43,7 @@ pub struct Change<T> {
 
 impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
-        Self {
-            key: self.key.clone(),
-            old: self.old.clone(),
-            new: self.new.clone(),
-        }
+        Self { key: self.key.clone(), old: self.old.clone(), new: self.new.clone() }
     }
 }
 
@@ -66,10 +56,7 @@ pub struct Store<T> {
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
-        Self {
-            records: self.records.clone(),
-            state: self.state.clone(),
-        }
+        Self { records: self.records.clone(), state: self.state.clone() }
     }
 }
 
@@ -117,9 +104,7 @@ impl<T> Store<T> {
     /// Returns once the first list is complete.
     pub async fn synced(&self) {
         let mut state = self.state.clone();
-        let _ = state
-            .wait_for(|state| !matches!(state, State::Starting { .. }))
-            .await;
+        let _ = state.wait_for(|state| !matches!(state, State::Starting { .. })).await;
     }
 }
 
@@ -133,14 +118,7 @@ pub struct Watch<T> {
 impl<T: Send + Sync + 'static> Default for Watch<T> {
     fn default() -> Self {
         let (state, receiver) = cell::channel(State::Starting { trouble: None });
-        Self {
-            store: Store {
-                records: Arc::default(),
-                state: receiver,
-            },
-            state,
-            subscribers: Vec::new(),
-        }
+        Self { store: Store { records: Arc::default(), state: receiver }, state, subscribers: Vec::new() }
     }
 }
 
@@ -188,24 +166,15 @@ impl<T: Send + Sync + 'static> Watch<T> {
                 self.put(key, Some(read(object)));
             }
             Event::InitDone => {
-                let gone: Vec<Key> = self
-                    .store
-                    .records
-                    .read()
-                    .keys()
-                    .filter(|key| !seen.contains(*key))
-                    .cloned()
-                    .collect();
+                let gone: Vec<Key> =
+                    self.store.records.read().keys().filter(|key| !seen.contains(*key)).cloned().collect();
                 gone.into_iter().for_each(|key| self.put(key, None));
                 seen.clear();
-                self.state.send_if_modified(|state| {
-                    std::mem::replace(state, State::Synced) != State::Synced
-                });
+                self.state.send_if_modified(|state| std::mem::replace(state, State::Synced) != State::Synced);
             }
             Event::Apply(object) => {
                 self.state.send_if_modified(|state| {
-                    matches!(state, State::Broken { .. })
-                        && std::mem::replace(state, State::Synced) != State::Synced
+                    matches!(state, State::Broken { .. }) && std::mem::replace(state, State::Synced) != State::Synced
                 });
                 self.put(Key::of(&object), Some(read(object)));
             }
@@ -239,12 +208,8 @@ impl<T: Send + Sync + 'static> Watch<T> {
         let trouble = error_chain(error);
         let changed = self.state.send_if_modified(|state| {
             let now = match state {
-                State::Starting { .. } => State::Starting {
-                    trouble: Some(trouble.clone()),
-                },
-                State::Synced | State::Broken { .. } => State::Broken {
-                    trouble: trouble.clone(),
-                },
+                State::Starting { .. } => State::Starting { trouble: Some(trouble.clone()) },
+                State::Synced | State::Broken { .. } => State::Broken { trouble: trouble.clone() },
             };
             std::mem::replace(state, now.clone()) != now
         });

@@ -14,12 +14,7 @@ use serde::de::DeserializeOwned;
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Applies `object` (kind, name and the owned fields) under `manager`, taking over fields that others own.
-pub async fn apply<K>(
-    api: &Api<K>,
-    manager: &str,
-    name: &str,
-    object: &(impl Serialize + Debug),
-) -> Result<K, Error>
+pub async fn apply<K>(api: &Api<K>, manager: &str, name: &str, object: &(impl Serialize + Debug)) -> Result<K, Error>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
@@ -42,12 +37,7 @@ where
 }
 
 /// Merges `patch` into an object. With a `metadata.resourceVersion` in it, a newer object makes it a conflict.
-pub async fn merge<K>(
-    api: &Api<K>,
-    manager: &str,
-    name: &str,
-    patch: &(impl Serialize + Debug),
-) -> Result<K, Error>
+pub async fn merge<K>(api: &Api<K>, manager: &str, name: &str, patch: &(impl Serialize + Debug)) -> Result<K, Error>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
@@ -71,15 +61,10 @@ where
 pub async fn in_time<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match tokio::time::timeout(TIMEOUT, request).await {
         Ok(answer) => answer,
-        Err(_) => Err(Error::Service(
-            "the API server did not answer in 30 seconds".into(),
-        )),
+        Err(_) => Err(Error::Service("the API server did not answer in 30 seconds".into())),
     }
 }
 
 fn manager_of(name: &str) -> PatchParams {
-    PatchParams {
-        field_manager: Some(name.to_owned()),
-        ..PatchParams::default()
-    }
+    PatchParams { field_manager: Some(name.to_owned()), ..PatchParams::default() }
 }

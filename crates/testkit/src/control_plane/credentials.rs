@@ -7,8 +7,8 @@ use anyhow::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 use serde_json::json;
 
@@ -28,60 +28,36 @@ impl Authority {
     /// Makes an authority whose files live in `folder`: `ca.crt`, `ca.key`.
     pub(crate) fn create(folder: &Path) -> Result<Self> {
         let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "machinist test control plane");
+        params.distinguished_name.push(DnType::CommonName, "machinist test control plane");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
         fs::write(folder.join("ca.crt"), issuer.pem())?;
         fs::write(folder.join("ca.key"), issuer.key().serialize_pem())?;
-        Ok(Self {
-            issuer,
-            folder: folder.to_owned(),
-        })
+        Ok(Self { issuer, folder: folder.to_owned() })
     }
 
     /// Writes `serving.crt` and `serving.key` for the loopback names of the API server.
     pub(crate) fn write_serving(&self) -> Result<()> {
-        let names = [
-            "127.0.0.1",
-            "localhost",
-            "kubernetes",
-            "kubernetes.default.svc",
-            "10.0.0.1",
-        ];
+        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1"];
         let params = CertificateParams::new(names.map(String::from).to_vec())?;
-        let identity = Identity {
-            user: "kube-apiserver",
-            group: None,
-        };
-        let (certificate, key) =
-            self.issue(params, identity, ExtendedKeyUsagePurpose::ServerAuth)?;
+        let identity = Identity { user: "kube-apiserver", group: None };
+        let (certificate, key) = self.issue(params, identity, ExtendedKeyUsagePurpose::ServerAuth)?;
         fs::write(self.folder.join("serving.crt"), certificate)?;
         fs::write(self.folder.join("serving.key"), key)?;
         Ok(())
     }
 
-    /// Writes `service-account.key`, with which service-account tokens are signed and checked.
+    /// Writes `service-account.key` and `service-account.pub`, with which service-account tokens are signed and checked.
     pub(crate) fn write_service_account_key(&self) -> Result<()> {
-        fs::write(
-            self.folder.join("service-account.key"),
-            KeyPair::generate()?.serialize_pem(),
-        )?;
+        let key = KeyPair::generate()?;
+        fs::write(self.folder.join("service-account.key"), key.serialize_pem())?;
+        fs::write(self.folder.join("service-account.pub"), key.public_key_pem())?;
         Ok(())
     }
 
     /// Writes a kubeconfig for `identity` that stands alone, so that it can be copied into a container.
-    pub(crate) fn write_kubeconfig(
-        &self,
-        identity: Identity<'_>,
-        server: &str,
-        path: &Path,
-    ) -> Result<()> {
+    pub(crate) fn write_kubeconfig(&self, identity: Identity<'_>, server: &str, path: &Path) -> Result<()> {
         let usage = ExtendedKeyUsagePurpose::ClientAuth;
         let (certificate, key) = self.issue(CertificateParams::default(), identity, usage)?;
         let kubeconfig = json!({
@@ -108,13 +84,9 @@ impl Authority {
         identity: Identity<'_>,
         usage: ExtendedKeyUsagePurpose,
     ) -> Result<(String, String)> {
-        params
-            .distinguished_name
-            .push(DnType::CommonName, identity.user);
+        params.distinguished_name.push(DnType::CommonName, identity.user);
         if let Some(group) = identity.group {
-            params
-                .distinguished_name
-                .push(DnType::OrganizationName, group);
+            params.distinguished_name.push(DnType::OrganizationName, group);
         }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];

@@ -54,30 +54,18 @@ impl Real {
         let authority = Authority::create(path)?;
         authority.write_serving()?;
         authority.write_service_account_key()?;
-        fs::write(
-            path.join("tokens.csv"),
-            format!("{TOKEN},admin,admin,system:masters\n"),
-        )?;
+        fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,admin,system:masters\n"))?;
 
         let [client, peer, secure] = free_ports()?;
         let etcd = start_etcd(path, client, peer)?;
         let server = format!("https://127.0.0.1:{secure}");
         authority.write_kubeconfig(ADMIN, &server, &path.join("admin.kubeconfig"))?;
-        let command = (
-            programs.join("kube-apiserver"),
-            api_server_arguments(path, client, secure),
-        );
-        let api_server = Process::start(
-            &command.0,
-            &command.1,
-            &[],
-            &path.join("kube-apiserver.log"),
-        )?;
+        let command = (programs.join("kube-apiserver"), api_server_arguments(path, client, secure));
+        let api_server = Process::start(&command.0, &command.1, &[], &path.join("kube-apiserver.log"))?;
         let api_server = ready(api_server, &path.join("admin.kubeconfig")).await?;
         let manager = programs.join("kube-controller-manager");
         let log = path.join("kube-controller-manager.log");
-        let controller_manager =
-            Process::start(&manager, &controller_manager_arguments(path), &[], &log)?;
+        let controller_manager = Process::start(&manager, &controller_manager_arguments(path), &[], &log)?;
         Ok(Self {
             authority,
             server,
@@ -94,12 +82,8 @@ impl Real {
     }
 
     pub(super) fn kubeconfig(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
-        let path = self
-            .folder
-            .path()
-            .join(format!("{}.kubeconfig", user.replace([':', '/'], "_")));
-        self.authority
-            .write_kubeconfig(Identity { user, group }, &self.server, &path)?;
+        let path = self.folder.path().join(format!("{}.kubeconfig", user.replace([':', '/'], "_")));
+        self.authority.write_kubeconfig(Identity { user, group }, &self.server, &path)?;
         Ok(path)
     }
 
@@ -109,10 +93,7 @@ impl Real {
 
     /// Ends the API server as a crash would; etcd keeps everything.
     pub(super) fn stop_api_server(&self) {
-        self.api_server
-            .lock()
-            .expect("no panic under this lock")
-            .kill();
+        self.api_server.lock().expect("no panic under this lock").kill();
     }
 
     pub(super) async fn start_api_server(&self) -> Result<()> {
@@ -133,10 +114,7 @@ impl Real {
 /// Accepted beside certificates, for clients that only speak bearer tokens.
 pub(super) const TOKEN: &str = "machinist-test-token";
 
-const ADMIN: Identity<'static> = Identity {
-    user: "admin",
-    group: Some("system:masters"),
-};
+const ADMIN: Identity<'static> = Identity { user: "admin", group: Some("system:masters") };
 
 fn start_etcd(path: &Path, client: u16, peer: u16) -> Result<Process> {
     let client = format!("http://127.0.0.1:{client}");
@@ -155,17 +133,8 @@ fn start_etcd(path: &Path, client: u16, peer: u16) -> Result<Process> {
     let program = needs::on_path("etcd").context("etcd is not on the PATH")?;
     // Debian's etcd refuses architectures it was not tested on unless told otherwise.
     let environment = [("ETCD_UNSUPPORTED_ARCH".to_owned(), "arm64".to_owned())];
-    let environment = if cfg!(target_arch = "aarch64") {
-        &environment[..]
-    } else {
-        &[]
-    };
-    Ok(Process::start(
-        &program,
-        &arguments,
-        environment,
-        &path.join("etcd.log"),
-    )?)
+    let environment = if cfg!(target_arch = "aarch64") { &environment[..] } else { &[] };
+    Ok(Process::start(&program, &arguments, environment, &path.join("etcd.log"))?)
 }
 
 fn api_server_arguments(path: &Path, etcd: u16, port: u16) -> Vec<String> {
@@ -181,10 +150,7 @@ fn api_server_arguments(path: &Path, etcd: u16, port: u16) -> Vec<String> {
         format!("--client-ca-file={}", file("ca.crt")),
         format!("--token-auth-file={}", file("tokens.csv")),
         format!("--service-account-key-file={}", file("service-account.pub")),
-        format!(
-            "--service-account-signing-key-file={}",
-            file("service-account.key")
-        ),
+        format!("--service-account-signing-key-file={}", file("service-account.key")),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         "--authorization-mode=Node,RBAC".to_owned(),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
@@ -201,10 +167,7 @@ fn controller_manager_arguments(path: &Path) -> Vec<String> {
     vec![
         format!("--kubeconfig={}", file("admin.kubeconfig")),
         format!("--controllers={CONTROLLERS}"),
-        format!(
-            "--service-account-private-key-file={}",
-            file("service-account.key")
-        ),
+        format!("--service-account-private-key-file={}", file("service-account.key")),
         format!("--root-ca-file={}", file("ca.crt")),
         format!("--cluster-signing-cert-file={}", file("ca.crt")),
         format!("--cluster-signing-key-file={}", file("ca.key")),
@@ -224,25 +187,16 @@ async fn ready(mut api_server: Process, kubeconfig: &Path) -> Result<Process> {
             bail!("kube-apiserver ended: {}", api_server.tail(20));
         }
         let request = http_get("/readyz");
-        if client
-            .request_text(request)
-            .await
-            .is_ok_and(|text| text == "ok")
-        {
+        if client.request_text(request).await.is_ok_and(|text| text == "ok") {
             return Ok(api_server);
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    bail!(
-        "kube-apiserver was not ready in 2 minutes: {}",
-        api_server.tail(20)
-    )
+    bail!("kube-apiserver was not ready in 2 minutes: {}", api_server.tail(20))
 }
 
 fn http_get(path: &str) -> http::Request<Vec<u8>> {
-    http::Request::get(path)
-        .body(Vec::new())
-        .expect("the path is a constant")
+    http::Request::get(path).body(Vec::new()).expect("the path is a constant")
 }
 
 pub(super) async fn client(kubeconfig: &Path) -> Result<Client> {
