@@ -24,25 +24,20 @@ pub const CONTROL_PLANE_TOPOLOGY: &str = "machineconfiguration.openshift.io/cont
 pub const LAST_SYNCED_CONTROLLER_CONFIG: &str =
     "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";
 /// Last value of [`SERVICE_CA_ROTATE`] that the daemon has seen.
-pub const LAST_OBSERVED_SERVER_CA: &str =
-    "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
+pub const LAST_OBSERVED_SERVER_CA: &str = "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
 /// Rendered config the node was born with.
 pub const FIRST_PIVOT_CONFIG: &str = "machineconfiguration.openshift.io/firstPivotConfig";
 /// Present once the labels of a custom pool were given to a node born in it.
-pub const CUSTOM_POOL_LABELS_APPLIED: &str =
-    "machineconfiguration.openshift.io/customPoolLabelsApplied";
+pub const CUSTOM_POOL_LABELS_APPLIED: &str = "machineconfiguration.openshift.io/customPoolLabelsApplied";
 /// First error line of the previous boot's staged OS deployment, or empty.
-pub const OSTREE_FINALIZE_STAGED_FAILURE: &str =
-    "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
+pub const OSTREE_FINALIZE_STAGED_FAILURE: &str = "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
 
 /// Version of the controller that generated a MachineConfig.
-pub const GENERATED_BY_CONTROLLER_VERSION: &str =
-    "machineconfiguration.openshift.io/generated-by-controller-version";
+pub const GENERATED_BY_CONTROLLER_VERSION: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
 /// Release version, on rendered configs and ControllerConfig.
 pub const RELEASE_IMAGE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
 /// `true` on a rendered config whose OS image was set by a user's fragment.
-pub const OS_IMAGE_URL_OVERRIDDEN: &str =
-    "machineconfiguration.openshift.io/os-image-url-overridden";
+pub const OS_IMAGE_URL_OVERRIDDEN: &str = "machineconfiguration.openshift.io/os-image-url-overridden";
 /// A pre-built OS image, on rendered configs of image-mode installations.
 pub const PRE_BUILT_IMAGE: &str = "machineconfiguration.openshift.io/pre-built-image";
 /// Version of the operator that wrote a ControllerConfig.
@@ -52,13 +47,11 @@ pub const SERVICE_CA_ROTATE: &str = "machineconfiguration.openshift.io/service-c
 /// Suffix of the MachineConfig generated from a KubeletConfig or ContainerRuntimeConfig.
 pub const MC_NAME_SUFFIX: &str = "machineconfiguration.openshift.io/mc-name-suffix";
 /// The build that a MachineOSConfig follows.
-pub const CURRENT_MACHINE_OS_BUILD: &str =
-    "machineconfiguration.openshift.io/current-machine-os-build";
+pub const CURRENT_MACHINE_OS_BUILD: &str = "machineconfiguration.openshift.io/current-machine-os-build";
 /// Asks for a new build of a MachineOSConfig.
 pub const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
 /// When managed boot images became the default on this cluster.
-pub const BOOT_IMAGE_OPTED_IN_AT: &str =
-    "machineconfiguration.openshift.io/boot-image-updates-opted-in-at";
+pub const BOOT_IMAGE_OPTED_IN_AT: &str = "machineconfiguration.openshift.io/boot-image-updates-opted-in-at";
 
 /// `<namespace>/<name>` of a node's Machine.
 pub const MACHINE: &str = "machine.openshift.io/machine";

@@ -4,9 +4,7 @@
 //! an absent `Option` is a missing key, never `null`, unless the field says `nullable` itself. Use [`crd`] and not
 //! `K::crd()`, whose schema allows `null` for every optional field.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
 use kube::CustomResourceExt;
 use kube::core::schema::StructuralSchemaRewriter;
 use schemars::generate::SchemaSettings;
@@ -14,13 +12,25 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-use crate::{machineconfiguration, machinist};
+use crate::{config, machine, machineconfiguration, machinist, operator};
 
 /// Every kind's definition, in a fixed order: by group, then as the documentation introduces them.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         crd::<machineconfiguration::MachineConfig>(),
         crd::<machineconfiguration::MachineConfigPool>(),
+        crd::<machineconfiguration::KubeletConfig>(),
+        crd::<machineconfiguration::ContainerRuntimeConfig>(),
+        crd::<machineconfiguration::ControllerConfig>(),
+        crd::<machineconfiguration::MachineConfigNode>(),
+        crd::<machineconfiguration::PinnedImageSet>(),
+        crd::<machineconfiguration::MachineOSConfig>(),
+        crd::<machineconfiguration::MachineOSBuild>(),
+        crd::<operator::MachineConfiguration>(),
+        crd::<config::ClusterOperator>(),
+        crd::<machine::Machine>(),
+        crd::<machine::MachineSet>(),
+        crd::<machine::MachineHealthCheck>(),
         crd::<machinist::ClusterSettings>(),
         crd::<machinist::PoolLedger>(),
         crd::<machinist::PoolPolicy>(),
@@ -46,9 +56,8 @@ pub fn crd<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
 }
 
 fn schema<K: JsonSchema>() -> JSONSchemaProps {
-    let mut settings = SchemaSettings::openapi3()
-        .with_transform(StructuralSchemaRewriter)
-        .with_transform(IntOrStringTypes);
+    let mut settings =
+        SchemaSettings::openapi3().with_transform(StructuralSchemaRewriter).with_transform(IntOrStringTypes);
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     settings.transforms.insert(0, Box::new(OptionalIsAbsent));
@@ -63,8 +72,7 @@ fn schema<K: JsonSchema>() -> JSONSchemaProps {
         properties.insert("kind".to_owned(), json!({ "type": "string" }));
         properties.insert("metadata".to_owned(), json!({ "type": "object" }));
     }
-    serde_json::from_value(root.to_value())
-        .expect("a schema generated from a type of this crate is a CRD schema")
+    serde_json::from_value(root.to_value()).expect("a schema generated from a type of this crate is a CRD schema")
 }
 
 /// Removes `null` from what schemars generates for an `Option`; a field that is nullable says so by itself.
@@ -107,10 +115,7 @@ impl Transform for IntOrStringTypes {
         if let Some(object) = schema.as_object_mut()
             && object.contains_key("x-kubernetes-int-or-string")
         {
-            object.insert(
-                "anyOf".to_owned(),
-                json!([{ "type": "integer" }, { "type": "string" }]),
-            );
+            object.insert("anyOf".to_owned(), json!([{ "type": "integer" }, { "type": "string" }]));
         }
     }
 }

@@ -5,8 +5,7 @@ pub const ROLE: &str = "machineconfiguration.openshift.io/role";
 /// On the pools that every cluster has.
 pub const MCO_BUILT_IN: &str = "machineconfiguration.openshift.io/mco-built-in";
 /// On a pool that has to be updated before the operator reports an upgrade as finished.
-pub const REQUIRED_FOR_UPGRADE: &str =
-    "operator.machineconfiguration.openshift.io/required-for-upgrade";
+pub const REQUIRED_FOR_UPGRADE: &str = "operator.machineconfiguration.openshift.io/required-for-upgrade";
 /// On a pool, followed by its name: a target for selectors of KubeletConfig and ContainerRuntimeConfig.
 pub const POOL_PREFIX: &str = "pools.operator.machineconfiguration.openshift.io/";
 /// Older opt-in of a pool into OS image layering.

@@ -7,8 +7,10 @@
 #![allow(unreachable_pub)]
 
 pub mod annotations;
+pub mod config;
 mod definitions;
 pub mod labels;
+pub mod machine;
 pub mod machineconfiguration;
 pub mod machinist;
 pub mod names;
@@ -16,3 +18,4 @@ pub mod operator;
 mod schema;
 
 pub use definitions::{crd, crds};
+pub use schema::Empty;

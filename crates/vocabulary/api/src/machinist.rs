@@ -11,8 +11,7 @@ mod rendered_provenance;
 pub use cluster_settings::{ClusterSettings, ClusterSettingsSpec};
 pub use pool_ledger::{Claim, HeldConfig, PoolLedger, PoolLedgerSpec, Target};
 pub use pool_policy::{
-    ConfigServerPolicy, DriftPolicy, PoolPolicy, PoolPolicySpec, SourcePolicy, TrialCheck,
-    TrialPolicy,
+    ConfigServerPolicy, DriftPolicy, PoolPolicy, PoolPolicySpec, SourcePolicy, TrialCheck, TrialPolicy,
 };
 pub use rendered_provenance::{
     Archive, Conflict, Entry, EntryKind, Fragment, Pin, RenderedProvenance, RenderedProvenanceSpec,

@@ -29,29 +29,17 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigSpec {
     /// OS image that replaces the cluster's own.
-    #[serde(
-        default,
-        rename = "osImageURL",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "osImageURL", skip_serializing_if = "Option::is_none")]
     pub os_image_url: Option<String>,
     /// Image with the packages behind `extensions`, when it is not the cluster's own.
-    #[serde(
-        default,
-        rename = "baseOSExtensionsContainerImage",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "baseOSExtensionsContainerImage", skip_serializing_if = "Option::is_none")]
     pub base_os_extensions_container_image: Option<String>,
     /// Ignition config, of any supported version of the specification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub config: Option<Value>,
     /// Arguments appended to the kernel's command line.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "crate::schema::null_is_empty"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::schema::null_is_empty")]
     #[schemars(extend("nullable" = true, "x-kubernetes-list-type" = "atomic"))]
     pub kernel_arguments: Vec<String>,
     /// Named sets of packages added to the OS.

@@ -21,16 +21,8 @@ use crate::schema::dns1123_subdomain;
     status = "MachineConfigPoolStatus",
     derive = "Default",
     derive = "PartialEq",
-    printcolumn(
-        name = "Config",
-        type_ = "string",
-        json_path = ".status.configuration.name"
-    ),
-    printcolumn(
-        name = "Updated",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Updated")].status"#
-    ),
+    printcolumn(name = "Config", type_ = "string", json_path = ".status.configuration.name"),
+    printcolumn(name = "Updated", type_ = "string", json_path = r#".status.conditions[?(@.type=="Updated")].status"#),
     printcolumn(
         name = "Updating",
         type_ = "string",
@@ -41,31 +33,11 @@ use crate::schema::dns1123_subdomain;
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Degraded")].status"#
     ),
-    printcolumn(
-        name = "MachineCount",
-        type_ = "number",
-        json_path = ".status.machineCount"
-    ),
-    printcolumn(
-        name = "ReadyMachineCount",
-        type_ = "number",
-        json_path = ".status.readyMachineCount"
-    ),
-    printcolumn(
-        name = "UpdatedMachineCount",
-        type_ = "number",
-        json_path = ".status.updatedMachineCount"
-    ),
-    printcolumn(
-        name = "DegradedMachineCount",
-        type_ = "number",
-        json_path = ".status.degradedMachineCount"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "MachineCount", type_ = "number", json_path = ".status.machineCount"),
+    printcolumn(name = "ReadyMachineCount", type_ = "number", json_path = ".status.readyMachineCount"),
+    printcolumn(name = "UpdatedMachineCount", type_ = "number", json_path = ".status.updatedMachineCount"),
+    printcolumn(name = "DegradedMachineCount", type_ = "number", json_path = ".status.degradedMachineCount"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolSpec {
@@ -182,7 +154,7 @@ pub struct MachineConfigPoolStatus {
     pub os_image_stream: Option<OSImageStreamReference>,
 }
 
-/// One thing that is true, false or unknown about a pool.
+/// One thing that is true, false or unknown about the object.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolCondition {
@@ -192,6 +164,7 @@ pub struct MachineConfigPoolCondition {
     pub status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("nullable" = true))]
+    #[schemars(schema_with = "crate::schema::time")]
     pub last_transition_time: Option<Time>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -206,6 +179,7 @@ pub struct CertExpiry {
     pub bundle: String,
     pub subject: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
     pub expiry: Option<Time>,
 }
 

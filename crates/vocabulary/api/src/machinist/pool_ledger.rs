@@ -23,11 +23,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Since", type_ = "date", json_path = ".spec.target.since"),
     printcolumn(name = "Budget", type_ = "integer", json_path = ".spec.budget"),
     printcolumn(name = "Claimed", type_ = "string", json_path = ".spec.claims[*].node"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PoolLedgerSpec {
@@ -55,6 +51,7 @@ pub struct Target {
     pub config: String,
     /// Since when it is wanted without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
     pub since: Option<Time>,
 }
 
@@ -76,6 +73,7 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
     pub since: Option<Time>,
 }
 
@@ -91,5 +89,6 @@ pub struct HeldConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
     pub since: Option<Time>,
 }

@@ -17,16 +17,8 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     printcolumn(name = "Settle", type_ = "string", json_path = ".spec.settle"),
     printcolumn(name = "Drift", type_ = "string", json_path = ".spec.drift"),
-    printcolumn(
-        name = "TrialDeadline",
-        type_ = "string",
-        json_path = ".spec.trial.deadline"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "TrialDeadline", type_ = "string", json_path = ".spec.trial.deadline"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PoolPolicySpec {

@@ -17,11 +17,7 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     derive = "PartialEq",
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.pool"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RenderedProvenanceSpec {
@@ -75,20 +71,7 @@ pub struct Entry {
 }
 
 /// What sort of part an entry is about.
-#[derive(
-    JsonSchema,
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-)]
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EntryKind {
     /// A file, directory or link, by path.
     #[default]
