@@ -1,1 +1,29 @@
-//! .
+//! Ignition configs: read any spec that clusters carry (2.0–2.2, 3.0–3.5), check, convert, merge, decode.
+//!
+//! Everything inside Machinist speaks the newest spec ([`Config`] is 3.5). [`parse`] lifts an older config to it,
+//! [`down::lower`] serves an older client, [`merge::Merger`] joins configs by the parent and child rules of spec 3,
+//! and [`decode`] gives the bytes of an inline resource. Nothing here fetches, writes or knows of clusters.
+
+pub mod data_url;
+pub mod down;
+mod features;
+pub mod merge;
+mod node;
+mod parse;
+mod path;
+mod report;
+mod resource;
+mod spec2;
+mod tables;
+mod unit_file;
+mod url;
+mod validate;
+mod version;
+
+pub use ignition_config::v3_5;
+pub use ignition_config::v3_5::{Config, File, Resource, Unit, User};
+pub use parse::{Parsed, empty, parse, read, to_value};
+pub use report::{Error, Problem};
+pub use resource::{DECODED_LIMIT, DecodeError, decode, decode_limited, hash_matches, is_inline};
+pub use validate::validate;
+pub use version::Version;

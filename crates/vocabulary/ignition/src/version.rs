@@ -1,0 +1,145 @@
+//! Spec versions: which exist here, how their text is read.
+
+use std::fmt;
+
+use crate::report::{Error, Problem};
+
+/// A spec version that can be read, served, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    V2_0,
+    V2_1,
+    V2_2,
+    V3_0,
+    V3_1,
+    V3_2,
+    V3_3,
+    V3_4,
+    V3_5,
+}
+
+impl Version {
+    pub const ALL: [Version; 9] = [
+        Version::V2_0,
+        Version::V2_1,
+        Version::V2_2,
+        Version::V3_0,
+        Version::V3_1,
+        Version::V3_2,
+        Version::V3_3,
+        Version::V3_4,
+        Version::V3_5,
+    ];
+    pub const NEWEST: Version = Version::V3_5;
+
+    /// What a client may be served; upstream never lowers to 3.0, so neither do we.
+    pub const SERVED: [Version; 6] = [
+        Version::V2_2,
+        Version::V3_1,
+        Version::V3_2,
+        Version::V3_3,
+        Version::V3_4,
+        Version::V3_5,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Version::V2_0 => "2.0.0",
+            Version::V2_1 => "2.1.0",
+            Version::V2_2 => "2.2.0",
+            Version::V3_0 => "3.0.0",
+            Version::V3_1 => "3.1.0",
+            Version::V3_2 => "3.2.0",
+            Version::V3_3 => "3.3.0",
+            Version::V3_4 => "3.4.0",
+            Version::V3_5 => "3.5.0",
+        }
+    }
+
+    pub(crate) fn is_spec2(self) -> bool {
+        self <= Version::V2_2
+    }
+
+    /// Reads the text of `ignition.version`.
+    pub fn parse(text: &str) -> Result<Version, Error> {
+        if !is_semver(text) {
+            let message = match text {
+                "" => "invalid version: ignition.version is missing".to_owned(),
+                _ => format!("invalid version {text:?}"),
+            };
+            return Err(refusal(message));
+        }
+        Version::ALL
+            .into_iter()
+            .find(|version| version.as_str() == text)
+            .ok_or_else(|| refusal(format!("unknown version {text}")))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn refusal(message: String) -> Error {
+    let allowed = Version::ALL.map(Version::as_str).join(", ");
+    Error::one(Problem::new("ignition.version", message).allowed(allowed))
+}
+
+/// Tells text that is no version at all from a version we do not know: people fix the two differently.
+fn is_semver(text: &str) -> bool {
+    let (text, metadata) = text.split_once('+').unwrap_or((text, ""));
+    let (core, pre_release) = text.split_once('-').unwrap_or((text, ""));
+    let identifier = |part: &str| {
+        part.bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+    };
+    let numbers: Vec<&str> = core.split('.').collect();
+    numbers.len() == 3
+        && numbers.iter().all(|number| number.parse::<i64>().is_ok())
+        && identifier(pre_release)
+        && identifier(metadata)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_reads_its_own_text() {
+        for version in Version::ALL {
+            assert_eq!(Version::parse(version.as_str()).unwrap(), version);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_invalid_and_strangers_are_unknown() {
+        for text in ["", "abc", "3.5", "3.5.0.1", "x.5.0"] {
+            assert!(
+                Version::parse(text)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("invalid version"),
+                "{text}"
+            );
+        }
+        for text in [
+            "2.3.0",
+            "2.9.0",
+            "3.6.0",
+            "4.0.0",
+            "3.5.0-experimental",
+            "3.5.1",
+        ] {
+            assert!(
+                Version::parse(text)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("unknown version"),
+                "{text}"
+            );
+        }
+    }
+}
