@@ -23,8 +23,7 @@ pub fn limit(max_unavailable: Option<&IntOrString>, nodes: usize) -> Result<usiz
             usize::try_from(*number).map_err(|_| BudgetError::Negative(number.to_string()))?
         }
         Some(IntOrString::String(text)) => {
-            let digits =
-                text.strip_suffix('%').ok_or_else(|| BudgetError::NotAPercentage(text.clone()))?;
+            let digits = text.strip_suffix('%').ok_or_else(|| BudgetError::NotAPercentage(text.clone()))?;
             let percent: i64 = digits.parse().map_err(|_| BudgetError::NotANumber(text.clone()))?;
             let percent = u128::try_from(percent).map_err(|_| BudgetError::Negative(text.clone()))?;
             usize::try_from(percent * nodes as u128 / 100).unwrap_or(usize::MAX)
@@ -61,12 +60,16 @@ mod tests {
         check(
             IntOrString::String("5".into()),
             5,
-            expect![[r#"maxUnavailable: invalid value for IntOrString: invalid type: string is not a percentage: "5""#]],
+            expect![[
+                r#"maxUnavailable: invalid value for IntOrString: invalid type: string is not a percentage: "5""#
+            ]],
         );
         check(
             IntOrString::String("half%".into()),
             5,
-            expect![[r#"maxUnavailable: invalid value for IntOrString: invalid value "half%": not a whole number before the %"#]],
+            expect![[
+                r#"maxUnavailable: invalid value for IntOrString: invalid value "half%": not a whole number before the %"#
+            ]],
         );
     }
 }

@@ -70,9 +70,7 @@ impl Goal {
         };
         match (build.stage, &layering.image) {
             (BuildStage::Succeeded, Some(image)) if build.image.as_ref() == Some(image) => None,
-            (BuildStage::Succeeded, _) => {
-                Some(format!("the image of build {} is not published yet", build.name))
-            }
+            (BuildStage::Succeeded, _) => Some(format!("the image of build {} is not published yet", build.name)),
             (BuildStage::Failed, _) => Some(format!("build {} failed", build.name)),
             (BuildStage::Interrupted, _) => Some(format!("build {} was interrupted", build.name)),
             (BuildStage::Initial | BuildStage::Prepared | BuildStage::Building, _) => {
@@ -87,8 +85,7 @@ impl Layering {
         let image = self.config.is_some()
             && node.desired_image.as_deref().is_some_and(|image| !image.is_empty())
             && node.desired_image == self.image;
-        let config =
-            self.build.as_ref().is_some_and(|build| node.desired.as_deref() == Some(build.config.as_str()));
+        let config = self.build.as_ref().is_some_and(|build| node.desired.as_deref() == Some(build.config.as_str()));
         image && config
     }
 

@@ -51,6 +51,15 @@ pub enum Membership {
 pub struct Contested {
     pub node: String,
     pub pools: Vec<String>,
+    /// What the node's MachineConfigNode says is wrong with it.
+    pub reported: Option<String>,
+}
+
+impl Contested {
+    /// Whether people were told already.
+    pub fn is_reported(&self) -> bool {
+        self.reported.as_deref() == Some(self.to_string().as_str())
+    }
 }
 
 impl fmt::Display for Contested {
@@ -107,12 +116,10 @@ impl Pools {
             }
         }
         if custom.len() > 1 {
-            return Membership::Contested(Contested { node: node.to_owned(), pools: custom });
+            return Membership::Contested(Contested { node: node.to_owned(), pools: custom, reported: None });
         }
         match (master, custom.pop(), worker) {
-            (Some(primary), Some(ignored), also) => {
-                Membership::Member { primary, also, ignored: Some(ignored) }
-            }
+            (Some(primary), Some(ignored), also) => Membership::Member { primary, also, ignored: Some(ignored) },
             // A control-plane node that also is a worker lives under the control plane alone.
             (Some(primary), None, _) | (None, None, Some(primary)) => {
                 Membership::Member { primary, also: None, ignored: None }
@@ -124,7 +131,7 @@ impl Pools {
 }
 
 impl NodeSelector {
-    fn from_pool(pool: &MachineConfigPool) -> Self {
+    pub(crate) fn from_pool(pool: &MachineConfigPool) -> Self {
         let Some(selector) = pool.spec.node_selector.as_ref().or(pool.spec.machine_selector.as_ref()) else {
             return Self::Missing;
         };

@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn all_requirements_must_hold() {
-        let both = serde_json::json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]});
+        let both =
+            serde_json::json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]});
         check(both.clone(), &[("a", "1"), ("b", "")], expect!["true"]);
         check(both, &[("a", "1")], expect!["false"]);
     }

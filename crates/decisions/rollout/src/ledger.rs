@@ -1,0 +1,69 @@
+//! The budget ledger: which nodes hold a share of a pool's budget because a controller took one for them.
+//!
+//! A Lease does not stop a late write, so the budget is spent here, by resource version. A claim names the version of
+//! the Node that its targeting patch will carry. As long as the node still has that version, the patch may land at any
+//! moment, also from a leader that was deposed long ago; once the node has moved on, it never can. That is all a later
+//! leader has to look at before it gives a share back.
+
+use std::collections::BTreeMap;
+
+use api::machinist::{Claim, PoolLedger, PoolLedgerSpec};
+
+use crate::node::ResourceVersion;
+use crate::pool_nodes::PoolNodes;
+
+/// A pool's ledger as it was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ledger {
+    /// The version that a write of the ledger must carry; none while the object does not exist.
+    pub resource_version: Option<String>,
+    pub spec: PoolLedgerSpec,
+}
+
+/// What has become of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// The node still has the version that was claimed: the patch may land yet.
+    Pending,
+    /// Our view of the nodes is older than the claim.
+    Ahead,
+    /// The node has moved on and is not through yet.
+    Live,
+    /// The node is through, the patch never arrived, or the node is gone.
+    Over,
+}
+
+impl Ledger {
+    /// Reads a ledger.
+    pub fn from_object(ledger: Option<&PoolLedger>) -> Self {
+        let Some(ledger) = ledger else { return Self::default() };
+        Self { resource_version: ledger.metadata.resource_version.clone(), spec: ledger.spec.clone() }
+    }
+
+    /// The claims that still count, each with where it stands. What is over is left out.
+    pub(crate) fn open_claims(&self, nodes: &PoolNodes) -> BTreeMap<String, (Claim, Stand)> {
+        let claims = self.spec.claims.iter().filter_map(|claim| {
+            let stand = Stand::of(claim, nodes);
+            (stand != Stand::Over).then(|| (claim.node.clone(), (claim.clone(), stand)))
+        });
+        claims.collect()
+    }
+}
+
+impl Stand {
+    fn of(claim: &Claim, nodes: &PoolNodes) -> Self {
+        let claimed = ResourceVersion::parse(claim.node_resource_version.as_deref().unwrap_or_default()).number;
+        let Some(node) = nodes.get(&claim.node) else {
+            return if nodes.newest() > claimed { Self::Over } else { Self::Ahead };
+        };
+        if claim.uid.is_some() && node.uid.is_some() && claim.uid != node.uid {
+            return if node.resource_version.number > claimed { Self::Over } else { Self::Ahead };
+        }
+        match node.resource_version.number.cmp(&claimed) {
+            std::cmp::Ordering::Less => Self::Ahead,
+            std::cmp::Ordering::Equal => Self::Pending,
+            std::cmp::Ordering::Greater if node.is_done() && node.is_serving() => Self::Over,
+            std::cmp::Ordering::Greater => Self::Live,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Everything that one pool's plan is made from.
+//!
+//! A controller keeps one snapshot per pool and takes changes in as they come; a command line builds one from files
+//! with [`Snapshot::from_objects`]. The plan depends on nothing else.
+
+use api::annotations;
+use api::machineconfiguration::{
+    CertExpiry, MachineConfigPool, MachineConfigPoolConfiguration, MachineConfigPoolStatus,
+};
+use api::machinist::PoolLedger;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::control_plane::{EtcdMember, Peer};
+use crate::goal::{Goal, Layering};
+use crate::ledger::Ledger;
+use crate::membership::{Contested, Membership, NodeSelector, Pools};
+use crate::node::NodeFacts;
+use crate::pool_nodes::{PoolNodes, Rules};
+use crate::report::Report;
+
+/// How long a pool's target must stay the same before a node gets it, unless the pool's policy says otherwise. Long
+/// enough for `kubectl apply` of a folder, so that half of it never reboots a node.
+pub const SETTLE: SignedDuration = SignedDuration::from_secs(5);
+
+/// The input of [`crate::plan`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    pub pool: PoolFacts,
+    pub nodes: PoolNodes,
+    pub ledger: Ledger,
+    pub settings: Settings,
+    /// Etcd members that can be seen; empty where there are none.
+    pub etcd: Vec<EtcdMember>,
+    pub peer: Option<Peer>,
+    pub certificates: Vec<CertExpiry>,
+    /// Nodes that this pool and another custom pool want.
+    pub contested: Vec<Contested>,
+    pub now: Timestamp,
+}
+
+/// What the pool's object says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PoolFacts {
+    pub name: String,
+    pub generation: Option<i64>,
+    pub deleting: bool,
+    pub paused: bool,
+    pub max_unavailable: Option<IntOrString>,
+    pub configuration: Option<MachineConfigPoolConfiguration>,
+    /// The config that may be tried again although a trial of it was reverted.
+    pub approved: Option<String>,
+    pub selector: SelectorFacts,
+    pub status: MachineConfigPoolStatus,
+}
+
+/// What is wrong with the pool's node selector, if anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SelectorFacts {
+    #[default]
+    Fine,
+    Missing,
+    Everything,
+    Broken(String),
+}
+
+/// What does not come from objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub settle: SignedDuration,
+    /// Who plans, for the ledger.
+    pub holder: String,
+    /// The node that runs the leader of our controllers.
+    pub leader_node: Option<String>,
+    /// The control plane's topology, which daemons read from an annotation.
+    pub topology: Option<String>,
+    pub image_mode_status_reporting: bool,
+}
+
+/// The objects that a snapshot is read from.
+#[derive(Clone, Copy, Debug)]
+pub struct Objects<'a> {
+    pub pool: &'a MachineConfigPool,
+    pub pools: &'a [MachineConfigPool],
+    pub nodes: &'a [Node],
+    pub ledger: Option<&'a PoolLedger>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            settle: SETTLE,
+            holder: String::new(),
+            leader_node: None,
+            topology: None,
+            image_mode_status_reporting: false,
+        }
+    }
+}
+
+impl Snapshot {
+    /// Reads everything from scratch.
+    pub fn from_objects(objects: Objects<'_>, settings: Settings, now: Timestamp) -> Self {
+        let Objects { pool, pools: all, nodes: all_nodes, ledger } = objects;
+        let pools = Pools::from_objects(all);
+        let mut snapshot = Self::new(PoolFacts::from_object(pool), settings, now);
+        snapshot.ledger = Ledger::from_object(ledger);
+        for node in all_nodes {
+            let facts = NodeFacts::from_object(node);
+            snapshot.nodes.seen_until(facts.resource_version.number);
+            match pools.of_node(&facts.name, &facts.labels) {
+                Membership::Member { primary, .. } if primary == snapshot.pool.name => snapshot.nodes.observe(facts),
+                Membership::Contested(contested) if contested.pools.contains(&snapshot.pool.name) => {
+                    snapshot.contested.push(contested);
+                }
+                Membership::Member { .. } | Membership::Contested(_) | Membership::Unmanaged => {}
+            }
+        }
+        snapshot
+    }
+
+    /// A snapshot of a pool without nodes.
+    pub fn new(pool: PoolFacts, settings: Settings, now: Timestamp) -> Self {
+        let mut snapshot = Self {
+            pool: PoolFacts::default(),
+            nodes: PoolNodes::default(),
+            ledger: Ledger::default(),
+            settings,
+            etcd: Vec::new(),
+            peer: None,
+            certificates: Vec::new(),
+            contested: Vec::new(),
+            now,
+        };
+        snapshot.observe_pool(pool, None);
+        snapshot
+    }
+
+    /// Takes in the pool as it is now, and its image build where it has one.
+    pub fn observe_pool(&mut self, pool: PoolFacts, layering: Option<Layering>) {
+        self.nodes.set_rules(Rules {
+            goal: Goal { config: pool.target().to_owned(), layering },
+            image_mode_status_reporting: self.settings.image_mode_status_reporting,
+            topology: self.settings.topology.clone(),
+        });
+        self.pool = pool;
+    }
+
+    /// Takes in a node of this pool.
+    pub fn observe_node(&mut self, facts: NodeFacts) {
+        self.nodes.observe(facts);
+    }
+
+    /// Takes in what a MachineConfigNode says.
+    pub fn observe_report(&mut self, node: &str, report: Report) {
+        self.nodes.observe_report(node, report);
+    }
+}
+
+impl PoolFacts {
+    /// Reads a pool.
+    pub fn from_object(pool: &MachineConfigPool) -> Self {
+        Self {
+            name: pool.metadata.name.clone().unwrap_or_default(),
+            generation: pool.metadata.generation,
+            deleting: pool.metadata.deletion_timestamp.is_some(),
+            paused: pool.spec.paused.unwrap_or(false),
+            max_unavailable: pool.spec.max_unavailable.clone(),
+            configuration: pool.spec.configuration.clone(),
+            approved: pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::APPROVE)).cloned(),
+            selector: match NodeSelector::from_pool(pool) {
+                NodeSelector::Labels(_) => SelectorFacts::Fine,
+                NodeSelector::Missing => SelectorFacts::Missing,
+                NodeSelector::Everything => SelectorFacts::Everything,
+                NodeSelector::Broken(error) => SelectorFacts::Broken(error.to_string()),
+            },
+            status: pool.status.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The rendered config that the pool wants; empty while there is none.
+    pub fn target(&self) -> &str {
+        self.configuration.as_ref().and_then(|configuration| configuration.name.as_deref()).unwrap_or_default()
+    }
+}
