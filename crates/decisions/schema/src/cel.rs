@@ -1,0 +1,291 @@
+//! CEL rules (`x-kubernetes-validations`): compiled with the schema, run on objects that are otherwise valid.
+//!
+//! Evaluation is kube-cel's; which rules run, against which old value, and what a failure reads like is decided here.
+
+mod convert;
+
+use std::sync::Arc;
+
+use kube_cel::{
+    KubeCelExt as _,
+    cel::{Context, ExecutionError, Program, Value as Cel, objects::OptionalValue},
+};
+use serde_json::Value;
+
+use crate::{
+    error::{ErrorKind, FieldError},
+    node::{Additional, Id, Node, Schema, Types},
+    path::Path,
+    validate::correlated,
+};
+
+/// One rule, ready to run.
+pub(crate) struct Rule {
+    text: String,
+    message: Option<String>,
+    message_expression: Option<Program>,
+    reason: Option<String>,
+    /// The rule's `fieldPath`, without the leading dot.
+    field_path: Option<String>,
+    optional_old_self: bool,
+    transition: bool,
+    /// Rules that do not parse are refused with their definition; one that gets this far fails every object.
+    program: Result<Program, String>,
+}
+
+thread_local! {
+    /// Registering some hundred functions takes longer than most rules run.
+    static FUNCTIONS: Context<'static> = Context::default().with_all();
+}
+
+impl Rule {
+    pub(crate) fn compile_all(rules: &Value) -> Vec<Rule> {
+        rules
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(Rule::compile)
+            .collect()
+    }
+
+    fn compile(rule: &Value) -> Rule {
+        let text = |key: &str| {
+            rule[key]
+                .as_str()
+                .filter(|t| !t.is_empty())
+                .map(str::to_string)
+        };
+        let expression = text("rule").unwrap_or_default();
+        let program = Program::compile(&expression).map_err(|error| error.to_string());
+        Rule {
+            transition: program
+                .as_ref()
+                .is_ok_and(|p| p.references().has_variable("oldSelf")),
+            message: text("message").map(|m| m.trim().to_string()),
+            message_expression: text("messageExpression").and_then(|m| Program::compile(&m).ok()),
+            reason: text("reason"),
+            field_path: text("fieldPath").map(|p| p.trim_start_matches('.').to_string()),
+            optional_old_self: rule["optionalOldSelf"] == true,
+            program,
+            text: expression.trim().to_string(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.message.as_deref().unwrap_or(&self.text)
+    }
+
+    /// What the server answers when the rule is false.
+    fn failure(&self, context: &Context<'_>) -> String {
+        let spoken =
+            self.message_expression
+                .as_ref()
+                .and_then(|program| match program.execute(context) {
+                    Ok(Cel::String(text)) => Some(text.trim().to_string()),
+                    _ => None,
+                });
+        spoken
+            .filter(|text| !text.is_empty() && !text.contains('\n'))
+            .or_else(|| self.message.clone())
+            .unwrap_or_else(|| format!("failed rule: {}", self.text))
+    }
+}
+
+/// Syntax errors of a rule or message expression, for the check of definitions.
+pub(crate) fn syntax_error(expression: &str) -> Option<String> {
+    Program::compile(expression)
+        .err()
+        .map(|error| error.to_string())
+}
+
+impl Schema {
+    /// Runs every rule at and below a node.
+    pub(crate) fn run_rules(
+        &self,
+        id: Id,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path<'_>,
+    ) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        FUNCTIONS.with(|functions| {
+            let mut run = Run {
+                schema: self,
+                functions,
+                errors: &mut errors,
+            };
+            run.visit(id, value, old, old, path);
+        });
+        errors
+    }
+}
+
+struct Run<'a> {
+    schema: &'a Schema,
+    functions: &'a Context<'static>,
+    errors: &'a mut Vec<FieldError>,
+}
+
+impl Run<'_> {
+    /// `old` is what `oldSelf` sees; `before` is what ratcheting compares with.
+    fn visit(
+        &mut self,
+        id: Id,
+        value: &Value,
+        old: Option<&Value>,
+        before: Option<&Value>,
+        path: &Path<'_>,
+    ) {
+        let node = self.schema.node(id);
+        if !node.below.rules || value.is_null() {
+            return;
+        }
+        if !node.rules.is_empty() {
+            self.run(id, node, value, old, before, path);
+        }
+        if let Some(limits) = &node.limits {
+            for branch in &limits.all_of {
+                self.visit(*branch, value, old, before, path);
+            }
+        }
+        match value {
+            Value::Object(map) => {
+                for (key, child) in map {
+                    let of =
+                        |object: Option<&Value>| -> Option<Value> { object?.get(key).cloned() };
+                    let (id, path) = match (node.property(key), node.additional) {
+                        (Some(_), _) if id == self.schema.root && key == "metadata" => continue,
+                        (Some(id), _) => (id, path.field(key)),
+                        (None, Additional::Schema(id)) => (id, path.key(key)),
+                        (None, Additional::None | Additional::Any) => continue,
+                    };
+                    if !self.schema.node(id).below.rules {
+                        continue;
+                    }
+                    let (old, before) = (
+                        of(old.filter(|_| !node.atomic_map)),
+                        of(before.filter(|_| !node.atomic_map)),
+                    );
+                    self.visit(id, child, old.as_ref(), before.as_ref(), &path);
+                }
+            }
+            Value::Array(list) => {
+                let Some(items) = node
+                    .items
+                    .filter(|items| self.schema.node(*items).below.rules)
+                else {
+                    return;
+                };
+                for (at, child) in list.iter().enumerate() {
+                    let of =
+                        |list: Option<&Value>| correlated(node, list?.as_array()?, child).cloned();
+                    let (old, before) = (of(old), of(before));
+                    self.visit(items, child, old.as_ref(), before.as_ref(), &path.index(at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn run(
+        &mut self,
+        id: Id,
+        node: &Node,
+        value: &Value,
+        old: Option<&Value>,
+        before: Option<&Value>,
+        path: &Path<'_>,
+    ) {
+        let mut context = self.functions.new_inner_scope();
+        context.add_variable_from_value("self", convert::value(self.schema, id, value));
+        let old_self = old
+            .filter(|o| !o.is_null())
+            .map(|old| convert::value(self.schema, id, old));
+        if let Some(old_self) = &old_self {
+            context.add_variable_from_value("oldSelf", old_self.clone());
+        }
+        for rule in node.rules.iter() {
+            if rule.transition && old_self.is_none() && !rule.optional_old_self {
+                continue;
+            }
+            let mut scope = context.new_inner_scope();
+            if rule.optional_old_self {
+                let optional = old_self
+                    .clone()
+                    .map_or_else(OptionalValue::none, OptionalValue::of);
+                scope.add_variable_from_value("oldSelf", Cel::Opaque(Arc::new(optional)));
+            }
+            let Some(error) = self.judge(node, rule, &scope, value, path) else {
+                continue;
+            };
+            // What was wrong before and did not change is tolerated, unless the rule is about the change itself.
+            let tolerated = !rule.transition && before == Some(value);
+            if !tolerated {
+                self.errors.push(error);
+            }
+        }
+    }
+
+    fn judge(
+        &self,
+        node: &Node,
+        rule: &Rule,
+        scope: &Context<'_>,
+        value: &Value,
+        path: &Path<'_>,
+    ) -> Option<FieldError> {
+        let place = |path: &Path<'_>| match path.text() {
+            text if text.is_empty() => "<nil>".to_string(),
+            text => text,
+        };
+        let kind = node.types.name();
+        let program = match &rule.program {
+            Ok(program) => program,
+            Err(error) => {
+                return Some(FieldError::invalid(
+                    place(path),
+                    kind,
+                    format!("rule compile error: {error}"),
+                ));
+            }
+        };
+        match program.execute(scope) {
+            Ok(Cel::Bool(true)) => None,
+            Ok(_) => {
+                let mut field = path.text();
+                if let Some(below) = &rule.field_path {
+                    if !field.is_empty() && !below.starts_with('[') {
+                        field.push('.');
+                    }
+                    field.push_str(below);
+                }
+                if field.is_empty() {
+                    field.push_str("<nil>");
+                }
+                let composite = node.types == Types::OBJECT || node.types == Types::ARRAY;
+                let shown = (!composite).then(|| value.clone());
+                let detail = rule.failure(scope);
+                Some(match rule.reason.as_deref() {
+                    Some("FieldValueForbidden") => FieldError::forbidden(field, detail),
+                    Some("FieldValueRequired") => FieldError::required(field, detail),
+                    Some("FieldValueDuplicate") => {
+                        FieldError::new(ErrorKind::Duplicate, field, shown, "")
+                    }
+                    _ => FieldError::new(ErrorKind::Invalid, field, shown, detail),
+                })
+            }
+            Err(error) => {
+                let detail = format!("{} evaluating rule: {}", runtime(&error), rule.name());
+                Some(FieldError::invalid(place(path), kind, detail))
+            }
+        }
+    }
+}
+
+/// A runtime error in the words of the real server's interpreter, where they are known.
+fn runtime(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        other => other.to_string(),
+    }
+}

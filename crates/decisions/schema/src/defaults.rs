@@ -1,0 +1,114 @@
+//! Fills in the schema's default values.
+
+use serde_json::{Map, Value};
+
+use crate::node::{Additional, Id, Node, Schema};
+
+impl Schema {
+    /// Sets missing fields to their defaults, and drops nulls that the schema neither allows nor replaces.
+    ///
+    /// For built-in kinds the defaults of the tables are the values Go's types always carry (`spec: {}`); what the
+    /// server's own defaulting adds is `builtin::default`'s subject.
+    pub fn default(&self, object: &mut Value) {
+        self.fill(object, self.root);
+    }
+
+    fn fill(&self, value: &mut Value, id: Id) {
+        let node = self.node(id);
+        match value {
+            Value::Object(map) => self.fill_map(map, node),
+            Value::Array(list) => {
+                let Some(items) = node.items else { return };
+                for child in list.iter_mut() {
+                    if child.is_null() && !self.node(items).nullable {
+                        *child = self.node(items).default.clone().unwrap_or(Value::Null);
+                    }
+                    self.fill(child, items);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fill_map(&self, map: &mut Map<String, Value>, node: &Node) {
+        if map.values().any(Value::is_null) {
+            map.retain(|key, child| {
+                let field = self.field(node, key).map(|id| self.node(id));
+                !(child.is_null() && field.is_some_and(|f| !f.nullable && f.default.is_none()))
+            });
+        }
+        if node.below.defaults {
+            for (name, id) in node.properties.iter() {
+                let Some(default) = &self.node(*id).default else {
+                    continue;
+                };
+                match map.get(name.as_ref()) {
+                    Some(Value::Null) if !self.node(*id).nullable => {}
+                    None => {}
+                    Some(_) => continue,
+                }
+                map.insert(name.to_string(), default.clone());
+            }
+        }
+        for (key, child) in map.iter_mut() {
+            match (node.property(key), node.additional) {
+                (Some(id), _) => self.fill(child, id),
+                (None, Additional::Schema(id)) => {
+                    if child.is_null() && !self.node(id).nullable {
+                        *child = self.node(id).default.clone().unwrap_or(Value::Null);
+                    }
+                    self.fill(child, id);
+                }
+                (None, Additional::None | Additional::Any) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(spec_schema: &Value, mut spec: Value, expected: Value) {
+        let schema = Schema::custom(
+            Some(&json!({"type": "object", "properties": {"spec": spec_schema}})),
+            false,
+        );
+        spec = json!({ "spec": spec });
+        schema.default(&mut spec);
+        assert_eq!(spec["spec"], expected);
+    }
+
+    #[test]
+    fn missing_fields_get_defaults_at_every_depth() {
+        let spec = json!({"type": "object", "properties": {
+            "a": {"type": "integer", "default": 3},
+            "b": {"type": "object", "default": {}, "properties": {"c": {"type": "string", "default": "x"}}},
+            "list": {"type": "array", "items": {"type": "object", "properties": {"d": {"type": "boolean", "default": true}}}},
+            "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"e": {"type": "string", "default": "y"}}}},
+            "none": {"type": "object", "properties": {"f": {"type": "string", "default": "z"}}},
+        }});
+        check(
+            &spec,
+            json!({"list": [{}, {"d": false}], "map": {"k": {}}}),
+            json!({"a": 3, "b": {"c": "x"}, "list": [{"d": true}, {"d": false}], "map": {"k": {"e": "y"}}}),
+        );
+    }
+
+    #[test]
+    fn nulls_are_replaced_kept_or_dropped_by_what_the_schema_says() {
+        let spec = json!({"type": "object", "properties": {
+            "defaulted": {"type": "string", "default": "d"},
+            "nullable": {"type": "string", "nullable": true, "default": "d"},
+            "plain": {"type": "string"},
+        }});
+        check(
+            &spec,
+            json!({"defaulted": null, "nullable": null, "plain": null}),
+            json!({"defaulted": "d", "nullable": null}),
+        );
+    }
+}
