@@ -1,5 +1,8 @@
 //! What a pool wants its nodes to reach: a rendered config, and in layered pools an OS image built for it.
 
+use api::machineconfiguration::{MachineOSBuild, MachineOSConfig};
+use api::names::status;
+
 use crate::node::NodeFacts;
 
 /// The target of a pool.
@@ -81,6 +84,19 @@ impl Goal {
 }
 
 impl Layering {
+    /// Reads a pool's image build; nothing when the pool has none.
+    pub fn from_objects(config: Option<&MachineOSConfig>, build: Option<&MachineOSBuild>) -> Option<Self> {
+        if config.is_none() && build.is_none() {
+            return None;
+        }
+        let image = config.and_then(|config| config.status.as_ref()?.current_image_pull_spec.clone());
+        Some(Self {
+            config: config.map(|config| config.metadata.name.clone().unwrap_or_default()),
+            image: image.filter(|image| !image.is_empty()),
+            build: build.map(Build::from_object),
+        })
+    }
+
     fn is_desired_by(&self, node: &NodeFacts) -> bool {
         let image = self.config.is_some()
             && node.desired_image.as_deref().is_some_and(|image| !image.is_empty())
@@ -97,5 +113,32 @@ impl Layering {
             BuildStage::Succeeded => build.image.is_some() && build.image != self.image,
             BuildStage::Initial => false,
         }
+    }
+}
+
+impl Build {
+    fn from_object(build: &MachineOSBuild) -> Self {
+        let image = build.status.as_ref().and_then(|status| status.digested_image_push_spec.clone());
+        Self {
+            name: build.metadata.name.clone().unwrap_or_default(),
+            config: build.spec.machine_config.name.clone(),
+            image: image.filter(|image| !image.is_empty()),
+            stage: BuildStage::from_object(build),
+        }
+    }
+}
+
+impl BuildStage {
+    fn from_object(build: &MachineOSBuild) -> Self {
+        let conditions = build.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let is_true = |type_: &str| conditions.iter().any(|it| it.type_ == type_ && it.status == status::TRUE);
+        let stages = [
+            ("Prepared", Self::Prepared),
+            ("Building", Self::Building),
+            ("Succeeded", Self::Succeeded),
+            ("Failed", Self::Failed),
+            ("Interrupted", Self::Interrupted),
+        ];
+        stages.into_iter().find(|(type_, _)| is_true(type_)).map_or(Self::Initial, |(_, stage)| stage)
     }
 }

@@ -15,7 +15,6 @@ pub mod plan;
 pub mod pool_nodes;
 mod quote;
 pub mod report;
-pub mod selector;
 pub mod snapshot;
 mod status;
 

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::machineconfiguration::MachineConfigPool;
+use api::selector::{Selector, SelectorError};
 use api::{labels, names};
-
-use crate::selector::{Selector, SelectorError};
 
 /// Every pool's node selector, checked.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,8 @@
 //! What a node's MachineConfigNode adds to its annotations.
 
+use api::machineconfiguration::MachineConfigNode;
+use api::names::{node_condition, status};
+
 /// The parts of a MachineConfigNode's status that a pool's status is made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -15,4 +18,33 @@ pub struct Report {
     pub images_pinned: bool,
     /// Why the drain does not get on, as the drain controller put it.
     pub drain_blocked: Option<String>,
+}
+
+/// How the drain controller begins and ends the message of `Drained` while a drain does not get on.
+const BLOCKED_BEGINS: &str = "Error: Node Drain has not succeeded. Error is: ";
+const BLOCKED_ENDS: &str = " The drain will not be complete until";
+
+impl Report {
+    /// Reads a MachineConfigNode.
+    pub fn from_object(node: &MachineConfigNode) -> Self {
+        let Some(status) = &node.status else { return Self::default() };
+        let condition = |type_: &str| status.conditions.iter().find(|condition| condition.type_ == type_);
+        let message_if_true = |type_: &str| {
+            condition(type_).filter(|condition| condition.status == status::TRUE).map(|it| it.message.clone())
+        };
+        let drained = condition(node_condition::DRAINED).filter(|condition| condition.status != status::TRUE);
+        let blocked = drained.and_then(|condition| condition.message.strip_prefix(BLOCKED_BEGINS));
+        Self {
+            has_conditions: !status.conditions.is_empty(),
+            degraded: message_if_true(node_condition::NODE_DEGRADED),
+            updated: message_if_true(node_condition::UPDATED).is_some(),
+            desired_config: status.config_version.as_ref().map(|version| version.desired.clone()),
+            desired_image: None,
+            images_pinned: status.pinned_image_sets.iter().all(|set| {
+                let desired = set.desired_generation.unwrap_or(0);
+                desired > 0 && set.current_generation.unwrap_or(0) == desired
+            }),
+            drain_blocked: blocked.map(|text| text.split(BLOCKED_ENDS).next().unwrap_or(text).to_owned()),
+        }
+    }
 }

@@ -3,13 +3,16 @@
 //! A controller keeps one snapshot per pool and takes changes in as they come; a command line builds one from files
 //! with [`Snapshot::from_objects`]. The plan depends on nothing else.
 
-use api::annotations;
+use std::collections::BTreeMap;
+
 use api::machineconfiguration::{
-    CertExpiry, MachineConfigPool, MachineConfigPoolConfiguration, MachineConfigPoolStatus,
+    CertExpiry, ControllerConfig, MachineConfigNode, MachineConfigPool, MachineConfigPoolConfiguration,
+    MachineConfigPoolStatus, MachineOSBuild, MachineOSConfig,
 };
 use api::machinist::PoolLedger;
+use api::{annotations, names};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::control_plane::{EtcdMember, Peer};
@@ -84,7 +87,30 @@ pub struct Objects<'a> {
     pub pool: &'a MachineConfigPool,
     pub pools: &'a [MachineConfigPool],
     pub nodes: &'a [Node],
+    pub machine_config_nodes: &'a [MachineConfigNode],
+    /// Pods among which etcd members are looked for.
+    pub pods: &'a [Pod],
     pub ledger: Option<&'a PoolLedger>,
+    pub controller_config: Option<&'a ControllerConfig>,
+    pub machine_os_config: Option<&'a MachineOSConfig>,
+    pub machine_os_build: Option<&'a MachineOSBuild>,
+}
+
+impl<'a> Objects<'a> {
+    /// A pool among all pools, and all nodes.
+    pub fn new(pool: &'a MachineConfigPool, pools: &'a [MachineConfigPool], nodes: &'a [Node]) -> Self {
+        Self {
+            pool,
+            pools,
+            nodes,
+            machine_config_nodes: &[],
+            pods: &[],
+            ledger: None,
+            controller_config: None,
+            machine_os_config: None,
+            machine_os_build: None,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -102,22 +128,36 @@ impl Default for Settings {
 impl Snapshot {
     /// Reads everything from scratch.
     pub fn from_objects(objects: Objects<'_>, settings: Settings, now: Timestamp) -> Self {
-        let Objects { pool, pools: all, nodes: all_nodes, ledger } = objects;
-        let pools = Pools::from_objects(all);
-        let mut snapshot = Self::new(PoolFacts::from_object(pool), settings, now);
-        snapshot.ledger = Ledger::from_object(ledger);
-        for node in all_nodes {
-            let facts = NodeFacts::from_object(node);
-            snapshot.nodes.seen_until(facts.resource_version.number);
-            match pools.of_node(&facts.name, &facts.labels) {
-                Membership::Member { primary, .. } if primary == snapshot.pool.name => snapshot.nodes.observe(facts),
-                Membership::Contested(contested) if contested.pools.contains(&snapshot.pool.name) => {
-                    snapshot.contested.push(contested);
-                }
-                Membership::Member { .. } | Membership::Contested(_) | Membership::Unmanaged => {}
-            }
+        let pools = Pools::from_objects(objects.pools);
+        let mut snapshot = Self::new(PoolFacts::from_object(objects.pool), settings, now);
+        let layering = Layering::from_objects(objects.machine_os_config, objects.machine_os_build);
+        snapshot.observe_pool(snapshot.pool.clone(), layering);
+        snapshot.ledger = Ledger::from_object(objects.ledger);
+        snapshot.certificates = objects.controller_config.map(certificates).unwrap_or_default();
+        snapshot.etcd = objects.pods.iter().filter_map(EtcdMember::from_pod).collect();
+        let reports = objects.machine_config_nodes.iter();
+        let reports = reports.filter_map(|report| Some((report.metadata.name.as_deref()?, report))).collect();
+        for node in objects.nodes {
+            snapshot.sort_in(&pools, NodeFacts::from_object(node), &reports);
         }
+        snapshot.peer = find_peer(&snapshot, &pools, objects);
         snapshot
+    }
+
+    /// Takes in a node if it is this pool's, or if this pool is one of several that want it.
+    fn sort_in(&mut self, pools: &Pools, facts: NodeFacts, reports: &BTreeMap<&str, &MachineConfigNode>) {
+        self.nodes.seen_until(facts.resource_version.number);
+        let report = reports.get(facts.name.as_str()).map(|report| Report::from_object(report)).unwrap_or_default();
+        match pools.of_node(&facts.name, &facts.labels) {
+            Membership::Member { primary, .. } if primary == self.pool.name => {
+                self.nodes.observe_report(&facts.name, report);
+                self.nodes.observe(facts);
+            }
+            Membership::Contested(contested) if contested.pools.contains(&self.pool.name) => {
+                self.contested.push(Contested { reported: report.degraded, ..contested });
+            }
+            Membership::Member { .. } | Membership::Contested(_) | Membership::Unmanaged => {}
+        }
     }
 
     /// A snapshot of a pool without nodes.
@@ -183,4 +223,31 @@ impl PoolFacts {
     pub fn target(&self) -> &str {
         self.configuration.as_ref().and_then(|configuration| configuration.name.as_deref()).unwrap_or_default()
     }
+}
+
+/// When the certificates that nodes trust for the API server expire.
+pub fn certificates(config: &ControllerConfig) -> Vec<CertExpiry> {
+    let all = config.status.iter().flat_map(|status| &status.controller_certificates);
+    let serving = all.filter(|certificate| certificate.bundle_file == "KubeAPIServerServingCAData");
+    let expiry = serving.map(|certificate| CertExpiry {
+        bundle: certificate.bundle_file.clone(),
+        subject: certificate.subject.clone(),
+        expiry: certificate.not_after.clone(),
+    });
+    expiry.collect()
+}
+
+/// The other pool of the control plane, seen through its own nodes.
+fn find_peer(snapshot: &Snapshot, pools: &Pools, objects: Objects<'_>) -> Option<Peer> {
+    let name = match snapshot.pool.name.as_str() {
+        names::POOL_MASTER => names::POOL_ARBITER,
+        names::POOL_ARBITER => names::POOL_MASTER,
+        _ => return None,
+    };
+    let pool = objects.pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(name))?;
+    let mut peer = Snapshot::new(PoolFacts::from_object(pool), snapshot.settings.clone(), snapshot.now);
+    for node in objects.nodes {
+        peer.sort_in(pools, NodeFacts::from_object(node), &BTreeMap::new());
+    }
+    Some(Peer::of(name, peer.pool.paused, &peer.nodes))
 }

@@ -16,6 +16,7 @@ pub mod machinist;
 pub mod names;
 pub mod operator;
 mod schema;
+pub mod selector;
 
 pub use definitions::{crd, crds};
 pub use schema::Empty;
