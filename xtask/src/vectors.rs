@@ -1,7 +1,84 @@
-//! Not built yet.
+//! `cargo xtask vectors FOLDER`: our answers beside upstream's, case by case.
+//!
+//! A judge is one module here and one line in [`JUDGES`]. A file without a judge is listed as `not yet` and counts neither
+//! way. Where we differ from upstream on purpose, a named [`Rule`] says for which inputs, and what our answer is instead.
 
+mod case;
+mod ignition_convert;
+mod ignition_down;
+mod judge;
+mod same;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
-pub(crate) fn run(_folder: &Path) -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+use anyhow::{Context, bail};
+
+use judge::{Judge, Tally};
+
+/// One line for each file of vectors that is judged.
+const JUDGES: &[&dyn Judge] = &[&ignition_convert::IgnitionConvert, &ignition_down::IgnitionDown];
+
+/// How many failures of a file are shown.
+const SHOWN: usize = 10;
+
+pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
+    let mut total = Tally::default();
+    let mut waiting = Vec::new();
+    for (name, path) in files(folder)? {
+        let Some(judge) = JUDGES.iter().find(|judge| judge.file() == name) else {
+            waiting.push(name);
+            continue;
+        };
+        let cases = case::load(&path)?;
+        let tally = judge::judge_all(*judge, &cases);
+        print(&name, &tally);
+        total.passed += tally.passed;
+        total.failures.extend(tally.failures);
+    }
+    for name in &waiting {
+        println!("{name}: not yet");
+    }
+    println!("{} passed, {} failed", total.passed, total.failures.len());
+    if !total.failures.is_empty() {
+        bail!("{} cases differ from upstream without a rule that says so", total.failures.len());
+    }
+    Ok(())
+}
+
+fn print(name: &str, tally: &Tally) {
+    println!("{name}: {} passed, {} failed", tally.passed, tally.failures.len());
+    for (rule, cases) in &tally.rules {
+        println!("  rule {rule}: {cases} cases");
+    }
+    for failure in tally.failures.iter().take(SHOWN) {
+        println!("  {failure}");
+    }
+    if tally.failures.len() > SHOWN {
+        println!("  … and {} more", tally.failures.len() - SHOWN);
+    }
+}
+
+/// Every vector file of a folder by its name without endings.
+fn files(folder: &Path) -> anyhow::Result<BTreeMap<String, std::path::PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read folder {}", folder.display()))?;
+    let mut files = BTreeMap::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(stem) = name.strip_suffix(".jsonl").or_else(|| name.strip_suffix(".jsonl.gz")) else { continue };
+        files.insert(stem.to_owned(), path.clone());
+    }
+    if files.is_empty() {
+        bail!("no *.jsonl or *.jsonl.gz in {}", folder.display());
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn our_answers_are_upstreams_or_follow_a_rule() {
+        super::run(&crate::workspace::root().join("vectors")).expect("no case may fail");
+    }
 }

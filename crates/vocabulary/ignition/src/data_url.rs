@@ -88,11 +88,7 @@ fn split(url: &str) -> Result<Payload<'_>, Error> {
         if let Some(data) = rest.strip_prefix(',') {
             return escaped(data, url.len() - data.len());
         }
-        let parameter = rest.strip_prefix(';').ok_or(if rest.is_empty() {
-            Error::Comma
-        } else {
-            Error::MediaType
-        })?;
+        let parameter = rest.strip_prefix(';').ok_or(if rest.is_empty() { Error::Comma } else { Error::MediaType })?;
         let name = token_len(parameter);
         match parameter.as_bytes().get(name) {
             Some(b',') if &parameter[..name] == "base64" => {
@@ -107,15 +103,7 @@ fn split(url: &str) -> Result<Payload<'_>, Error> {
 
 /// Skips `type/subtype`; the type must be one of those RFC 2045 knows, or `x-…`.
 fn media_type(rest: &str) -> Result<&str, Error> {
-    const KNOWN: [&str; 7] = [
-        "text",
-        "image",
-        "audio",
-        "video",
-        "application",
-        "message",
-        "multipart",
-    ];
+    const KNOWN: [&str; 7] = ["text", "image", "audio", "video", "application", "message", "multipart"];
     if rest.is_empty() {
         return Err(Error::Comma);
     }
@@ -151,11 +139,7 @@ fn parameter_value<'a>(value: &'a str, unquote: &mut bool) -> Result<&'a str, Er
     }
     let end = token_len(value);
     let (token, rest) = value.split_at(end);
-    let fine = if std::mem::take(unquote) {
-        is_go_string(token)
-    } else {
-        escapes_are_valid(token)
-    };
+    let fine = if std::mem::take(unquote) { is_go_string(token) } else { escapes_are_valid(token) };
     match rest.bytes().next() {
         None => Err(Error::Comma),
         Some(b';' | b',') if end > 0 && fine => Ok(rest),
@@ -183,11 +167,7 @@ fn is_go_string(text: &str) -> bool {
         rest = match rest {
             [] => return true,
             [b'\n' | b'"', ..] => return false,
-            [
-                b'\\',
-                b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'\\' | b'"',
-                tail @ ..,
-            ] => tail,
+            [b'\\', b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'\\' | b'"', tail @ ..] => tail,
             [b'\\', b'x', tail @ ..] if hex(tail, 2).is_some() => &tail[2..],
             [b'\\', b'u', tail @ ..] if hex(tail, 4).is_some_and(is_scalar) => &tail[4..],
             [b'\\', b'U', tail @ ..] if hex(tail, 8).is_some_and(is_scalar) => &tail[8..],
@@ -200,9 +180,7 @@ fn is_go_string(text: &str) -> bool {
 
 fn hex(digits: &[u8], count: usize) -> Option<u32> {
     let digits = digits.get(..count)?;
-    digits.iter().try_fold(0u32, |sum, digit| {
-        Some(sum << 4 | char::from(*digit).to_digit(16)?)
-    })
+    digits.iter().try_fold(0u32, |sum, digit| Some(sum << 4 | char::from(*digit).to_digit(16)?))
 }
 
 fn is_scalar(code: u32) -> bool {
@@ -240,11 +218,7 @@ fn base64(data: &str, offset: usize) -> Result<Payload<'_>, Error> {
 
 fn escapes_are_valid(text: &str) -> bool {
     let bytes = text.as_bytes();
-    bytes
-        .iter()
-        .enumerate()
-        .filter(|(_, byte)| **byte == b'%')
-        .all(|(index, _)| hex(&bytes[index + 1..], 2).is_some())
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%').all(|(index, _)| hex(&bytes[index + 1..], 2).is_some())
 }
 
 /// Escapes are known to be valid here.
@@ -267,10 +241,7 @@ fn unescape(text: &str) -> Vec<u8> {
 /// How many bytes at the start are token characters of RFC 2045.
 fn token_len(text: &str) -> usize {
     let token = |byte: &u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(byte);
-    text.as_bytes()
-        .iter()
-        .position(|byte| !token(byte))
-        .unwrap_or(text.len())
+    text.as_bytes().iter().position(|byte| !token(byte)).unwrap_or(text.len())
 }
 
 #[cfg(test)]

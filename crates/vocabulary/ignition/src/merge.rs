@@ -9,10 +9,9 @@
 use std::collections::HashMap;
 
 use crate::v3_5::{
-    Cex, Clevis, ClevisCustom, Config, Directory, Disk, Dropin, File, Filesystem, Group,
-    HttpHeadersItem, Ignition, IgnitionConfig, KernelArguments, Link, Luks, NodeGroup, NodeUser,
-    Partition, Passwd, Proxy, Raid, Resource, Security, SecurityTls, Storage, Systemd, Tang,
-    Timeouts, Unit, User,
+    Cex, Clevis, ClevisCustom, Config, Directory, Disk, Dropin, File, Filesystem, Group, HttpHeadersItem, Ignition,
+    IgnitionConfig, KernelArguments, Link, Luks, NodeGroup, NodeUser, Partition, Passwd, Proxy, Raid, Resource,
+    Security, SecurityTls, Storage, Systemd, Tang, Timeouts, Unit, User,
 };
 
 /// Joins two configs; for more, a [`Merger`] keeps its index between them.
@@ -49,21 +48,13 @@ impl Merger {
         if let Some(storage) = &mut child.storage {
             self.nodes.add(storage);
         }
-        self.units.add(
-            child.systemd.take().and_then(|systemd| systemd.units),
-            |unit| &unit.name,
-            unit,
-        );
+        self.units.add(child.systemd.take().and_then(|systemd| systemd.units), |unit| &unit.name, unit);
         if let Some(passwd) = child.passwd.take() {
             self.users.add(passwd.users, |user| &user.name, user);
             self.groups.add(passwd.groups, |group| &group.name, group);
         }
         ignition(&mut self.rest.ignition, child.ignition);
-        join(
-            &mut self.rest.kernel_arguments,
-            child.kernel_arguments,
-            kernel_arguments,
-        );
+        join(&mut self.rest.kernel_arguments, child.kernel_arguments, kernel_arguments);
         join(&mut self.rest.storage, child.storage, storage);
     }
 
@@ -71,13 +62,8 @@ impl Merger {
         let mut config = self.rest;
         let storage = config.storage.get_or_insert_default();
         (storage.files, storage.directories, storage.links) = self.nodes.finish();
-        config.systemd = Some(Systemd {
-            units: self.units.finish(),
-        });
-        config.passwd = Some(Passwd {
-            users: self.users.finish(),
-            groups: self.groups.finish(),
-        });
+        config.systemd = Some(Systemd { units: self.units.finish() });
+        config.passwd = Some(Passwd { users: self.users.finish(), groups: self.groups.finish() });
         config
     }
 }
@@ -91,31 +77,19 @@ struct Keyed<T> {
 
 impl<T> Default for Keyed<T> {
     fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            places: HashMap::new(),
-        }
+        Self { items: Vec::new(), places: HashMap::new() }
     }
 }
 
 impl<T> Keyed<T> {
-    fn add(
-        &mut self,
-        items: Option<Vec<T>>,
-        key: impl Fn(&T) -> &String,
-        merge: impl Fn(&mut T, T),
-    ) {
+    fn add(&mut self, items: Option<Vec<T>>, key: impl Fn(&T) -> &String, merge: impl Fn(&mut T, T)) {
         for item in items.into_iter().flatten() {
             self.put(item, &key, &merge);
         }
     }
 
     fn put(&mut self, item: T, key: impl Fn(&T) -> &String, merge: impl Fn(&mut T, T)) {
-        match self
-            .places
-            .get(key(&item))
-            .and_then(|place| self.items[*place].as_mut())
-        {
+        match self.places.get(key(&item)).and_then(|place| self.items[*place].as_mut()) {
             Some(present) => merge(present, item),
             None => {
                 self.places.insert(key(&item).clone(), self.items.len());
@@ -151,8 +125,7 @@ impl Nodes {
         for directory in storage.directories.take().into_iter().flatten() {
             self.files.remove(&directory.path);
             self.links.remove(&directory.path);
-            self.directories
-                .put(directory, |directory| &directory.path, merge_directory);
+            self.directories.put(directory, |directory| &directory.path, merge_directory);
         }
         for file in storage.files.take().into_iter().flatten() {
             self.directories.remove(&file.path);
@@ -167,76 +140,38 @@ impl Nodes {
     }
 
     fn finish(self) -> Finished {
-        (
-            self.files.finish(),
-            self.directories.finish(),
-            self.links.finish(),
-        )
+        (self.files.finish(), self.directories.finish(), self.links.finish())
     }
 }
 
 fn ignition(parent: &mut Ignition, child: Ignition) {
-    let Ignition {
-        config,
-        proxy,
-        security,
-        timeouts,
-        version,
-    } = child;
+    let Ignition { config, proxy, security, timeouts, version } = child;
     parent.version = version;
-    join(
-        &mut parent.config,
-        config,
-        |parent: &mut IgnitionConfig, child| {
-            join(&mut parent.merge, child.merge, |parent, child| {
-                keyed(parent, child, source, resource)
-            });
-            join(&mut parent.replace, child.replace, resource);
-        },
-    );
+    join(&mut parent.config, config, |parent: &mut IgnitionConfig, child| {
+        join(&mut parent.merge, child.merge, |parent, child| keyed(parent, child, source, resource));
+        join(&mut parent.replace, child.replace, resource);
+    });
     join(&mut parent.proxy, proxy, |parent: &mut Proxy, child| {
         set(&mut parent.http_proxy, child.http_proxy);
         set(&mut parent.https_proxy, child.https_proxy);
         join(&mut parent.no_proxy, child.no_proxy, union);
     });
-    join(
-        &mut parent.security,
-        security,
-        |parent: &mut Security, child| {
-            join(
-                &mut parent.tls,
-                child.tls,
-                |parent: &mut SecurityTls, child| {
-                    join(
-                        &mut parent.certificate_authorities,
-                        child.certificate_authorities,
-                        |parent, child| {
-                            keyed(parent, child, source, resource);
-                        },
-                    );
-                },
-            );
-        },
-    );
-    join(
-        &mut parent.timeouts,
-        timeouts,
-        |parent: &mut Timeouts, child| {
-            set(
-                &mut parent.http_response_headers,
-                child.http_response_headers,
-            );
-            set(&mut parent.http_total, child.http_total);
-        },
-    );
+    join(&mut parent.security, security, |parent: &mut Security, child| {
+        join(&mut parent.tls, child.tls, |parent: &mut SecurityTls, child| {
+            join(&mut parent.certificate_authorities, child.certificate_authorities, |parent, child| {
+                keyed(parent, child, source, resource);
+            });
+        });
+    });
+    join(&mut parent.timeouts, timeouts, |parent: &mut Timeouts, child| {
+        set(&mut parent.http_response_headers, child.http_response_headers);
+        set(&mut parent.http_total, child.http_total);
+    });
 }
 
 /// The two lists share their keys: an argument that must exist can no longer be one that must not.
 fn kernel_arguments(parent: &mut KernelArguments, child: KernelArguments) {
-    let (wanted, unwanted) = (
-        child.should_exist.unwrap_or_default(),
-        child.should_not_exist.unwrap_or_default(),
-    );
+    let (wanted, unwanted) = (child.should_exist.unwrap_or_default(), child.should_not_exist.unwrap_or_default());
     let exist = parent.should_exist.get_or_insert_default();
     exist.retain(|argument| !unwanted.contains(argument));
     union(exist, wanted.clone());
@@ -256,11 +191,7 @@ fn user(parent: &mut User, child: User) {
     set(&mut parent.primary_group, child.primary_group);
     set(&mut parent.shell, child.shell);
     set(&mut parent.should_exist, child.should_exist);
-    join(
-        &mut parent.ssh_authorized_keys,
-        child.ssh_authorized_keys,
-        union,
-    );
+    join(&mut parent.ssh_authorized_keys, child.ssh_authorized_keys, union);
     set(&mut parent.system, child.system);
     set(&mut parent.uid, child.uid);
 }
@@ -290,18 +221,9 @@ fn storage(parent: &mut Storage, child: Storage) {
     join(&mut parent.disks, child.disks, |parent, child| {
         keyed(parent, child, |disk: &Disk| disk.device.clone(), merge_disk);
     });
-    join(
-        &mut parent.filesystems,
-        child.filesystems,
-        |parent, child| {
-            keyed(
-                parent,
-                child,
-                |filesystem: &Filesystem| filesystem.device.clone(),
-                merge_filesystem,
-            );
-        },
-    );
+    join(&mut parent.filesystems, child.filesystems, |parent, child| {
+        keyed(parent, child, |filesystem: &Filesystem| filesystem.device.clone(), merge_filesystem);
+    });
     join(&mut parent.luks, child.luks, |parent, child| {
         keyed(parent, child, |luks: &Luks| luks.name.clone(), merge_luks)
     });
@@ -322,9 +244,7 @@ fn merge_file(parent: &mut File, child: File) {
     join(&mut parent.group, child.group, node_group);
     set(&mut parent.mode, child.mode);
     set(&mut parent.overwrite, child.overwrite);
-    join(&mut parent.append, child.append, |parent, child| {
-        parent.extend(child)
-    });
+    join(&mut parent.append, child.append, |parent, child| parent.extend(child));
     match child.contents {
         Some(contents) if contents.source.is_some() => parent.contents = Some(contents),
         contents => join(&mut parent.contents, contents, resource),
@@ -379,14 +299,8 @@ fn merge_partition(parent: &mut Partition, child: Partition) {
 fn merge_filesystem(parent: &mut Filesystem, child: Filesystem) {
     set(&mut parent.format, child.format);
     set(&mut parent.label, child.label);
-    join(
-        &mut parent.mount_options,
-        child.mount_options,
-        |parent, child| parent.extend(child),
-    );
-    join(&mut parent.options, child.options, |parent, child| {
-        parent.extend(child)
-    });
+    join(&mut parent.mount_options, child.mount_options, |parent, child| parent.extend(child));
+    join(&mut parent.options, child.options, |parent, child| parent.extend(child));
     set(&mut parent.path, child.path);
     set(&mut parent.uuid, child.uuid);
     set(&mut parent.wipe_filesystem, child.wipe_filesystem);
@@ -395,39 +309,29 @@ fn merge_filesystem(parent: &mut Filesystem, child: Filesystem) {
 fn merge_raid(parent: &mut Raid, child: Raid) {
     join(&mut parent.devices, child.devices, union);
     set(&mut parent.level, child.level);
-    join(&mut parent.options, child.options, |parent, child| {
-        parent.extend(child)
-    });
+    join(&mut parent.options, child.options, |parent, child| parent.extend(child));
     set(&mut parent.spares, child.spares);
 }
 
 fn merge_luks(parent: &mut Luks, child: Luks) {
-    join(&mut parent.cex, child.cex, |parent: &mut Cex, child| {
-        set(&mut parent.enabled, child.enabled)
-    });
+    join(&mut parent.cex, child.cex, |parent: &mut Cex, child| set(&mut parent.enabled, child.enabled));
     join(&mut parent.clevis, child.clevis, merge_clevis);
     set(&mut parent.device, child.device);
     set(&mut parent.discard, child.discard);
     join(&mut parent.key_file, child.key_file, resource);
     set(&mut parent.label, child.label);
     join(&mut parent.open_options, child.open_options, union);
-    join(&mut parent.options, child.options, |parent, child| {
-        parent.extend(child)
-    });
+    join(&mut parent.options, child.options, |parent, child| parent.extend(child));
     set(&mut parent.uuid, child.uuid);
     set(&mut parent.wipe_volume, child.wipe_volume);
 }
 
 fn merge_clevis(parent: &mut Clevis, child: Clevis) {
-    join(
-        &mut parent.custom,
-        child.custom,
-        |parent: &mut ClevisCustom, child| {
-            set(&mut parent.config, child.config);
-            set(&mut parent.needs_network, child.needs_network);
-            set(&mut parent.pin, child.pin);
-        },
-    );
+    join(&mut parent.custom, child.custom, |parent: &mut ClevisCustom, child| {
+        set(&mut parent.config, child.config);
+        set(&mut parent.needs_network, child.needs_network);
+        set(&mut parent.pin, child.pin);
+    });
     join(&mut parent.tang, child.tang, |parent, child| {
         keyed(
             parent,
@@ -450,29 +354,17 @@ fn source(resource: &Resource) -> String {
 fn resource(parent: &mut Resource, child: Resource) {
     set(&mut parent.compression, child.compression);
     set(&mut parent.source, child.source);
-    join(
-        &mut parent.verification,
-        child.verification,
-        |parent, child| set(&mut parent.hash, child.hash),
-    );
+    join(&mut parent.verification, child.verification, |parent, child| set(&mut parent.hash, child.hash));
     // A header without a value takes the parent's header away.
-    join(
-        &mut parent.http_headers,
-        child.http_headers,
-        |parent: &mut Vec<HttpHeadersItem>, child| {
-            parent.retain(|header| {
-                !child
-                    .iter()
-                    .any(|new| new.name == header.name && new.value.is_none())
-            });
-            keyed(
-                parent,
-                child,
-                |header: &HttpHeadersItem| header.name.clone(),
-                |parent, child| set(&mut parent.value, child.value),
-            );
-        },
-    );
+    join(&mut parent.http_headers, child.http_headers, |parent: &mut Vec<HttpHeadersItem>, child| {
+        parent.retain(|header| !child.iter().any(|new| new.name == header.name && new.value.is_none()));
+        keyed(
+            parent,
+            child,
+            |header: &HttpHeadersItem| header.name.clone(),
+            |parent, child| set(&mut parent.value, child.value),
+        );
+    });
 }
 
 fn set<T>(parent: &mut Option<T>, child: Option<T>) {
@@ -498,23 +390,12 @@ fn union(parent: &mut Vec<String>, child: Vec<String>) {
         }
         return;
     }
-    keyed(parent, child, String::clone, |parent, child| {
-        *parent = child
-    });
+    keyed(parent, child, String::clone, |parent, child| *parent = child);
 }
 
 /// Joins two lists by key: shared entries in the parent's place, new ones at the end.
-fn keyed<T>(
-    parent: &mut Vec<T>,
-    child: Vec<T>,
-    key: impl Fn(&T) -> String,
-    merge: impl Fn(&mut T, T),
-) {
-    let places: HashMap<String, usize> = parent
-        .iter()
-        .enumerate()
-        .map(|(place, item)| (key(item), place))
-        .collect();
+fn keyed<T>(parent: &mut Vec<T>, child: Vec<T>, key: impl Fn(&T) -> String, merge: impl Fn(&mut T, T)) {
+    let places: HashMap<String, usize> = parent.iter().enumerate().map(|(place, item)| (key(item), place)).collect();
     for item in child {
         match places.get(&key(&item)) {
             Some(place) => merge(&mut parent[*place], item),

@@ -52,12 +52,7 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    pub(crate) fn of(
-        value: &'a Value,
-        fields: &[&str],
-        at: &Path<'_>,
-        report: &mut Report,
-    ) -> Option<Self> {
+    pub(crate) fn of(value: &'a Value, fields: &[&str], at: &Path<'_>, report: &mut Report) -> Option<Self> {
         let Value::Object(object) = value else {
             report.problem(wrong_type(at, "an object", value));
             return None;
@@ -86,10 +81,7 @@ impl<'a> Keys<'a> {
         if exact.is_some() || !self.strangers {
             return exact;
         }
-        self.object
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
+        self.object.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
@@ -108,10 +100,7 @@ fn wrong_type(at: &Path<'_>, expected: &str, found: &Value) -> Problem {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    Problem::new(
-        at.to_string(),
-        format!("expected {expected}, found {found}"),
-    )
+    Problem::new(at.to_string(), format!("expected {expected}, found {found}"))
 }
 
 impl Node for String {
@@ -122,10 +111,7 @@ impl Node for String {
         match value {
             Value::String(text) => text.clone(),
             Value::Number(_) => {
-                report.problem(Problem::new(
-                    at.to_string(),
-                    "expected a string, found a number",
-                ));
+                report.problem(Problem::new(at.to_string(), "expected a string, found a number"));
                 String::new()
             }
             other => {

@@ -33,6 +33,7 @@ pub fn read(raw: &Value) -> Result<Parsed, Error> {
         spec2::read(raw, version, &mut report)?
     } else {
         let mut config = Config::read(raw, Path::Root, &mut report);
+        unnumber(&mut config);
         features::drop_newer(&mut config, version, &mut report);
         if report.problems.is_empty() {
             validate::check(&config, version, &mut report);
@@ -42,11 +43,7 @@ pub fn read(raw: &Value) -> Result<Parsed, Error> {
     };
     let warnings = std::mem::take(&mut report.warnings);
     report.into_result()?;
-    Ok(Parsed {
-        config,
-        version,
-        warnings,
-    })
+    Ok(Parsed { config, version, warnings })
 }
 
 /// The config as JSON: fields that are not set, empty lists and empty records are left out.
@@ -59,22 +56,23 @@ pub fn empty() -> Config {
     Config::default()
 }
 
+/// A partition's number 0 means "the next free one", which is what no number means too.
+fn unnumber(config: &mut Config) {
+    let disks = config.storage.iter_mut().flat_map(|storage| storage.disks.iter_mut().flatten());
+    for partition in disks.flat_map(|disk| disk.partitions.iter_mut().flatten()) {
+        partition.number = partition.number.filter(|number| *number != 0);
+    }
+}
+
 fn version(raw: &Value) -> Result<Version, Error> {
     let Value::Object(object) = raw else {
-        return Err(Error::one(Problem::new(
-            "",
-            "not an Ignition config: expected an object",
-        )));
+        return Err(Error::one(Problem::new("", "not an Ignition config: expected an object")));
     };
-    match object
-        .get("ignition")
-        .and_then(|ignition| ignition.get("version"))
-    {
+    match object.get("ignition").and_then(|ignition| ignition.get("version")) {
         Some(Value::String(text)) => Version::parse(text),
-        Some(other) if !other.is_null() => Err(Error::one(Problem::new(
-            "ignition.version",
-            format!("invalid version {other}: expected a string"),
-        ))),
+        Some(other) if !other.is_null() => {
+            Err(Error::one(Problem::new("ignition.version", format!("invalid version {other}: expected a string"))))
+        }
         _ => Version::parse(""),
     }
 }
@@ -121,10 +119,7 @@ mod tests {
         });
         let parsed = read(&raw).unwrap();
         assert!(parsed.config.kernel_arguments.is_none());
-        assert_eq!(
-            parsed.config.storage.unwrap().files.unwrap()[0].mode,
-            Some(420)
-        );
+        assert_eq!(parsed.config.storage.unwrap().files.unwrap()[0].mode, Some(420));
         let warnings: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
         assert_eq!(
             warnings,

@@ -54,9 +54,7 @@ pub(crate) fn clean(path: &str) -> String {
 /// Whether `clean(path) == path`, without building the cleaned path.
 pub(crate) fn is_clean_absolute(path: &str) -> bool {
     path == "/"
-        || path
-            .strip_prefix('/')
-            .is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
+        || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
 }
 
 #[cfg(test)]
@@ -76,11 +74,7 @@ mod tests {
             ("../..", "../.."),
         ] {
             assert_eq!(clean(input), expected, "{input}");
-            assert_eq!(
-                is_clean_absolute(input),
-                input.starts_with('/') && clean(input) == input,
-                "{input}"
-            );
+            assert_eq!(is_clean_absolute(input), input.starts_with('/') && clean(input) == input, "{input}");
         }
     }
 

@@ -14,11 +14,7 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            message: message.into(),
-            allowed: None,
-        }
+        Self { path: path.into(), message: message.into(), allowed: None }
     }
 
     #[must_use]
@@ -49,9 +45,7 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn one(problem: Problem) -> Self {
-        Self {
-            problems: vec![problem],
-        }
+        Self { problems: vec![problem] }
     }
 }
 
@@ -94,22 +88,10 @@ impl Report {
 
     /// Fails if there are problems so far; keeps the warnings.
     pub(crate) fn stop_on_problems(&mut self) -> Result<(), Error> {
-        if self.problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Error {
-                problems: std::mem::take(&mut self.problems),
-            })
-        }
+        if self.problems.is_empty() { Ok(()) } else { Err(Error { problems: std::mem::take(&mut self.problems) }) }
     }
 
     pub(crate) fn into_result(self) -> Result<(), Error> {
-        if self.problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Error {
-                problems: self.problems,
-            })
-        }
+        if self.problems.is_empty() { Ok(()) } else { Err(Error { problems: self.problems }) }
     }
 }

@@ -36,11 +36,7 @@ pub fn decode_limited(resource: &Resource, limit: usize) -> Result<Vec<u8>, Deco
     if !is_inline(resource) {
         return Err(DecodeError::Remote(source.to_owned()));
     }
-    let bytes = if source.is_empty() {
-        Vec::new()
-    } else {
-        data_url::decode(source)?
-    };
+    let bytes = if source.is_empty() { Vec::new() } else { data_url::decode(source)? };
     match resource.compression.as_deref() {
         None | Some("") if bytes.len() > limit => Err(DecodeError::TooLarge(limit)),
         None | Some("") => Ok(bytes),
@@ -53,10 +49,7 @@ pub fn decode_limited(resource: &Resource, limit: usize) -> Result<Vec<u8>, Deco
 /// Whether the resource carries its own bytes.
 pub fn is_inline(resource: &Resource) -> bool {
     let source = resource.source.as_deref().unwrap_or_default();
-    source.is_empty()
-        || source
-            .get(..5)
-            .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
+    source.is_empty() || source.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
 /// Whether `verification.hash` is the hash of these (decompressed) bytes; `None` when there is no usable hash.
@@ -78,21 +71,15 @@ fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
         .take(room)
         .read_to_end(&mut plain)
         .map_err(|error| DecodeError::Gzip(error.to_string()))?;
-    if plain.len() > limit {
-        Err(DecodeError::TooLarge(limit))
-    } else {
-        Ok(plain)
-    }
+    if plain.len() > limit { Err(DecodeError::TooLarge(limit)) } else { Ok(plain) }
 }
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
@@ -120,10 +107,7 @@ mod tests {
     #[test]
     fn a_bomb_stops_at_the_limit() {
         let bomb = gzipped(&vec![0; 1 << 20]);
-        assert!(matches!(
-            decode_limited(&bomb, 1 << 16),
-            Err(DecodeError::TooLarge(_))
-        ));
+        assert!(matches!(decode_limited(&bomb, 1 << 16), Err(DecodeError::TooLarge(_))));
         assert_eq!(decode_limited(&bomb, 1 << 20).unwrap().len(), 1 << 20);
     }
 
@@ -132,10 +116,7 @@ mod tests {
         let mut broken = gzipped(b"hello");
         broken.source = Some("data:,hello".to_owned());
         assert!(matches!(decode(&broken), Err(DecodeError::Gzip(_))));
-        let remote = Resource {
-            source: Some("https://example.com/x".to_owned()),
-            ..Resource::default()
-        };
+        let remote = Resource { source: Some("https://example.com/x".to_owned()), ..Resource::default() };
         assert!(matches!(decode(&remote), Err(DecodeError::Remote(_))));
     }
 
@@ -143,9 +124,7 @@ mod tests {
     fn a_hash_is_compared_with_the_plain_bytes() {
         let sha256 = "sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
         let mut resource = gzipped(b"hello");
-        resource.verification = Some(crate::v3_5::Verification {
-            hash: Some(sha256.to_owned()),
-        });
+        resource.verification = Some(crate::v3_5::Verification { hash: Some(sha256.to_owned()) });
         assert_eq!(hash_matches(&resource, b"hello"), Some(true));
         assert_eq!(hash_matches(&resource, b"other"), Some(false));
         assert_eq!(hash_matches(&Resource::default(), b""), None);

@@ -31,14 +31,6 @@ pub(crate) fn read(raw: &Value, version: Version, report: &mut Report) -> Result
 
 /// Before 2.2 a mode that was not given meant 0000, not a default.
 fn explicit_modes(config: &mut types::Config) {
-    config
-        .storage
-        .files
-        .iter_mut()
-        .for_each(|file| file.mode = file.mode.or(Some(0)));
-    config
-        .storage
-        .directories
-        .iter_mut()
-        .for_each(|directory| directory.mode = directory.mode.or(Some(0)));
+    config.storage.files.iter_mut().for_each(|file| file.mode = file.mode.or(Some(0)));
+    config.storage.directories.iter_mut().for_each(|directory| directory.mode = directory.mode.or(Some(0)));
 }

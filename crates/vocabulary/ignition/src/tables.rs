@@ -1,10 +1,9 @@
 //! The JSON names of every field of spec 3.5, the spec that everything is lifted to.
 
 use ignition_config::v3_5::{
-    Cex, Clevis, ClevisCustom, Config, Directory, Disk, Dropin, File, Filesystem, Group,
-    HttpHeadersItem, Ignition, IgnitionConfig, KernelArguments, Link, Luks, NodeGroup, NodeUser,
-    Partition, Passwd, Proxy, Raid, Resource, Security, SecurityTls, Storage, Systemd, Tang,
-    Timeouts, Unit, User, Verification,
+    Cex, Clevis, ClevisCustom, Config, Directory, Disk, Dropin, File, Filesystem, Group, HttpHeadersItem, Ignition,
+    IgnitionConfig, KernelArguments, Link, Luks, NodeGroup, NodeUser, Partition, Passwd, Proxy, Raid, Resource,
+    Security, SecurityTls, Storage, Systemd, Tang, Timeouts, Unit, User, Verification,
 };
 
 use crate::node::{Node, Optional, record};
@@ -20,38 +19,14 @@ record!(Config {
     storage: "storage",
     systemd: "systemd",
 });
-record!(Ignition {
-    config: "config",
-    proxy: "proxy",
-    security: "security",
-    timeouts: "timeouts",
-    version: "version"
-});
-record!(IgnitionConfig {
-    merge: "merge",
-    replace: "replace"
-});
-record!(Proxy {
-    http_proxy: "httpProxy",
-    https_proxy: "httpsProxy",
-    no_proxy: "noProxy"
-});
+record!(Ignition { config: "config", proxy: "proxy", security: "security", timeouts: "timeouts", version: "version" });
+record!(IgnitionConfig { merge: "merge", replace: "replace" });
+record!(Proxy { http_proxy: "httpProxy", https_proxy: "httpsProxy", no_proxy: "noProxy" });
 record!(Security { tls: "tls" });
-record!(SecurityTls {
-    certificate_authorities: "certificateAuthorities"
-});
-record!(Timeouts {
-    http_response_headers: "httpResponseHeaders",
-    http_total: "httpTotal"
-});
-record!(KernelArguments {
-    should_exist: "shouldExist",
-    should_not_exist: "shouldNotExist"
-});
-record!(Passwd {
-    groups: "groups",
-    users: "users"
-});
+record!(SecurityTls { certificate_authorities: "certificateAuthorities" });
+record!(Timeouts { http_response_headers: "httpResponseHeaders", http_total: "httpTotal" });
+record!(KernelArguments { should_exist: "shouldExist", should_not_exist: "shouldNotExist" });
+record!(Passwd { groups: "groups", users: "users" });
 record!(Group {
     gid: "gid",
     name: "name",
@@ -82,10 +57,7 @@ record!(Resource {
     verification: "verification",
 });
 record!(Verification { hash: "hash" });
-record!(HttpHeadersItem {
-    name: "name",
-    value: "value"
-});
+record!(HttpHeadersItem { name: "name", value: "value" });
 record!(Storage {
     directories: "directories",
     disks: "disks",
@@ -95,13 +67,7 @@ record!(Storage {
     luks: "luks",
     raid: "raid",
 });
-record!(Directory {
-    group: "group",
-    mode: "mode",
-    overwrite: "overwrite",
-    path: "path",
-    user: "user"
-});
+record!(Directory { group: "group", mode: "mode", overwrite: "overwrite", path: "path", user: "user" });
 record!(File {
     append: "append",
     contents: "contents",
@@ -111,27 +77,10 @@ record!(File {
     path: "path",
     user: "user",
 });
-record!(Link {
-    group: "group",
-    hard: "hard",
-    overwrite: "overwrite",
-    path: "path",
-    target: "target",
-    user: "user"
-});
-record!(NodeUser {
-    id: "id",
-    name: "name"
-});
-record!(NodeGroup {
-    id: "id",
-    name: "name"
-});
-record!(Disk {
-    device: "device",
-    partitions: "partitions",
-    wipe_table: "wipeTable"
-});
+record!(Link { group: "group", hard: "hard", overwrite: "overwrite", path: "path", target: "target", user: "user" });
+record!(NodeUser { id: "id", name: "name" });
+record!(NodeGroup { id: "id", name: "name" });
+record!(Disk { device: "device", partitions: "partitions", wipe_table: "wipeTable" });
 record!(Partition {
     guid: "guid",
     label: "label",
@@ -153,13 +102,7 @@ record!(Filesystem {
     uuid: "uuid",
     wipe_filesystem: "wipeFilesystem",
 });
-record!(Raid {
-    devices: "devices",
-    level: "level",
-    name: "name",
-    options: "options",
-    spares: "spares"
-});
+record!(Raid { devices: "devices", level: "level", name: "name", options: "options", spares: "spares" });
 record!(Luks {
     cex: "cex",
     clevis: "clevis",
@@ -174,34 +117,12 @@ record!(Luks {
     wipe_volume: "wipeVolume",
 });
 record!(Cex { enabled: "enabled" });
-record!(Clevis {
-    custom: "custom",
-    tang: "tang",
-    threshold: "threshold",
-    tpm2: "tpm2"
-});
-record!(ClevisCustom {
-    config: "config",
-    needs_network: "needsNetwork",
-    pin: "pin"
-});
-record!(Tang {
-    advertisement: "advertisement",
-    thumbprint: "thumbprint",
-    url: "url"
-});
+record!(Clevis { custom: "custom", tang: "tang", threshold: "threshold", tpm2: "tpm2" });
+record!(ClevisCustom { config: "config", needs_network: "needsNetwork", pin: "pin" });
+record!(Tang { advertisement: "advertisement", thumbprint: "thumbprint", url: "url" });
 record!(Systemd { units: "units" });
-record!(Unit {
-    contents: "contents",
-    dropins: "dropins",
-    enabled: "enabled",
-    mask: "mask",
-    name: "name"
-});
-record!(Dropin {
-    contents: "contents",
-    name: "name"
-});
+record!(Unit { contents: "contents", dropins: "dropins", enabled: "enabled", mask: "mask", name: "name" });
+record!(Dropin { contents: "contents", name: "name" });
 
 optional_record!(
     IgnitionConfig,

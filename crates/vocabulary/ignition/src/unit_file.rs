@@ -18,11 +18,7 @@ pub(crate) struct Found {
 
 /// What is wrong with the text, if anything.
 pub(crate) fn check(text: &str) -> Result<Found, &'static str> {
-    let mut reader = Reader {
-        text: text.as_bytes(),
-        at: 0,
-        filled: 0,
-    };
+    let mut reader = Reader { text: text.as_bytes(), at: 0, filled: 0 };
     let mut found = Found { install: false };
     let mut section: Option<&[u8]> = None;
     loop {
@@ -45,9 +41,7 @@ pub(crate) fn check(text: &str) -> Result<Found, &'static str> {
 fn section_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], &'static str> {
     reader.check_line()?;
     let name = reader.until(b']');
-    let name = name
-        .strip_suffix(b"]")
-        .ok_or("unable to find end of section")?;
+    let name = name.strip_suffix(b"]").ok_or("unable to find end of section")?;
     reader.check_line()?;
     if !reader.line().trim_ascii().is_empty() {
         return Err("found garbage after section name");
@@ -109,8 +103,7 @@ impl<'a> Reader<'a> {
     /// Whether the last character was white space (units may use any that Unicode knows).
     fn was_space(&self) -> bool {
         let start = self.last_rune();
-        std::str::from_utf8(&self.text[start..self.at])
-            .is_ok_and(|text| text.chars().all(char::is_whitespace))
+        std::str::from_utf8(&self.text[start..self.at]).is_ok_and(|text| text.chars().all(char::is_whitespace))
     }
 
     fn unread(&mut self) {
@@ -131,10 +124,7 @@ impl<'a> Reader<'a> {
     fn until(&mut self, end: u8) -> &'a [u8] {
         let start = self.at;
         loop {
-            if let Some(index) = self.text[self.at..self.filled]
-                .iter()
-                .position(|byte| *byte == end)
-            {
+            if let Some(index) = self.text[self.at..self.filled].iter().position(|byte| *byte == end) {
                 self.at += index + 1;
                 break;
             }
@@ -190,10 +180,7 @@ mod tests {
         ] {
             assert!(check(text).is_ok(), "{text}");
         }
-        assert_eq!(
-            check("[Install]\nWantedBy=x\n"),
-            Ok(Found { install: true })
-        );
+        assert_eq!(check("[Install]\nWantedBy=x\n"), Ok(Found { install: true }));
         assert_eq!(check("[Install]\n"), Ok(Found { install: false }));
     }
 
@@ -201,10 +188,7 @@ mod tests {
     fn bad_units_say_why() {
         assert_eq!(check("[Unit"), Err("unable to find end of section"));
         assert_eq!(check("[Unit] x\n"), Err("found garbage after section name"));
-        assert_eq!(
-            check("[Unit]\nDescription\n"),
-            Err("unexpected newline encountered while parsing option name")
-        );
+        assert_eq!(check("[Unit]\nDescription\n"), Err("unexpected newline encountered while parsing option name"));
         assert_eq!(check("[Unit]\nDescription"), Err("EOF"));
     }
 

@@ -32,15 +32,9 @@ pub(crate) fn scheme(url: &str) -> Result<String, &'static str> {
     if url.bytes().any(|byte| byte.is_ascii_control()) || url.starts_with(':') {
         return Err(BROKEN);
     }
-    let end = url
-        .bytes()
-        .position(|b| !(b.is_ascii_alphanumeric() || b"+-.".contains(&b)))
-        .unwrap_or(url.len());
+    let end = url.bytes().position(|b| !(b.is_ascii_alphanumeric() || b"+-.".contains(&b))).unwrap_or(url.len());
     let (name, rest) = url.split_at(end);
-    let Some(rest) = rest
-        .strip_prefix(':')
-        .filter(|_| name.starts_with(|c: char| c.is_ascii_alphabetic()))
-    else {
+    let Some(rest) = rest.strip_prefix(':').filter(|_| name.starts_with(|c: char| c.is_ascii_alphabetic())) else {
         return Ok(String::new());
     };
     let hierarchical = rest.starts_with('/');
@@ -55,9 +49,7 @@ fn authority_is_valid(rest: &str) -> bool {
         return true;
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let port = match host.rsplit_once(']') {
         Some((_, after)) => after.strip_prefix(':').unwrap_or_default(),
         None => host.rsplit_once(':').map_or("", |(_, port)| port),
@@ -71,26 +63,17 @@ fn path(rest: &str) -> &str {
 }
 
 fn escapes_are_valid(text: &str) -> bool {
-    text.split('%')
-        .skip(1)
-        .all(|part| part.len() >= 2 && part.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
+    text.split('%').skip(1).all(|part| part.len() >= 2 && part.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
 }
 
 /// An empty `versionId` would fetch whichever object is newest while looking pinned.
 fn version_id(url: &str) -> Result<(), String> {
-    let query = url
-        .split('#')
-        .next()
-        .unwrap_or_default()
-        .split_once('?')
-        .map_or("", |(_, query)| query);
-    let first = query
-        .split('&')
-        .find_map(|pair| match pair.split_once('=') {
-            Some(("versionId", value)) => Some(value),
-            None if pair == "versionId" => Some(""),
-            _ => None,
-        });
+    let query = url.split('#').next().unwrap_or_default().split_once('?').map_or("", |(_, query)| query);
+    let first = query.split('&').find_map(|pair| match pair.split_once('=') {
+        Some(("versionId", value)) => Some(value),
+        None if pair == "versionId" => Some(""),
+        _ => None,
+    });
     match first {
         Some("") => Err("invalid S3 object VersionId".to_owned()),
         _ => Ok(()),
@@ -104,13 +87,7 @@ fn arn(url: &str) -> Result<(), String> {
         return Err("invalid S3 ARN format".to_owned());
     };
     let slashes = full.matches('/').count();
-    if slashes
-        < if resource.starts_with("accesspoint/") {
-            2
-        } else {
-            1
-        }
-    {
+    if slashes < if resource.starts_with("accesspoint/") { 2 } else { 1 } {
         return Err("invalid S3 ARN format".to_owned());
     }
     version_id(url)
@@ -122,10 +99,7 @@ mod tests {
 
     #[test]
     fn schemes_depend_on_the_version() {
-        assert_eq!(
-            check("gs://b/o", Version::V3_1),
-            Err("invalid url scheme".to_owned())
-        );
+        assert_eq!(check("gs://b/o", Version::V3_1), Err("invalid url scheme".to_owned()));
         assert_eq!(check("gs://b/o", Version::V3_2), Ok(()));
         assert_eq!(check("arn:aws:s3:::bucket/key", Version::V3_5), Ok(()));
         assert!(check("arn:aws:s3:::bucket/key", Version::V3_3).is_err());

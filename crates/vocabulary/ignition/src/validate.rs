@@ -27,18 +27,8 @@ pub(crate) fn check(config: &Config, version: Version, report: &mut Report) {
     if let Some(arguments) = &config.kernel_arguments {
         let at = Path::Root.key("kernelArguments");
         let mut seen = HashSet::new();
-        duplicates(
-            strings(&arguments.should_exist),
-            &mut seen,
-            at.key("shouldExist"),
-            report,
-        );
-        duplicates(
-            strings(&arguments.should_not_exist),
-            &mut seen,
-            at.key("shouldNotExist"),
-            report,
-        );
+        duplicates(strings(&arguments.should_exist), &mut seen, at.key("shouldExist"), report);
+        duplicates(strings(&arguments.should_not_exist), &mut seen, at.key("shouldNotExist"), report);
     }
     if let Some(section) = &config.passwd {
         passwd(section, report);
@@ -62,19 +52,10 @@ fn ignition(section: &Ignition, version: Version, report: &mut Report) {
             resource(replace, at.key("replace"), version, report);
         }
     }
-    if let Some(tls) = section
-        .security
-        .as_ref()
-        .and_then(|security| security.tls.as_ref())
-    {
+    if let Some(tls) = section.security.as_ref().and_then(|security| security.tls.as_ref()) {
         let (security, tls_at) = (at.key("security"), "tls");
         let tls_at = security.key(tls_at);
-        sources(
-            &tls.certificate_authorities,
-            tls_at.key("certificateAuthorities"),
-            version,
-            report,
-        );
+        sources(&tls.certificate_authorities, tls_at.key("certificateAuthorities"), version, report);
     }
     if let Some(proxy) = &section.proxy {
         let at = at.key("proxy");
@@ -82,21 +63,14 @@ fn ignition(section: &Ignition, version: Version, report: &mut Report) {
             let Some(value) = value else { return };
             match url::scheme(value).as_deref() {
                 Ok("http" | "https") => {}
-                Ok(_) => report.problem(
-                    Problem::new(at.key(field).to_string(), "proxies must be http(s)")
-                        .allowed("http, https"),
-                ),
+                Ok(_) => report
+                    .problem(Problem::new(at.key(field).to_string(), "proxies must be http(s)").allowed("http, https")),
                 Err(message) => report.problem(Problem::new(at.key(field).to_string(), *message)),
             }
         };
         text("httpProxy", &proxy.http_proxy, report);
         text("httpsProxy", &proxy.https_proxy, report);
-        duplicates(
-            strings(&proxy.no_proxy),
-            &mut HashSet::new(),
-            at.key("noProxy"),
-            report,
-        );
+        duplicates(strings(&proxy.no_proxy), &mut HashSet::new(), at.key("noProxy"), report);
     }
 }
 
@@ -120,43 +94,20 @@ fn passwd(section: &Passwd, report: &mut Report) {
     let at = Path::Root.key("passwd");
     let (users_at, groups_at) = (at.key("users"), at.key("groups"));
     let users = || section.users.iter().flatten();
-    duplicates(
-        users().map(|user| user.name.as_str()),
-        &mut HashSet::new(),
-        users_at,
-        report,
-    );
+    duplicates(users().map(|user| user.name.as_str()), &mut HashSet::new(), users_at, report);
     for (index, user) in users().enumerate() {
         let at = users_at.index(index);
-        duplicates(
-            strings(&user.groups),
-            &mut HashSet::new(),
-            at.key("groups"),
-            report,
-        );
-        duplicates(
-            strings(&user.ssh_authorized_keys),
-            &mut HashSet::new(),
-            at.key("sshAuthorizedKeys"),
-            report,
-        );
+        duplicates(strings(&user.groups), &mut HashSet::new(), at.key("groups"), report);
+        duplicates(strings(&user.ssh_authorized_keys), &mut HashSet::new(), at.key("sshAuthorizedKeys"), report);
     }
     let groups = section.groups.iter().flatten();
-    duplicates(
-        groups.map(|group| group.name.as_str()),
-        &mut HashSet::new(),
-        groups_at,
-        report,
-    );
+    duplicates(groups.map(|group| group.name.as_str()), &mut HashSet::new(), groups_at, report);
 }
 
 fn resource(resource: &Resource, at: Path<'_>, version: Version, report: &mut Report) {
     let source = resource.source.as_deref();
     if !matches!(resource.compression.as_deref(), None | Some("" | "gzip")) {
-        let message = format!(
-            "invalid compression method {:?}",
-            resource.compression.as_deref().unwrap_or_default()
-        );
+        let message = format!("invalid compression method {:?}", resource.compression.as_deref().unwrap_or_default());
         report.problem(Problem::new(at.key("compression").to_string(), message).allowed("gzip"));
     }
     if let Some(text) = source.filter(|text| !text.is_empty())
@@ -171,65 +122,35 @@ fn resource(resource: &Resource, at: Path<'_>, version: Version, report: &mut Re
     }
     let headers = resource.http_headers.as_deref().unwrap_or_default();
     let headers_at = at.key("httpHeaders");
-    duplicates(
-        headers.iter().map(|header| header.name.as_str()),
-        &mut HashSet::new(),
-        headers_at,
-        report,
-    );
+    duplicates(headers.iter().map(|header| header.name.as_str()), &mut HashSet::new(), headers_at, report);
     for (index, header) in headers.iter().enumerate() {
         let at = headers_at.index(index);
         if header.name.is_empty() {
-            report.problem(Problem::new(
-                at.key("name").to_string(),
-                "HTTP header name can't be empty",
-            ));
+            report.problem(Problem::new(at.key("name").to_string(), "HTTP header name can't be empty"));
         }
         if header.value.as_deref() == Some("") {
-            report.problem(Problem::new(
-                at.key("value").to_string(),
-                "unable to parse HTTP header",
-            ));
+            report.problem(Problem::new(at.key("value").to_string(), "unable to parse HTTP header"));
         }
     }
-    if !headers.is_empty()
-        && !matches!(
-            url::scheme(source.unwrap_or_default()).as_deref(),
-            Ok("http" | "https")
-        )
-    {
+    if !headers.is_empty() && !matches!(url::scheme(source.unwrap_or_default()).as_deref(), Ok("http" | "https")) {
         let message = "cannot use HTTP headers with this source scheme";
         report.problem(Problem::new(headers_at.to_string(), message).allowed("http, https"));
     }
 }
 
-fn hash(
-    verification: &Verification,
-    has_source: bool,
-    at: &Path<'_>,
-    version: Version,
-    report: &mut Report,
-) {
+fn hash(verification: &Verification, has_source: bool, at: &Path<'_>, version: Version, report: &mut Report) {
     let Some(hash) = verification.hash.as_deref() else {
         return;
     };
     let verification_at = at.key("verification");
     let mut problem = |message: &str, allowed: &str| {
-        report.problem(
-            Problem::new(verification_at.key("hash").to_string(), message).allowed(allowed),
-        );
+        report.problem(Problem::new(verification_at.key("hash").to_string(), message).allowed(allowed));
     };
     if !has_source {
-        problem(
-            "source must be specified if verification is specified",
-            "a hash only beside a source",
-        );
+        problem("source must be specified if verification is specified", "a hash only beside a source");
     }
-    let functions = if version >= Version::V3_1 {
-        "sha512-<128 digits>, sha256-<64 digits>"
-    } else {
-        "sha512-<128 digits>"
-    };
+    let functions =
+        if version >= Version::V3_1 { "sha512-<128 digits>, sha256-<64 digits>" } else { "sha512-<128 digits>" };
     let Some((function, sum)) = hash.split_once('-') else {
         return problem("malformed hash specifier", functions);
     };
@@ -247,12 +168,7 @@ fn strings(list: &Option<Vec<String>>) -> impl Iterator<Item = &str> {
     list.iter().flatten().map(String::as_str)
 }
 
-fn duplicates<'a>(
-    keys: impl Iterator<Item = &'a str>,
-    seen: &mut HashSet<&'a str>,
-    at: Path<'_>,
-    report: &mut Report,
-) {
+fn duplicates<'a>(keys: impl Iterator<Item = &'a str>, seen: &mut HashSet<&'a str>, at: Path<'_>, report: &mut Report) {
     for (index, key) in keys.enumerate() {
         if !seen.insert(key) {
             report.problem(duplicate(&at.index(index), key));
@@ -261,10 +177,7 @@ fn duplicates<'a>(
 }
 
 fn duplicate(at: &Path<'_>, key: &str) -> Problem {
-    Problem::new(
-        at.to_string(),
-        format!("duplicate entry defined: {}", shorten(key)),
-    )
+    Problem::new(at.to_string(), format!("duplicate entry defined: {}", shorten(key)))
 }
 
 /// Enough of a value to recognise it; a source may carry a whole file, and a key is nobody's business in full.

@@ -33,14 +33,8 @@ impl Version {
     pub const NEWEST: Version = Version::V3_5;
 
     /// What a client may be served; upstream never lowers to 3.0, so neither do we.
-    pub const SERVED: [Version; 6] = [
-        Version::V2_2,
-        Version::V3_1,
-        Version::V3_2,
-        Version::V3_3,
-        Version::V3_4,
-        Version::V3_5,
-    ];
+    pub const SERVED: [Version; 6] =
+        [Version::V2_2, Version::V3_1, Version::V3_2, Version::V3_3, Version::V3_4, Version::V3_5];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -91,10 +85,7 @@ fn refusal(message: String) -> Error {
 fn is_semver(text: &str) -> bool {
     let (text, metadata) = text.split_once('+').unwrap_or((text, ""));
     let (core, pre_release) = text.split_once('-').unwrap_or((text, ""));
-    let identifier = |part: &str| {
-        part.bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
-    };
+    let identifier = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
     let numbers: Vec<&str> = core.split('.').collect();
     numbers.len() == 3
         && numbers.iter().all(|number| number.parse::<i64>().is_ok())
@@ -117,29 +108,10 @@ mod tests {
     #[test]
     fn nonsense_is_invalid_and_strangers_are_unknown() {
         for text in ["", "abc", "3.5", "3.5.0.1", "x.5.0"] {
-            assert!(
-                Version::parse(text)
-                    .unwrap_err()
-                    .to_string()
-                    .contains("invalid version"),
-                "{text}"
-            );
+            assert!(Version::parse(text).unwrap_err().to_string().contains("invalid version"), "{text}");
         }
-        for text in [
-            "2.3.0",
-            "2.9.0",
-            "3.6.0",
-            "4.0.0",
-            "3.5.0-experimental",
-            "3.5.1",
-        ] {
-            assert!(
-                Version::parse(text)
-                    .unwrap_err()
-                    .to_string()
-                    .contains("unknown version"),
-                "{text}"
-            );
+        for text in ["2.3.0", "2.9.0", "3.6.0", "4.0.0", "3.5.0-experimental", "3.5.1"] {
+            assert!(Version::parse(text).unwrap_err().to_string().contains("unknown version"), "{text}");
         }
     }
 }

@@ -6,74 +6,45 @@ use crate::node::Node as _;
 use crate::report::{Error, Problem, Report};
 use crate::spec2::check;
 use crate::spec2::types::{
-    Config, Contents, Directory, Disk, Dropin, File, Filesystem, Group, Ignition, Link, Mount,
-    Networkd, Owner, Partition, Passwd, Raid, Reference, References, Security, Storage, Systemd,
-    Tls, Unit, User,
+    Config, Contents, Directory, Disk, Dropin, File, Filesystem, Group, Ignition, Link, Mount, Networkd, Owner,
+    Partition, Passwd, Raid, Reference, References, Security, Storage, Systemd, Tls, Unit, User,
 };
 use crate::v3_5;
 
 pub(super) fn lower(config: v3_5::Config) -> Result<Value, Error> {
     let mut report = Report::default();
-    refuse(&config, &mut report);
-    report.stop_on_problems()?;
     let lowered = convert(config);
     check(&lowered, &mut report);
     report.into_result()?;
     Ok(lowered.write())
 }
 
-fn refuse(config: &v3_5::Config, report: &mut Report) {
-    let mut no = |path: String, message: &str| {
-        report.problem(Problem::new(
-            path,
-            format!("{message} not supported on 2.2"),
-        ))
-    };
+/// Everything that spec 3.2 can say and spec 2.2 cannot.
+pub(super) fn refuse(config: &v3_5::Config, report: &mut Report) {
+    let mut no =
+        |path: String, message: &str| report.problem(Problem::new(path, format!("{message} not supported on 2.2")));
     let ignition = &config.ignition;
     let mut reference = |resource: &v3_5::Resource, path: String, name: &str| {
         if resource.compression.is_some() {
-            no(
-                format!("{path}.compression"),
-                &format!("Compression in Ignition.{name} is"),
-            );
+            no(format!("{path}.compression"), &format!("Compression in Ignition.{name} is"));
         }
         if resource.http_headers.is_some() {
-            no(
-                format!("{path}.httpHeaders"),
-                &format!("HTTPHeaders in Ignition.{name} are"),
-            );
+            no(format!("{path}.httpHeaders"), &format!("HTTPHeaders in Ignition.{name} are"));
         }
     };
     if let Some(references) = &ignition.config {
         for (index, each) in references.merge.iter().flatten().enumerate() {
-            reference(
-                each,
-                format!("ignition.config.merge[{index}]"),
-                "Config.Merge",
-            );
+            reference(each, format!("ignition.config.merge[{index}]"), "Config.Merge");
         }
-        references
-            .replace
-            .iter()
-            .for_each(|each| reference(each, "ignition.config.replace".into(), "Config.Replace"));
+        references.replace.iter().for_each(|each| reference(each, "ignition.config.replace".into(), "Config.Replace"));
     }
     let tls = ignition.security.iter().flat_map(|security| &security.tls);
-    for (index, each) in tls
-        .flat_map(|tls| tls.certificate_authorities.iter().flatten())
-        .enumerate()
-    {
+    for (index, each) in tls.flat_map(|tls| tls.certificate_authorities.iter().flatten()).enumerate() {
         let path = format!("ignition.security.tls.certificateAuthorities[{index}]");
         reference(each, path, "Security.TLS.CertificateAuthorities");
     }
-    if ignition
-        .proxy
-        .as_ref()
-        .is_some_and(|proxy| !proxy.is_missing())
-    {
-        no(
-            "ignition.proxy".into(),
-            "HTTP proxies in Ignition.Proxy are",
-        );
+    if ignition.proxy.as_ref().is_some_and(|proxy| !proxy.is_missing()) {
+        no("ignition.proxy".into(), "HTTP proxies in Ignition.Proxy are");
     }
     let Some(storage) = &config.storage else {
         return;
@@ -82,37 +53,19 @@ fn refuse(config: &v3_5::Config, report: &mut Report) {
         for (index, partition) in each.partitions.iter().flatten().enumerate() {
             let path = |field: &str| format!("storage.disks[{disk}].partitions[{index}].{field}");
             if partition.size_mib.is_some() || partition.start_mib.is_some() {
-                no(
-                    path("sizeMiB"),
-                    "SizeMiB and StartMiB in Storage.Disks.Partitions is",
-                );
+                no(path("sizeMiB"), "SizeMiB and StartMiB in Storage.Disks.Partitions is");
             }
             if partition.should_exist == Some(false) {
-                no(
-                    path("shouldExist"),
-                    "ShouldExist in Storage.Disks.Partitions is",
-                );
+                no(path("shouldExist"), "ShouldExist in Storage.Disks.Partitions is");
             }
             if partition.wipe_partition_entry == Some(true) {
-                no(
-                    path("wipePartitionEntry"),
-                    "WipePartitionEntry in Storage.Disks.Partitions is",
-                );
+                no(path("wipePartitionEntry"), "WipePartitionEntry in Storage.Disks.Partitions is");
             }
         }
     }
-    for (index, each) in storage
-        .filesystems
-        .iter()
-        .flatten()
-        .enumerate()
-        .filter(|(_, each)| each.mount_options.is_some())
+    for (index, _) in storage.filesystems.iter().flatten().enumerate().filter(|(_, each)| each.mount_options.is_some())
     {
-        let _ = each;
-        no(
-            format!("storage.filesystems[{index}].mountOptions"),
-            "MountOptions in Storage.Filesystems is",
-        );
+        no(format!("storage.filesystems[{index}].mountOptions"), "MountOptions in Storage.Filesystems is");
     }
     for (index, file) in storage.files.iter().flatten().enumerate() {
         refuse_file(file, index, &mut no);
@@ -122,81 +75,48 @@ fn refuse(config: &v3_5::Config, report: &mut Report) {
 fn refuse_file(file: &v3_5::File, index: usize, no: &mut dyn FnMut(String, &str)) {
     let headers = |resource: &v3_5::Resource| resource.http_headers.is_some();
     if file.contents.as_ref().is_some_and(headers) {
-        no(
-            format!("storage.files[{index}].contents.httpHeaders"),
-            "HTTPHeaders in Storage.Files.Contents are",
-        );
+        no(format!("storage.files[{index}].contents.httpHeaders"), "HTTPHeaders in Storage.Files.Contents are");
     }
     if file.append.iter().flatten().any(headers) {
-        no(
-            format!("storage.files[{index}].append.httpHeaders"),
-            "HTTPHeaders in Storage.Files.Append.* are",
-        );
+        no(format!("storage.files[{index}].append.httpHeaders"), "HTTPHeaders in Storage.Files.Append.* are");
     }
-    let has_source = file
-        .contents
-        .as_ref()
-        .is_some_and(|contents| contents.source.is_some());
+    let has_source = file.contents.as_ref().is_some_and(|contents| contents.source.is_some());
     if !has_source && file.append.as_ref().is_none_or(Vec::is_empty) {
-        no(
-            format!("storage.files[{index}]"),
-            &format!("the file {:?} without contents is", file.path),
-        );
+        no(format!("storage.files[{index}]"), &format!("the file {:?} without contents is", file.path));
     }
 }
 
 fn convert(config: v3_5::Config) -> Config {
     let references = config.ignition.config.unwrap_or_default();
-    let authorities = config
-        .ignition
-        .security
-        .and_then(|security| security.tls)
-        .and_then(|tls| tls.certificate_authorities);
+    let authorities =
+        config.ignition.security.and_then(|security| security.tls).and_then(|tls| tls.certificate_authorities);
     let passwd = config.passwd.unwrap_or_default();
     Config {
         ignition: Ignition {
             config: References {
                 append: list(references.merge, reference),
-                replace: references
-                    .replace
-                    .filter(|replace| replace.source.is_some())
-                    .map(reference),
+                replace: references.replace.filter(|replace| replace.source.is_some()).map(reference),
             },
-            security: Security {
-                tls: Tls {
-                    certificate_authorities: list(authorities, reference),
-                },
-            },
+            security: Security { tls: Tls { certificate_authorities: list(authorities, reference) } },
             timeouts: config.ignition.timeouts,
             version: config.ignition.version,
         },
         networkd: Networkd { units: Vec::new() },
-        passwd: Passwd {
-            groups: list(passwd.groups, group),
-            users: list(passwd.users, user),
-        },
+        passwd: Passwd { groups: list(passwd.groups, group), users: list(passwd.users, user) },
         storage: storage(config.storage.unwrap_or_default()),
-        systemd: Systemd {
-            units: list(config.systemd.and_then(|systemd| systemd.units), unit),
-        },
+        systemd: Systemd { units: list(config.systemd.and_then(|systemd| systemd.units), unit) },
     }
 }
 
 fn storage(storage: v3_5::Storage) -> Storage {
-    let mounts: Vec<String> = storage
-        .filesystems
-        .iter()
-        .flatten()
-        .filter_map(|filesystem| filesystem.path.clone())
-        .collect();
+    let mounts: Vec<String> =
+        storage.filesystems.iter().flatten().filter_map(|filesystem| filesystem.path.clone()).collect();
     Storage {
         directories: list(storage.directories, |directory| {
             let (filesystem, path) = place(&mounts, directory.path);
             Directory {
                 filesystem,
-                group: directory
-                    .group
-                    .and_then(|group| owner(group.id, group.name)),
+                group: directory.group.and_then(|group| owner(group.id, group.name)),
                 mode: directory.mode,
                 overwrite: directory.overwrite,
                 path,
@@ -204,12 +124,7 @@ fn storage(storage: v3_5::Storage) -> Storage {
             }
         }),
         disks: list(storage.disks, disk),
-        files: storage
-            .files
-            .into_iter()
-            .flatten()
-            .flat_map(|file| files(&mounts, file))
-            .collect(),
+        files: storage.files.into_iter().flatten().flat_map(|file| files(&mounts, file)).collect(),
         filesystems: filesystems(storage.filesystems.unwrap_or_default()),
         links: list(storage.links, |link| {
             let (filesystem, path) = place(&mounts, link.path);
@@ -243,14 +158,7 @@ fn place(mounts: &[String], path: String) -> (String, String) {
         Some(mount) if mount == "/" => (mount.clone(), path),
         Some(mount) => {
             let rest = &path[mount.len()..];
-            (
-                mount.clone(),
-                if rest.is_empty() {
-                    "/".to_owned()
-                } else {
-                    rest.to_owned()
-                },
-            )
+            (mount.clone(), if rest.is_empty() { "/".to_owned() } else { rest.to_owned() })
         }
         None => ("root".to_owned(), path),
     }
@@ -261,11 +169,7 @@ fn files(mounts: &[String], file: v3_5::File) -> Vec<File> {
     let (filesystem, path) = place(mounts, file.path);
     let entry = File {
         append: false,
-        contents: Contents {
-            compression: String::new(),
-            source: String::new(),
-            verification: None,
-        },
+        contents: Contents { compression: String::new(), source: String::new(), verification: None },
         filesystem,
         group: file.group.and_then(|group| owner(group.id, group.name)),
         mode: file.mode,
@@ -274,10 +178,7 @@ fn files(mounts: &[String], file: v3_5::File) -> Vec<File> {
         user: file.user.and_then(|user| owner(user.id, user.name)),
     };
     let contents = file.contents.filter(|contents| contents.source.is_some());
-    let whole = contents.map(|resource| File {
-        contents: inline(resource),
-        ..entry.clone()
-    });
+    let whole = contents.map(|resource| File { contents: inline(resource), ..entry.clone() });
     let parts = file.append.into_iter().flatten().map(|resource| File {
         append: true,
         overwrite: Some(false),
@@ -378,17 +279,11 @@ fn group(group: v3_5::Group) -> Group {
 }
 
 fn reference(resource: v3_5::Resource) -> Reference {
-    Reference {
-        source: resource.source.unwrap_or_default(),
-        verification: resource.verification,
-    }
+    Reference { source: resource.source.unwrap_or_default(), verification: resource.verification }
 }
 
 fn owner(id: Option<i64>, name: Option<String>) -> Option<Owner> {
-    (id.is_some() || name.is_some()).then(|| Owner {
-        id,
-        name: name.unwrap_or_default(),
-    })
+    (id.is_some() || name.is_some()).then(|| Owner { id, name: name.unwrap_or_default() })
 }
 
 fn list<T, U>(items: Option<Vec<T>>, each: impl FnMut(T) -> U) -> Vec<U> {

@@ -12,46 +12,19 @@ pub(crate) fn check(config: &Config, report: &mut Report) {
     let references = ignition.key("config");
     let append = references.key("append");
     for (index, each) in config.ignition.config.append.iter().enumerate() {
-        source(
-            &each.source,
-            each.verification.as_ref(),
-            &append.index(index),
-            report,
-        );
+        source(&each.source, each.verification.as_ref(), &append.index(index), report);
     }
     if let Some(replace) = &config.ignition.config.replace {
-        source(
-            &replace.source,
-            replace.verification.as_ref(),
-            &references.key("replace"),
-            report,
-        );
+        source(&replace.source, replace.verification.as_ref(), &references.key("replace"), report);
     }
     let authorities = ignition.key("security.tls.certificateAuthorities");
-    for (index, each) in config
-        .ignition
-        .security
-        .tls
-        .certificate_authorities
-        .iter()
-        .enumerate()
-    {
-        source(
-            &each.source,
-            each.verification.as_ref(),
-            &authorities.index(index),
-            report,
-        );
+    for (index, each) in config.ignition.security.tls.certificate_authorities.iter().enumerate() {
+        source(&each.source, each.verification.as_ref(), &authorities.index(index), report);
     }
     networkd(config, report);
     let passwd = Path::Root.key("passwd");
     let users = passwd.key("users");
-    config
-        .passwd
-        .users
-        .iter()
-        .enumerate()
-        .for_each(|(index, each)| user(each, &users.index(index), report));
+    config.passwd.users.iter().enumerate().for_each(|(index, each)| user(each, &users.index(index), report));
     nodes(config, report);
     disks(config, report);
     units(config, report);
@@ -74,8 +47,7 @@ fn source(text: &str, verification: Option<&Verification>, at: &Path<'_>, report
         Some(_) => "unrecognized hash function",
     };
     let at = at.key("verification");
-    report
-        .problem(Problem::new(at.key("hash").to_string(), message).allowed("sha512-<128 digits>"));
+    report.problem(Problem::new(at.key("hash").to_string(), message).allowed("sha512-<128 digits>"));
 }
 
 fn networkd(config: &Config, report: &mut Report) {
@@ -84,14 +56,8 @@ fn networkd(config: &Config, report: &mut Report) {
     for (index, unit) in config.networkd.units.iter().enumerate() {
         let at = at.index(index);
         contents(Some(&unit.contents), &at, report);
-        if ![".link", ".netdev", ".network"]
-            .iter()
-            .any(|extension| unit.name.ends_with(extension))
-        {
-            report.problem(Problem::new(
-                at.key("name").to_string(),
-                "invalid networkd unit extension",
-            ));
+        if ![".link", ".netdev", ".network"].iter().any(|extension| unit.name.ends_with(extension)) {
+            report.problem(Problem::new(at.key("name").to_string(), "invalid networkd unit extension"));
         }
     }
 }
@@ -109,10 +75,7 @@ fn user(user: &User, at: &Path<'_>, report: &mut Report) {
         (user.system, "system"),
         (user.uid.is_some(), "uid"),
     ];
-    for (_, field) in beside
-        .into_iter()
-        .filter(|(set, _)| *set && user.create.is_some())
-    {
+    for (_, field) in beside.into_iter().filter(|(set, _)| *set && user.create.is_some()) {
         let message = format!("cannot use both the create object and the user-level {field} field");
         report.problem(Problem::new(at.to_string(), message));
     }
@@ -127,115 +90,61 @@ fn nodes(config: &Config, report: &mut Report) {
                 at: &Path<'_>,
                 report: &mut Report| {
         if filesystem.is_empty() {
-            report.problem(
-                Problem::new(at.key("filesystem").to_string(), "no filesystem specified")
-                    .allowed("root"),
-            );
+            report.problem(Problem::new(at.key("filesystem").to_string(), "no filesystem specified").allowed("root"));
         }
         absolute(path, at.key("path"), report);
         for (owner, field) in [(user, "user"), (group, "group")] {
-            if owner
-                .as_ref()
-                .is_some_and(|owner| owner.id.is_some() && !owner.name.is_empty())
-            {
-                report.problem(Problem::new(
-                    at.key(field).to_string(),
-                    "cannot set both id and name",
-                ));
+            if owner.as_ref().is_some_and(|owner| owner.id.is_some() && !owner.name.is_empty()) {
+                report.problem(Problem::new(at.key(field).to_string(), "cannot set both id and name"));
             }
         }
     };
     let mode = |mode: Option<i64>, at: &Path<'_>, report: &mut Report| {
         if let Some(mode) = mode.filter(|mode| !(0..=0o7777).contains(mode)) {
-            let problem = Problem::new(
-                at.key("mode").to_string(),
-                format!("illegal file mode {mode} (octal {mode:o})"),
-            );
+            let problem =
+                Problem::new(at.key("mode").to_string(), format!("illegal file mode {mode} (octal {mode:o})"));
             report.problem(problem.allowed("0 to 4095, octal 0 to 7777"));
         }
     };
     let files = at.key("files");
     for (index, file) in config.storage.files.iter().enumerate() {
         let at = files.index(index);
-        node(
-            &file.path,
-            &file.filesystem,
-            &file.user,
-            &file.group,
-            &at,
-            report,
-        );
+        node(&file.path, &file.filesystem, &file.user, &file.group, &at, report);
         mode(file.mode, &at, report);
         let contents = at.key("contents");
-        source(
-            &file.contents.source,
-            file.contents.verification.as_ref(),
-            &contents,
-            report,
-        );
+        source(&file.contents.source, file.contents.verification.as_ref(), &contents, report);
         if !matches!(file.contents.compression.as_str(), "" | "gzip") {
             let message = format!("invalid compression method {:?}", file.contents.compression);
-            report.problem(
-                Problem::new(contents.key("compression").to_string(), message).allowed("gzip"),
-            );
+            report.problem(Problem::new(contents.key("compression").to_string(), message).allowed("gzip"));
         }
         if file.append && file.overwrite == Some(true) {
-            report.problem(Problem::new(
-                at.to_string(),
-                "cannot set both append and overwrite to true",
-            ));
+            report.problem(Problem::new(at.to_string(), "cannot set both append and overwrite to true"));
         }
     }
     let directories = at.key("directories");
     for (index, directory) in config.storage.directories.iter().enumerate() {
         let at = directories.index(index);
-        node(
-            &directory.path,
-            &directory.filesystem,
-            &directory.user,
-            &directory.group,
-            &at,
-            report,
-        );
+        node(&directory.path, &directory.filesystem, &directory.user, &directory.group, &at, report);
         mode(directory.mode, &at, report);
     }
     let links = at.key("links");
     for (index, link) in config.storage.links.iter().enumerate() {
-        node(
-            &link.path,
-            &link.filesystem,
-            &link.user,
-            &link.group,
-            &links.index(index),
-            report,
-        );
+        node(&link.path, &link.filesystem, &link.user, &link.group, &links.index(index), report);
     }
 }
 
 fn absolute(path: &str, at: Path<'_>, report: &mut Report) {
     if !path.starts_with('/') {
-        report.problem(
-            Problem::new(at.to_string(), format!("path not absolute: {path:?}"))
-                .allowed("an absolute path"),
-        );
+        report
+            .problem(Problem::new(at.to_string(), format!("path not absolute: {path:?}")).allowed("an absolute path"));
     }
 }
 
 fn disks(config: &Config, report: &mut Report) {
     let at = Path::Root.key("storage");
     let (disks, raid, filesystems) = (at.key("disks"), at.key("raid"), at.key("filesystems"));
-    config
-        .storage
-        .disks
-        .iter()
-        .enumerate()
-        .for_each(|(index, each)| disk(each, &disks.index(index), report));
-    config
-        .storage
-        .raid
-        .iter()
-        .enumerate()
-        .for_each(|(index, each)| array(each, &raid.index(index), report));
+    config.storage.disks.iter().enumerate().for_each(|(index, each)| disk(each, &disks.index(index), report));
+    config.storage.raid.iter().enumerate().for_each(|(index, each)| array(each, &raid.index(index), report));
     for (index, each) in config.storage.filesystems.iter().enumerate() {
         filesystem(each, &filesystems.index(index), report);
     }
@@ -243,10 +152,7 @@ fn disks(config: &Config, report: &mut Report) {
 
 fn disk(disk: &Disk, at: &Path<'_>, report: &mut Report) {
     if disk.device.is_empty() {
-        report.problem(Problem::new(
-            at.key("device").to_string(),
-            "disk device is required",
-        ));
+        report.problem(Problem::new(at.key("device").to_string(), "disk device is required"));
     } else {
         absolute(&disk.device, at.key("device"), report);
     }
@@ -262,19 +168,13 @@ fn disk(disk: &Disk, at: &Path<'_>, report: &mut Report) {
             report.problem(Problem::new(at.to_string(), "partitions misaligned"));
         }
         if partition.start != 0 {
-            spans.push((
-                partition.start,
-                partition.start.saturating_add((partition.size - 1).max(0)),
-            ));
+            spans.push((partition.start, partition.start.saturating_add((partition.size - 1).max(0))));
         }
         if partition.label.len() > 36 {
             let message = "partition labels may not exceed 36 characters";
             report.problem(Problem::new(at.key("label").to_string(), message));
         }
-        for (field, guid) in [
-            ("guid", &partition.guid),
-            ("typeGuid", &partition.type_guid),
-        ] {
+        for (field, guid) in [("guid", &partition.guid), ("typeGuid", &partition.type_guid)] {
             if !is_guid(guid) {
                 let message = "doesn't match the form \"01234567-89AB-CDEF-EDCB-A98765432101\"";
                 report.problem(Problem::new(at.key(field).to_string(), message));
@@ -292,62 +192,41 @@ fn array(raid: &Raid, at: &Path<'_>, report: &mut Report) {
         "linear" | "raid0" | "0" | "stripe" if raid.spares != 0 => {
             "spares unsupported for arrays with a level greater than 0"
         }
-        "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4"
-        | "raid5" | "5" | "raid6" | "6" | "raid10" | "10" => "",
+        "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4" | "raid5" | "5" | "raid6"
+        | "6" | "raid10" | "10" => "",
         _ => "unrecognized raid level",
     };
     if !message.is_empty() {
         report.problem(Problem::new(at.key("level").to_string(), message));
     }
     let at = at.key("devices");
-    raid.devices
-        .iter()
-        .enumerate()
-        .for_each(|(index, device)| absolute(device, at.index(index), report));
+    raid.devices.iter().enumerate().for_each(|(index, device)| absolute(device, at.index(index), report));
 }
 
 fn filesystem(each: &Filesystem, at: &Path<'_>, report: &mut Report) {
     let Some(mount) = &each.mount else {
         match &each.path {
             Some(path) => absolute(path, at.key("path"), report),
-            None => report.problem(Problem::new(
-                at.to_string(),
-                "filesystem is missing mount or path",
-            )),
+            None => report.problem(Problem::new(at.to_string(), "filesystem is missing mount or path")),
         }
         return;
     };
     if each.path.is_some() {
-        report.problem(Problem::new(
-            at.to_string(),
-            "filesystem has both mount and path defined",
-        ));
+        report.problem(Problem::new(at.to_string(), "filesystem has both mount and path defined"));
     }
     check_mount(mount, &at.key("mount"), report);
 }
 
 fn check_mount(mount: &Mount, at: &Path<'_>, report: &mut Report) {
     if mount.create.is_some() && mount.wipe_filesystem {
-        report.problem(Problem::new(
-            at.to_string(),
-            "cannot use both create object and wipeFilesystem field",
-        ));
+        report.problem(Problem::new(at.to_string(), "cannot use both create object and wipeFilesystem field"));
     }
     if mount.create.is_some() && !mount.options.is_empty() {
-        report.problem(Problem::new(
-            at.to_string(),
-            "cannot use both create object and mount-level options field",
-        ));
+        report.problem(Problem::new(at.to_string(), "cannot use both create object and mount-level options field"));
     }
-    if !matches!(
-        mount.format.as_str(),
-        "ext4" | "btrfs" | "xfs" | "swap" | "vfat"
-    ) {
+    if !matches!(mount.format.as_str(), "ext4" | "btrfs" | "xfs" | "swap" | "vfat") {
         let message = format!("invalid filesystem format {:?}", mount.format);
-        report.problem(
-            Problem::new(at.key("format").to_string(), message)
-                .allowed("ext4, btrfs, xfs, swap, vfat"),
-        );
+        report.problem(Problem::new(at.key("format").to_string(), message).allowed("ext4, btrfs, xfs, swap, vfat"));
     }
     absolute(&mount.device, at.key("device"), report);
     label(&mount.format, mount.label.as_deref(), at, report);
@@ -362,10 +241,7 @@ fn units(config: &Config, report: &mut Report) {
         let found: Option<unit_file::Found> = contents(Some(&unit.contents), &at, report);
         let enabled = unit.enable || unit.enabled == Some(true);
         if enabled && !unit.contents.is_empty() && found.is_some_and(|found| !found.install) {
-            let message = format!(
-                "unit {:?} is enabled, but has no install section so enable does nothing",
-                unit.name
-            );
+            let message = format!("unit {:?} is enabled, but has no install section so enable does nothing", unit.name);
             report.warning(Problem::new(at.key("contents").to_string(), message));
         }
         let dropins = at.key("dropins");

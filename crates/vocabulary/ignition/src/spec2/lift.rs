@@ -26,10 +26,7 @@ pub(super) fn lift(config: Config, report: &mut Report) -> Result<v3_5::Config, 
             proxy: None,
             security: Some(v3_5::Security {
                 tls: Some(v3_5::SecurityTls {
-                    certificate_authorities: list(
-                        config.ignition.security.tls.certificate_authorities,
-                        reference,
-                    ),
+                    certificate_authorities: list(config.ignition.security.tls.certificate_authorities, reference),
                 }),
             }),
             timeouts: config.ignition.timeouts,
@@ -46,9 +43,7 @@ pub(super) fn lift(config: Config, report: &mut Report) -> Result<v3_5::Config, 
             }),
             users: list(users, user),
         }),
-        systemd: Some(v3_5::Systemd {
-            units: list(newest_units(config.systemd.units), unit),
-        }),
+        systemd: Some(v3_5::Systemd { units: list(newest_units(config.systemd.units), unit) }),
         storage: Some(storage(config.storage)),
     };
     validate::check(&config, Version::V3_0, report);
@@ -59,16 +54,8 @@ pub(super) fn lift(config: Config, report: &mut Report) -> Result<v3_5::Config, 
 fn core_user(users: Vec<User>, report: &mut Report) -> Vec<User> {
     let at = Path::Root.key("passwd");
     let at = at.key("users");
-    for (index, user) in users
-        .iter()
-        .enumerate()
-        .rev()
-        .filter(|(_, user)| user.name != "core")
-    {
-        let message = format!(
-            "unexpected user with name: {}. Only core user is supported",
-            user.name
-        );
+    for (index, user) in users.iter().enumerate().rev().filter(|(_, user)| user.name != "core") {
+        let message = format!("unexpected user with name: {}. Only core user is supported", user.name);
         let at = at.index(index);
         report.problem(Problem::new(at.key("name").to_string(), message).allowed("core"));
     }
@@ -78,8 +65,7 @@ fn core_user(users: Vec<User>, report: &mut Report) -> Vec<User> {
     };
     newest_first.for_each(|older| core.ssh_authorized_keys.extend(older.ssh_authorized_keys));
     let mut seen = HashSet::new();
-    core.ssh_authorized_keys
-        .retain(|key| seen.insert(key.clone()));
+    core.ssh_authorized_keys.retain(|key| seen.insert(key.clone()));
     vec![core]
 }
 
@@ -91,67 +77,36 @@ fn refuse(networkd: &[super::types::NetworkdUnit], storage: &Storage, report: &m
     }
     let at = Path::Root.key("storage");
     let (disks, filesystems) = (at.key("disks"), at.key("filesystems"));
-    for (index, _) in storage
-        .disks
-        .iter()
-        .enumerate()
-        .filter(|(_, disk)| !disk.partitions.is_empty())
-    {
+    for (index, _) in storage.disks.iter().enumerate().filter(|(_, disk)| !disk.partitions.is_empty()) {
         let at = disks.index(index);
         let message = "size is deprecated; use sizeMB instead: spec 2 partitions count in sectors, spec 3 in MiB";
-        report.problem(
-            Problem::new(at.key("partitions").to_string(), message).allowed("partitions in spec 3"),
-        );
+        report.problem(Problem::new(at.key("partitions").to_string(), message).allowed("partitions in spec 3"));
     }
-    for (index, filesystem) in storage
-        .filesystems
-        .iter()
-        .enumerate()
-        .filter(|(_, each)| each.name != "root")
-    {
+    for (index, filesystem) in storage.filesystems.iter().enumerate().filter(|(_, each)| each.name != "root") {
         let at = filesystems.index(index);
-        let message = format!(
-            "Config defined filesystem {:?} but no mapping was defined",
-            filesystem.name
-        );
+        let message = format!("Config defined filesystem {:?} but no mapping was defined", filesystem.name);
         report.problem(Problem::new(at.key("name").to_string(), message).allowed("root"));
     }
-    let nodes = (storage
-        .files
-        .iter()
-        .map(|file| (&file.filesystem, &file.path))
-        .enumerate())
-    .map(|node| ("files", node))
-    .chain(
-        storage
-            .directories
-            .iter()
-            .map(|each| (&each.filesystem, &each.path))
-            .enumerate()
-            .map(|node| ("directories", node)),
-    )
-    .chain(
-        storage
-            .links
-            .iter()
-            .map(|link| (&link.filesystem, &link.path))
-            .enumerate()
-            .map(|node| ("links", node)),
-    );
+    let nodes = (storage.files.iter().map(|file| (&file.filesystem, &file.path)).enumerate())
+        .map(|node| ("files", node))
+        .chain(
+            storage
+                .directories
+                .iter()
+                .map(|each| (&each.filesystem, &each.path))
+                .enumerate()
+                .map(|node| ("directories", node)),
+        )
+        .chain(storage.links.iter().map(|link| (&link.filesystem, &link.path)).enumerate().map(|node| ("links", node)));
     for (list, (index, (filesystem, path))) in nodes {
         let list = at.key(list);
         let at = list.index(index);
         if filesystem != "root" {
-            let message = format!(
-                "filesystem {filesystem:?} of {path:?} is not root: its mount point is unknown"
-            );
+            let message = format!("filesystem {filesystem:?} of {path:?} is not root: its mount point is unknown");
             report.problem(Problem::new(at.key("filesystem").to_string(), message).allowed("root"));
         }
         if path.split('/').any(|part| part == "..") {
-            let problem = Problem::new(
-                at.key("path").to_string(),
-                format!("path is not fully simplified: {path:?}"),
-            );
+            let problem = Problem::new(at.key("path").to_string(), format!("path is not fully simplified: {path:?}"));
             report.problem(problem.allowed("an absolute path without .."));
         }
     }
@@ -159,11 +114,7 @@ fn refuse(networkd: &[super::types::NetworkdUnit], storage: &Storage, report: &m
 
 fn newest_files(files: Vec<File>) -> Vec<File> {
     let mut seen = HashSet::new();
-    files
-        .into_iter()
-        .rev()
-        .filter(|file| seen.insert(file.path.clone()))
-        .collect()
+    files.into_iter().rev().filter(|file| seen.insert(file.path.clone())).collect()
 }
 
 /// The last entry of a name wins; drop-ins that only earlier entries have are added to it.
@@ -177,17 +128,11 @@ fn newest_units(units: Vec<Unit>) -> Vec<Unit> {
                 newest.push(unit);
             }
             Some(place) => {
-                let known: HashSet<String> = newest[*place]
-                    .dropins
-                    .iter()
-                    .map(|dropin| dropin.name.clone())
-                    .collect();
+                let known: HashSet<String> = newest[*place].dropins.iter().map(|dropin| dropin.name.clone()).collect();
                 let mut seen = known;
-                newest[*place].dropins.extend(
-                    unit.dropins
-                        .into_iter()
-                        .filter(|dropin| seen.insert(dropin.name.clone())),
-                );
+                newest[*place]
+                    .dropins
+                    .extend(unit.dropins.into_iter().filter(|dropin| seen.insert(dropin.name.clone())));
             }
         }
     }
@@ -237,11 +182,7 @@ fn file(file: File) -> v3_5::File {
         source: Some(file.contents.source),
         verification: file.contents.verification,
     };
-    let (append, contents) = if file.append {
-        (Some(vec![contents]), None)
-    } else {
-        (None, Some(contents))
-    };
+    let (append, contents) = if file.append { (Some(vec![contents]), None) } else { (None, Some(contents)) };
     v3_5::File {
         overwrite: Some(append.is_none() && file.overwrite.unwrap_or(true)),
         append,
@@ -300,17 +241,11 @@ fn reference(reference: Reference) -> v3_5::Resource {
 }
 
 fn owner(owner: Owner) -> Option<v3_5::NodeUser> {
-    Some(v3_5::NodeUser {
-        id: owner.id,
-        name: filled(owner.name),
-    })
+    Some(v3_5::NodeUser { id: owner.id, name: filled(owner.name) })
 }
 
 fn group(owner: Owner) -> Option<v3_5::NodeGroup> {
-    Some(v3_5::NodeGroup {
-        id: owner.id,
-        name: filled(owner.name),
-    })
+    Some(v3_5::NodeGroup { id: owner.id, name: filled(owner.name) })
 }
 
 fn list<T, U>(items: Vec<T>, each: impl FnMut(T) -> U) -> Option<Vec<U>> {

@@ -16,56 +16,25 @@ pub(super) fn check(storage: &Storage, version: Version, report: &mut Report) {
     let (filesystems_at, luks_at) = (at.key("filesystems"), at.key("luks"));
 
     let disks = || storage.disks.iter().flatten();
-    duplicates(
-        disks().map(|disk| disk.device.as_str()),
-        &mut HashSet::new(),
-        disks_at,
-        report,
-    );
-    disks()
-        .enumerate()
-        .for_each(|(index, each)| disk(each, disks_at.index(index), report));
+    duplicates(disks().map(|disk| disk.device.as_str()), &mut HashSet::new(), disks_at, report);
+    disks().enumerate().for_each(|(index, each)| disk(each, disks_at.index(index), report));
 
     let arrays = || storage.raid.iter().flatten();
-    duplicates(
-        arrays().map(|array| array.name.as_str()),
-        &mut HashSet::new(),
-        raid_at,
-        report,
-    );
-    arrays()
-        .enumerate()
-        .for_each(|(index, each)| raid(each, raid_at.index(index), report));
+    duplicates(arrays().map(|array| array.name.as_str()), &mut HashSet::new(), raid_at, report);
+    arrays().enumerate().for_each(|(index, each)| raid(each, raid_at.index(index), report));
 
     let filesystems = || storage.filesystems.iter().flatten();
-    duplicates(
-        filesystems().map(|each| each.device.as_str()),
-        &mut HashSet::new(),
-        filesystems_at,
-        report,
-    );
-    filesystems()
-        .enumerate()
-        .for_each(|(index, each)| filesystem(each, filesystems_at.index(index), version, report));
+    duplicates(filesystems().map(|each| each.device.as_str()), &mut HashSet::new(), filesystems_at, report);
+    filesystems().enumerate().for_each(|(index, each)| filesystem(each, filesystems_at.index(index), version, report));
 
     let volumes = || storage.luks.iter().flatten();
-    duplicates(
-        volumes().map(|volume| volume.name.as_str()),
-        &mut HashSet::new(),
-        luks_at,
-        report,
-    );
-    volumes()
-        .enumerate()
-        .for_each(|(index, each)| luks(each, luks_at.index(index), version, report));
+    duplicates(volumes().map(|volume| volume.name.as_str()), &mut HashSet::new(), luks_at, report);
+    volumes().enumerate().for_each(|(index, each)| luks(each, luks_at.index(index), version, report));
 }
 
 fn disk(disk: &Disk, at: Path<'_>, report: &mut Report) {
     if disk.device.is_empty() {
-        return report.problem(Problem::new(
-            at.key("device").to_string(),
-            "disk device is required",
-        ));
+        return report.problem(Problem::new(at.key("device").to_string(), "disk device is required"));
     }
     check_path(&disk.device, at.key("device"), report);
     let partitions = disk.partitions.as_deref().unwrap_or_default();
@@ -83,10 +52,7 @@ fn disk(disk: &Disk, at: Path<'_>, report: &mut Report) {
         if let Some(label) = &each.label
             && !labels.insert(label)
         {
-            report.problem(Problem::new(
-                at.to_string(),
-                "cannot use the same partition label twice",
-            ));
+            report.problem(Problem::new(at.to_string(), "cannot use the same partition label twice"));
         }
         if keys.contains(&key) {
             if each.number.unwrap_or(0) != 0 {
@@ -97,21 +63,11 @@ fn disk(disk: &Disk, at: Path<'_>, report: &mut Report) {
         keys.insert(key);
     }
     if let Some(index) = overlapping(partitions) {
-        report.problem(Problem::new(
-            at.index(index).to_string(),
-            "partitions overlap",
-        ));
+        report.problem(Problem::new(at.index(index).to_string(), "partitions overlap"));
     }
-    let absent = partitions
-        .iter()
-        .any(|partition| partition.should_exist == Some(false));
-    if absent
-        && partitions
-            .iter()
-            .any(|partition| partition.number.unwrap_or(0) == 0)
-    {
-        let message =
-            "shouldExist is false for a partition and other partition(s) has start or size 0";
+    let absent = partitions.iter().any(|partition| partition.should_exist == Some(false));
+    if absent && partitions.iter().any(|partition| partition.number.unwrap_or(0) == 0) {
+        let message = "shouldExist is false for a partition and other partition(s) has start or size 0";
         report.problem(Problem::new(at.to_string(), message));
     }
 }
@@ -123,19 +79,12 @@ fn overlapping(partitions: &[Partition]) -> Option<usize> {
         .enumerate()
         .filter_map(|(index, partition)| {
             let (start, size) = (partition.start_mib?, partition.size_mib?);
-            let end = if size == 0 {
-                start
-            } else {
-                start.saturating_add(size).saturating_sub(1)
-            };
+            let end = if size == 0 { start } else { start.saturating_add(size).saturating_sub(1) };
             (start != 0).then_some((start, end, index))
         })
         .collect();
     spans.sort_unstable();
-    spans
-        .windows(2)
-        .find(|pair| pair[1].0 <= pair[0].1)
-        .map(|pair| pair[1].2)
+    spans.windows(2).find(|pair| pair[1].0 <= pair[0].1).map(|pair| pair[1].2)
 }
 
 fn partition(partition: &Partition, at: &Path<'_>, report: &mut Report) {
@@ -163,10 +112,7 @@ fn partition(partition: &Partition, at: &Path<'_>, report: &mut Report) {
             report.problem(Problem::new(at.key("label").to_string(), message));
         }
     }
-    for (field, value) in [
-        ("guid", &partition.guid),
-        ("typeGuid", &partition.type_guid),
-    ] {
+    for (field, value) in [("guid", &partition.guid), ("typeGuid", &partition.type_guid)] {
         if value.as_deref().is_some_and(|guid| !is_guid(guid)) {
             let message = "doesn't match the form \"01234567-89AB-CDEF-EDCB-A98765432101\"";
             report.problem(Problem::new(at.key(field).to_string(), message));
@@ -178,9 +124,7 @@ pub(crate) fn is_guid(guid: &str) -> bool {
     let groups: Vec<&str> = guid.split('-').collect();
     guid.is_empty()
         || groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
-            && groups
-                .iter()
-                .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn raid(raid: &Raid, at: Path<'_>, report: &mut Report) {
@@ -190,8 +134,8 @@ fn raid(raid: &Raid, at: Path<'_>, report: &mut Report) {
         "linear" | "raid0" | "0" | "stripe" if raid.spares.unwrap_or(0) != 0 => {
             Some("spares unsupported for linear and raid0 arrays")
         }
-        "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4"
-        | "raid5" | "5" | "raid6" | "6" | "raid10" | "10" => None,
+        "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4" | "raid5" | "5" | "raid6"
+        | "6" | "raid10" | "10" => None,
         _ => Some("unrecognized raid level"),
     };
     if let Some(message) = message {
@@ -201,17 +145,9 @@ fn raid(raid: &Raid, at: Path<'_>, report: &mut Report) {
     let devices_at = at.key("devices");
     let devices = raid.devices.as_deref().unwrap_or_default();
     if devices.is_empty() {
-        report.problem(Problem::new(
-            devices_at.to_string(),
-            "raid devices required",
-        ));
+        report.problem(Problem::new(devices_at.to_string(), "raid devices required"));
     }
-    duplicates(
-        devices.iter().map(String::as_str),
-        &mut HashSet::new(),
-        devices_at,
-        report,
-    );
+    duplicates(devices.iter().map(String::as_str), &mut HashSet::new(), devices_at, report);
     for (index, device) in devices.iter().enumerate() {
         check_path(device, devices_at.index(index), report);
     }
@@ -228,20 +164,13 @@ fn filesystem(each: &Filesystem, at: Path<'_>, version: Version, report: &mut Re
         || filled(&each.label)
         || filled(&each.uuid)
         || each.wipe_filesystem == Some(true)
-        || each
-            .mount_options
-            .as_ref()
-            .is_some_and(|options| !options.is_empty())
-        || each
-            .options
-            .as_ref()
-            .is_some_and(|options| !options.is_empty());
+        || each.mount_options.as_ref().is_some_and(|options| !options.is_empty())
+        || each.options.as_ref().is_some_and(|options| !options.is_empty());
     let known = match format {
         "" if described => {
-            let message = "format cannot be empty when path, label, uuid, wipeFilesystem, options, or mountOptions is specified";
-            return report.problem(
-                Problem::new(at.key("format").to_string(), message).allowed(formats(version)),
-            );
+            let message =
+                "format cannot be empty when path, label, uuid, wipeFilesystem, options, or mountOptions is specified";
+            return report.problem(Problem::new(at.key("format").to_string(), message).allowed(formats(version)));
         }
         "" | "ext4" | "btrfs" | "xfs" | "swap" | "vfat" => true,
         "none" => version >= Version::V3_3,
@@ -249,34 +178,21 @@ fn filesystem(each: &Filesystem, at: Path<'_>, version: Version, report: &mut Re
     };
     if !known {
         let message = format!("invalid filesystem format {format:?}");
-        report
-            .problem(Problem::new(at.key("format").to_string(), message).allowed(formats(version)));
+        report.problem(Problem::new(at.key("format").to_string(), message).allowed(formats(version)));
     }
     label(format, each.label.as_deref(), &at, report);
 }
 
 fn formats(version: Version) -> &'static str {
-    if version >= Version::V3_3 {
-        "ext4, btrfs, xfs, swap, vfat, none"
-    } else {
-        "ext4, btrfs, xfs, swap, vfat"
-    }
+    if version >= Version::V3_3 { "ext4, btrfs, xfs, swap, vfat, none" } else { "ext4, btrfs, xfs, swap, vfat" }
 }
 
 pub(crate) fn label(format: &str, label: Option<&str>, at: &Path<'_>, report: &mut Report) {
-    let limits = HashMap::from([
-        ("ext4", 16),
-        ("btrfs", 256),
-        ("xfs", 12),
-        ("swap", 15),
-        ("vfat", 11),
-    ]);
+    let limits = HashMap::from([("ext4", 16), ("btrfs", 256), ("xfs", 12), ("swap", 15), ("vfat", 11)]);
     if let (Some(limit), Some(label)) = (limits.get(format), label)
         && label.len() > *limit
     {
-        let message = format!(
-            "filesystem labels cannot be longer than {limit} characters when using {format}"
-        );
+        let message = format!("filesystem labels cannot be longer than {limit} characters when using {format}");
         report.problem(Problem::new(at.key("label").to_string(), message));
     }
 }
@@ -288,15 +204,8 @@ fn luks(volume: &Luks, at: Path<'_>, version: Version, report: &mut Report) {
     if volume.name.contains('/') {
         problem("name", "device names cannot contain slashes");
     }
-    if volume
-        .label
-        .as_deref()
-        .is_some_and(|label| label.len() > 47)
-    {
-        problem(
-            "label",
-            "luks device labels cannot be longer than 47 characters",
-        );
+    if volume.label.as_deref().is_some_and(|label| label.len() > 47) {
+        problem("label", "luks device labels cannot be longer than 47 characters");
     }
     let device = volume.device.as_deref().unwrap_or_default();
     if device.is_empty() {
@@ -304,24 +213,13 @@ fn luks(volume: &Luks, at: Path<'_>, version: Version, report: &mut Report) {
     }
     let clevis = volume.clevis.as_ref();
     if clevis.is_some_and(|clevis| has_custom(clevis) && has_pins(clevis)) {
-        problem(
-            "clevis",
-            "cannot use custom clevis config with tpm2, tang, or threshold",
-        );
+        problem("clevis", "cannot use custom clevis config with tpm2, tang, or threshold");
     }
-    if volume
-        .cex
-        .as_ref()
-        .is_some_and(|cex| cex.enabled == Some(true))
-    {
+    if volume.cex.as_ref().is_some_and(|cex| cex.enabled == Some(true)) {
         if clevis.is_some_and(|clevis| has_custom(clevis) || has_pins(clevis)) {
             problem("cex", "cannot use cex with clevis");
         }
-        if volume.key_file.as_ref().is_some_and(|key| {
-            key.source
-                .as_deref()
-                .is_some_and(|source| !source.is_empty())
-        }) {
+        if volume.key_file.as_ref().is_some_and(|key| key.source.as_deref().is_some_and(|source| !source.is_empty())) {
             problem("cex", "cannot use key file with cex");
         }
     }
@@ -331,22 +229,14 @@ fn luks(volume: &Luks, at: Path<'_>, version: Version, report: &mut Report) {
     if let Some(key_file) = &volume.key_file {
         resource(key_file, at.key("keyFile"), version, report);
     }
-    duplicates(
-        strings(&volume.open_options),
-        &mut HashSet::new(),
-        at.key("openOptions"),
-        report,
-    );
+    duplicates(strings(&volume.open_options), &mut HashSet::new(), at.key("openOptions"), report);
     if let Some(clevis) = clevis {
         check_clevis(clevis, at.key("clevis"), report);
     }
 }
 
 fn has_custom(clevis: &Clevis) -> bool {
-    clevis
-        .custom
-        .as_ref()
-        .is_some_and(|custom| custom.pin.as_deref().is_some_and(|pin| !pin.is_empty()))
+    clevis.custom.as_ref().is_some_and(|custom| custom.pin.as_deref().is_some_and(|pin| !pin.is_empty()))
 }
 
 fn has_pins(clevis: &Clevis) -> bool {
@@ -359,25 +249,16 @@ fn check_clevis(clevis: &Clevis, at: Path<'_>, report: &mut Report) {
     if let Some(custom) = &clevis.custom {
         let at = at.key("custom");
         let empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
-        let silent =
-            empty(&custom.pin) && empty(&custom.config) && custom.needs_network != Some(true);
+        let silent = empty(&custom.pin) && empty(&custom.config) && custom.needs_network != Some(true);
         match custom.pin.as_deref().unwrap_or_default() {
             _ if silent => {}
             "tpm2" | "tang" | "sss" => {}
-            "" => report.problem(Problem::new(
-                at.key("pin").to_string(),
-                "missing required custom clevis pin",
-            )),
-            _ => report.problem(
-                Problem::new(at.key("pin").to_string(), "unsupported clevis pin")
-                    .allowed("tpm2, tang, sss"),
-            ),
+            "" => report.problem(Problem::new(at.key("pin").to_string(), "missing required custom clevis pin")),
+            _ => report
+                .problem(Problem::new(at.key("pin").to_string(), "unsupported clevis pin").allowed("tpm2, tang, sss")),
         }
         if !silent && empty(&custom.config) {
-            report.problem(Problem::new(
-                at.key("config").to_string(),
-                "missing required custom clevis config",
-            ));
+            report.problem(Problem::new(at.key("config").to_string(), "missing required custom clevis config"));
         }
     }
     let at = at.key("tang");
@@ -389,28 +270,18 @@ fn check_clevis(clevis: &Clevis, at: Path<'_>, report: &mut Report) {
         let address = key(tang);
         match url::scheme(&address).as_deref() {
             Ok("http" | "https") => {}
-            Ok(_) => report.problem(
-                Problem::new(at.key("url").to_string(), "invalid url scheme")
-                    .allowed("http, https"),
-            ),
+            Ok(_) => {
+                report.problem(Problem::new(at.key("url").to_string(), "invalid url scheme").allowed("http, https"))
+            }
             Err(message) => report.problem(Problem::new(at.key("url").to_string(), *message)),
         }
         if tang.thumbprint.as_deref().unwrap_or_default().is_empty() {
-            report.problem(Problem::new(
-                at.key("thumbprint").to_string(),
-                "thumbprint is required",
-            ));
+            report.problem(Problem::new(at.key("thumbprint").to_string(), "thumbprint is required"));
         }
-        if let Some(advertisement) = tang
-            .advertisement
-            .as_deref()
-            .filter(|text| !text.is_empty())
+        if let Some(advertisement) = tang.advertisement.as_deref().filter(|text| !text.is_empty())
             && serde_json::from_str::<serde_json::Value>(advertisement).is_err()
         {
-            report.problem(Problem::new(
-                at.key("advertisement").to_string(),
-                "advertisement is not valid JSON",
-            ));
+            report.problem(Problem::new(at.key("advertisement").to_string(), "advertisement is not valid JSON"));
         }
         if !seen.insert(address) {
             report.problem(duplicate(&at, &key(tang)));

@@ -27,37 +27,21 @@ pub(super) fn check(systemd: &Systemd, report: &mut Report) {
     let at = Path::Root.key("systemd");
     let at = at.key("units");
     let units = || systemd.units.iter().flatten();
-    duplicates(
-        units().map(|unit| unit.name.as_str()),
-        &mut HashSet::new(),
-        at,
-        report,
-    );
+    duplicates(units().map(|unit| unit.name.as_str()), &mut HashSet::new(), at, report);
     for (index, unit) in units().enumerate() {
         let at = at.index(index);
         name(&unit.name, &at, report);
         let found = contents(unit.contents.as_deref(), &at, report);
         if unit.enabled == Some(true)
-            && unit
-                .contents
-                .as_deref()
-                .is_some_and(|contents| !contents.is_empty())
+            && unit.contents.as_deref().is_some_and(|contents| !contents.is_empty())
             && found.is_some_and(|found| !found.install)
         {
-            let message = format!(
-                "unit {:?} is enabled, but has no install section so enable does nothing",
-                unit.name
-            );
+            let message = format!("unit {:?} is enabled, but has no install section so enable does nothing", unit.name);
             report.warning(Problem::new(at.key("contents").to_string(), message));
         }
         let dropins_at = at.key("dropins");
         let dropins = || unit.dropins.iter().flatten();
-        duplicates(
-            dropins().map(|dropin| dropin.name.as_str()),
-            &mut HashSet::new(),
-            dropins_at,
-            report,
-        );
+        duplicates(dropins().map(|dropin| dropin.name.as_str()), &mut HashSet::new(), dropins_at, report);
         for (index, dropin) in dropins().enumerate() {
             let at = dropins_at.index(index);
             dropin_name(&dropin.name, &at, report);
@@ -69,10 +53,8 @@ pub(super) fn check(systemd: &Systemd, report: &mut Report) {
 pub(crate) fn name(name: &str, at: &Path<'_>, report: &mut Report) {
     if !extension(name).is_some_and(|extension| UNIT_TYPES.contains(&extension)) {
         let message = format!("invalid systemd unit extension: {name:?}");
-        report.problem(
-            Problem::new(at.key("name").to_string(), message)
-                .allowed(format!(".{}", UNIT_TYPES.join(", ."))),
-        );
+        report
+            .problem(Problem::new(at.key("name").to_string(), message).allowed(format!(".{}", UNIT_TYPES.join(", ."))));
     }
 }
 
@@ -83,11 +65,7 @@ pub(crate) fn dropin_name(name: &str, at: &Path<'_>, report: &mut Report) {
     }
 }
 
-pub(crate) fn contents(
-    text: Option<&str>,
-    at: &Path<'_>,
-    report: &mut Report,
-) -> Option<unit_file::Found> {
+pub(crate) fn contents(text: Option<&str>, at: &Path<'_>, report: &mut Report) -> Option<unit_file::Found> {
     match unit_file::check(text.unwrap_or_default()) {
         Ok(found) => Some(found),
         Err(message) => {
@@ -115,21 +93,13 @@ pub(super) fn conflicts(config: &Config, report: &mut Report) {
         if filled(&unit.contents) {
             written.insert(unit.name.clone());
         }
-        for dropin in unit
-            .dropins
-            .iter()
-            .flatten()
-            .filter(|dropin| filled(&dropin.contents))
-        {
+        for dropin in unit.dropins.iter().flatten().filter(|dropin| filled(&dropin.contents)) {
             written.insert(format!("{}.d/{}", unit.name, dropin.name));
         }
     }
     let at = Path::Root.key("storage");
     let mut check = |path: &str, list: &'static str, index: usize| {
-        if path
-            .strip_prefix("/etc/systemd/system/")
-            .is_some_and(|name| written.contains(name))
-        {
+        if path.strip_prefix("/etc/systemd/system/").is_some_and(|name| written.contains(name)) {
             let list = at.key(list);
             let at = list.index(index);
             let message = format!("path conflicts with systemd unit or dropin: {path:?}");

@@ -1,0 +1,102 @@
+//! `ignition-convert`: one Ignition config of any version, lifted to the newest.
+
+use serde_json::Value;
+
+use super::judge::{Expected, Judge, Rule};
+
+pub(crate) struct IgnitionConvert;
+
+impl Judge for IgnitionConvert {
+    fn file(&self) -> &'static str {
+        "ignition-convert"
+    }
+
+    fn answer(&self, input: &Value) -> Result<Value, String> {
+        ignition::parse(input).map(ignition::to_value).map_err(|error| error.to_string())
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        RULES
+    }
+
+    fn phrases(&self, error: &str) -> Vec<String> {
+        phrases(error)
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule { name: "spec-2-other-filesystem", covers: on_other_filesystem, answer: refuse_filesystem },
+    Rule { name: "advertisement-survives-lifting", covers: has_advertisement, answer: keep_advertisement },
+];
+
+/// The words of an Ignition error that ours carries too: the finding itself, for any finding of a report.
+pub(crate) fn phrases(error: &str) -> Vec<String> {
+    if let Some((_, supported)) = error.split_once("parsing Ignition config failed: ") {
+        return supported.split('.').next().map(str::to_owned).into_iter().collect();
+    }
+    if let Some((_, field)) = error.split_once("into Go struct field ") {
+        let path = field.split(" of type").next().unwrap_or_default();
+        return path.rsplit('.').next().map(str::to_owned).into_iter().collect();
+    }
+    let report = error.split_once("Report: ").map_or(error, |(_, report)| report);
+    report
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("warning"))
+        .map(|line| match line.strip_prefix("error at ").and_then(|rest| rest.split_once(": ")) {
+            Some((_, finding)) => finding.to_owned(),
+            None => tail(line).to_owned(),
+        })
+        .collect()
+}
+
+/// The sentence after the prefixes that say who is speaking.
+fn tail(line: &str) -> &str {
+    const PREFIXES: &[&str] = &[
+        "failed to convert Ignition config spec v2 to v3: ",
+        "unable to convert Ignition spec v2 config to v3: ",
+        "failed to migrate kernel args ",
+        "Invalid input config: ",
+        "error: ",
+    ];
+    PREFIXES.iter().fold(line, |line, prefix| line.strip_prefix(prefix).unwrap_or(line))
+}
+
+/// A spec-2 file, directory or link on a filesystem other than root: its mount point is not known to anyone, so it is refused; upstream writes it to the root filesystem.
+pub(crate) fn on_other_filesystem(config: &Value) -> bool {
+    let version = config["ignition"]["version"].as_str().unwrap_or_default();
+    let elsewhere = |node: &Value| !matches!(node["filesystem"].as_str(), Some("root" | "") | None);
+    ["2.0.0", "2.1.0", "2.2.0"].contains(&version)
+        && ["files", "directories", "links"]
+            .iter()
+            .any(|list| config["storage"][list].as_array().is_some_and(|nodes| nodes.iter().any(elsewhere)))
+}
+
+/// Only an answer becomes a refusal: what upstream refuses is refused for its own reason first.
+pub(crate) fn refuse_filesystem(_: &Value, expected: Expected) -> Expected {
+    match expected {
+        Expected::Output(_) => Expected::Refusal(vec!["is not root".to_owned()]),
+        refusal => refusal,
+    }
+}
+
+/// Spec 3.4 knows the advertisement of a tang server, and so does 3.5: upstream loses it on the way up.
+fn has_advertisement(config: &Value) -> bool {
+    let version = config["ignition"]["version"].as_str().unwrap_or_default();
+    ["3.4.0", "3.5.0"].contains(&version) && volumes(config).any(|volume| volume.to_string().contains("advertisement"))
+}
+
+fn keep_advertisement(input: &Value, expected: Expected) -> Expected {
+    let Expected::Output(mut output) = expected else { return expected };
+    for (index, volume) in volumes(input).enumerate() {
+        for (server, tang) in volume["clevis"]["tang"].as_array().into_iter().flatten().enumerate() {
+            if let Some(advertisement) = tang.get("advertisement") {
+                output["storage"]["luks"][index]["clevis"]["tang"][server]["advertisement"] = advertisement.clone();
+            }
+        }
+    }
+    Expected::Output(output)
+}
+
+fn volumes(config: &Value) -> impl Iterator<Item = &Value> {
+    config["storage"]["luks"].as_array().into_iter().flatten()
+}
