@@ -1,0 +1,132 @@
+//! Builds what a new machine is served: the pool's config, fresh certificates, and what its daemon needs to start.
+//!
+//! It works on copies: the objects it is given are shared by every request.
+
+use std::collections::BTreeMap;
+
+use api::annotations;
+use api::machineconfiguration::MachineConfig;
+use api::names::state;
+use ignition::down::lower;
+use ignition::{Config, File, Resource, Version, data_url};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
+const NODE_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
+const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+const CONTENT: &str = "/etc/mcs-machine-config-content.json";
+const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
+
+/// Upstream's mode for everything it adds. The daemon narrows what holds secrets when it takes over.
+const MODE: i64 = 0o644;
+
+/// Everything one answer is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    pub machine_config: &'a MachineConfig,
+    /// The layered image the machine should be born on, where one is built for this config.
+    pub image: Option<&'a str>,
+    /// What the kubelet trusts; empty when the cluster does not say.
+    pub kubelet_ca: &'a [u8],
+    /// What the cloud provider's API is checked by; empty when the cluster does not say.
+    pub cloud_ca: &'a [u8],
+    /// The kubelet's first kubeconfig, as YAML.
+    pub kubeconfig: &'a str,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("MachineConfig {name}: spec.config: {source}")]
+    Config { name: String, source: ignition::Error },
+    #[error(
+        "MachineConfig {name} cannot be served in Ignition {version}: {source}; boot an image with a newer Ignition, or leave that out of the pool's configs"
+    )]
+    Lower { name: String, version: Version, source: ignition::Error },
+}
+
+/// The Ignition config for a machine of this pool, in `version`.
+pub fn compose(parts: &Parts<'_>, version: Version) -> Result<Value, Error> {
+    let name = parts.machine_config.metadata.name.clone().unwrap_or_default();
+    let mut served = parts.machine_config.clone();
+    if let Some(image) = parts.image {
+        served.spec.os_image_url = Some(image.to_owned());
+    }
+    let mut config = match &served.spec.config {
+        None => ignition::empty(),
+        Some(raw) => ignition::parse(raw).map_err(|source| Error::Config { name: name.clone(), source })?,
+    };
+
+    refresh(&mut config, CLOUD_CA, parts.cloud_ca);
+    refresh(&mut config, KUBELET_CA, parts.kubelet_ca);
+    let pre_built = served.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PRE_BUILT_IMAGE)).cloned();
+    let image = pre_built.as_deref().or(parts.image);
+    append(&mut config, NODE_ANNOTATIONS, &pretty(&node_annotations(&name, image)));
+    append(&mut config, KUBECONFIG, parts.kubeconfig.as_bytes());
+    append(&mut config, CONTENT, &pretty(&served));
+    // Kernel arguments that an older spec cannot say move into this file, so its contents are known only after lowering.
+    append(&mut config, ENCAPSULATED, b"");
+
+    let arguments = std::mem::take(&mut served.spec.kernel_arguments);
+    let mut lowered = lower(config, version, arguments).map_err(|source| Error::Lower { name, version, source })?;
+    served.spec.kernel_arguments = lowered.kernel_arguments;
+    served.spec.config = Some(json!({"ignition": {"version": version.as_str()}}));
+    set_source(&mut lowered.config, ENCAPSULATED, &pretty(&served));
+    Ok(lowered.config)
+}
+
+/// Puts fresh certificates in the place of those the config was rendered with: they reach new machines of a paused pool
+/// too. Nothing to put leaves the config as it is.
+fn refresh(config: &mut Config, path: &str, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let files = config.storage.get_or_insert_default().files.get_or_insert_default();
+    match files.iter_mut().find(|file| file.path == path) {
+        // The new bytes are not compressed and have another hash, whatever the old ones were.
+        Some(file) => file.contents = Some(resource(bytes)),
+        None => append(config, path, bytes),
+    }
+}
+
+fn append(config: &mut Config, path: &str, bytes: &[u8]) {
+    let mut file = File::new(path.to_owned());
+    file.mode = Some(MODE);
+    file.overwrite = Some(true);
+    file.contents = Some(resource(bytes));
+    config.storage.get_or_insert_default().files.get_or_insert_default().push(file);
+}
+
+fn resource(bytes: &[u8]) -> Resource {
+    let mut resource = Resource::default();
+    resource.source = Some(data_url::encode(bytes));
+    resource
+}
+
+/// Replaces the contents of a file in a config of any version; the place is the same in all of them.
+fn set_source(config: &mut Value, path: &str, bytes: &[u8]) {
+    let files = config.pointer_mut("/storage/files").and_then(Value::as_array_mut);
+    if let Some(file) = files.into_iter().flatten().find(|file| file["path"] == path) {
+        file["contents"]["source"] = data_url::encode(bytes).into();
+    }
+}
+
+/// What the daemon writes on its Node when it first sees it.
+fn node_annotations<'a>(config: &'a str, image: Option<&'a str>) -> BTreeMap<&'static str, &'a str> {
+    let mut annotations = BTreeMap::from([
+        (annotations::CURRENT_CONFIG, config),
+        (annotations::DESIRED_CONFIG, config),
+        (annotations::FIRST_PIVOT_CONFIG, config),
+        (annotations::STATE, state::DONE),
+    ]);
+    if let Some(image) = image {
+        annotations.insert(annotations::CURRENT_IMAGE, image);
+        annotations.insert(annotations::DESIRED_IMAGE, image);
+    }
+    annotations
+}
+
+fn pretty(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec_pretty(value).expect("objects of ours have string keys and no floats")
+}

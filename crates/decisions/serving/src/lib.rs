@@ -1,0 +1,11 @@
+//! Decides what a new machine is served: which Ignition version, which config of the pool, and what is added to it.
+//!
+//! It reads no network and no disk; the service hands in the objects, the token and the certificates.
+
+pub mod accept;
+pub mod choose;
+mod compose;
+mod kubeconfig;
+
+pub use compose::{Error, Parts, compose};
+pub use kubeconfig::kubeconfig;
