@@ -1,0 +1,195 @@
+//! Decides which pods of a node to evict now, which to wait for, and what blocks.
+//!
+//! Everything is derived from the pods that are there, so a drain can be taken up again by anyone at any time. What the
+//! API server answered to earlier evictions only delays the next try.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::pod::{DisruptionBudget, Owner, PodFacts};
+
+/// How many evictions are asked for at once. Each can start a replacement elsewhere; a node's hundred pods at once
+/// would be a wave that the rest of the cluster feels.
+pub const AT_ONCE: usize = 16;
+
+/// When a refused eviction is tried again although no budget or pod has changed.
+pub const RETRY: SignedDuration = SignedDuration::from_secs(60);
+
+/// An eviction that fails for a reason of its own is tried again soon.
+const RETRY_FAILED: SignedDuration = SignedDuration::from_secs(5);
+
+/// What the API server answered to the last eviction of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub at: Timestamp,
+    pub cause: Cause,
+}
+
+/// Why an eviction was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// 429: a disruption budget has nothing left. The message and the causes of the answer.
+    Budget { message: String },
+    /// 500: the pod has more than one budget, which the API server cannot honour.
+    SeveralBudgets { message: String },
+    /// 403: the namespace is being deleted, and its pods with it.
+    NamespaceTerminating,
+    /// Anything else.
+    Failed { message: String },
+}
+
+impl Cause {
+    /// Reads the API server's answer to an eviction. Nothing means that the pod is evicted or gone already.
+    pub fn of_answer(code: u16, message: &str, causes: &[String]) -> Option<Self> {
+        let full = || {
+            let details = causes.iter().filter(|cause| !message.contains(cause.as_str()));
+            details.fold(message.to_owned(), |text, cause| format!("{text} {cause}")).trim().to_owned()
+        };
+        match code {
+            200..=299 | 404 => None,
+            429 => Some(Self::Budget { message: full() }),
+            403 if full().contains("is being terminated") => Some(Self::NamespaceTerminating),
+            500 if full().contains("more than one PodDisruptionBudget") => {
+                Some(Self::SeveralBudgets { message: full() })
+            }
+            _ => Some(Self::Failed { message: full() }),
+        }
+    }
+}
+
+/// How a drain is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Pods that have been terminating for longer than this are no longer waited for. For nodes that are gone, whose
+    /// kubelet can no longer confirm a deletion.
+    pub skip_terminating_after: Option<SignedDuration>,
+}
+
+/// What there is to do on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Evict these now: `(namespace, name, uid)`, with the uid as a precondition.
+    pub evict: Vec<PodFacts>,
+    /// More pods are to be evicted once these answers are there.
+    pub queued: usize,
+    /// Pods that are on their way out.
+    pub terminating: Vec<String>,
+    pub blocked: Vec<Blocked>,
+    /// When a refused eviction is tried again at the latest.
+    pub retry_at: Option<Timestamp>,
+}
+
+/// One pod that does not get out of the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    pub pod: String,
+    pub name: String,
+    pub namespace: String,
+    pub owner: Option<Owner>,
+    /// `namespace/name` of the budgets that protect it.
+    pub budgets: Vec<String>,
+    pub cause: Cause,
+}
+
+impl Work {
+    /// Nothing is left on the node that a drain moves.
+    pub fn is_done(&self) -> bool {
+        self.evict.is_empty() && self.queued == 0 && self.terminating.is_empty() && self.blocked.is_empty()
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pod: _, name, namespace, owner, budgets, cause } = self;
+        write!(f, "error when evicting pods/{name:?} -n {namespace:?} (will retry after 5s): ")?;
+        match cause {
+            Cause::Budget { message } | Cause::SeveralBudgets { message } | Cause::Failed { message } => {
+                write!(f, "{message}")?;
+            }
+            Cause::NamespaceTerminating => write!(f, "its namespace is being terminated")?,
+        }
+        let owner = owner.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string);
+        match budgets.as_slice() {
+            [] => write!(f, " (controlled by {owner})"),
+            [budget] => write!(f, " (disruption budget {budget}, controlled by {owner})"),
+            budgets => write!(f, " (disruption budgets {}, controlled by {owner})", budgets.join(", ")),
+        }
+    }
+}
+
+/// Decides about the pods of one node. `daemon_sets` are those that exist, as `namespace/name`; without them every
+/// DaemonSet is taken to exist.
+pub fn work(
+    pods: &[PodFacts],
+    budgets: &[DisruptionBudget],
+    refusals: &BTreeMap<String, Refusal>,
+    daemon_sets: Option<&BTreeSet<String>>,
+    options: &Options,
+    now: Timestamp,
+) -> Work {
+    let mut work = Work::default();
+    for pod in pods.iter().filter(|pod| !is_left_alone(pod, daemon_sets)) {
+        if let Some(since) = pod.terminating {
+            let given_up = options.skip_terminating_after.is_some_and(|after| now.duration_since(since) > after);
+            if !given_up {
+                work.terminating.push(pod.full_name());
+            }
+            continue;
+        }
+        let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(pod)).collect();
+        let refusal = refusals.get(&pod.uid);
+        if let Some(refusal) = refusal {
+            let retry_at = retry_at(refusal, &protecting);
+            work.blocked.push(blocked(pod, refusal, &protecting));
+            if retry_at > now {
+                work.retry_at = Some(work.retry_at.map_or(retry_at, |other| other.min(retry_at)));
+                continue;
+            }
+        }
+        if work.evict.len() < AT_ONCE {
+            work.evict.push(pod.clone());
+        } else if refusal.is_none() {
+            work.queued += 1;
+        }
+    }
+    work
+}
+
+/// Pods that a drain does not touch: those that the kubelet runs by itself, those that would come back at once, and
+/// those that have ended. Pods without a controller and pods with local data are evicted like all others.
+fn is_left_alone(pod: &PodFacts, daemon_sets: Option<&BTreeSet<String>>) -> bool {
+    let exists = || {
+        let owner = pod.owner.as_ref().map(|owner| format!("{}/{}", pod.namespace, owner.name));
+        daemon_sets.is_none_or(|sets| owner.is_some_and(|owner| sets.contains(&owner)))
+    };
+    pod.mirror || pod.finished || (pod.is_of_daemon_set() && exists())
+}
+
+/// A budget that has something to give again is the event that a refused eviction waits for; the clock is only there
+/// for what cannot be seen.
+fn retry_at(refusal: &Refusal, protecting: &[&DisruptionBudget]) -> Timestamp {
+    let allowed = !protecting.is_empty() && protecting.iter().all(|budget| budget.disruptions_allowed > 0);
+    match &refusal.cause {
+        // The answer may be a moment younger than the budget that we see, so it is not asked again at once.
+        Cause::Budget { .. } if allowed => {
+            refusal.at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(refusal.at)
+        }
+        Cause::Budget { .. } | Cause::SeveralBudgets { .. } | Cause::NamespaceTerminating => {
+            refusal.at.saturating_add(RETRY).unwrap_or(refusal.at)
+        }
+        Cause::Failed { .. } => refusal.at.saturating_add(RETRY_FAILED).unwrap_or(refusal.at),
+    }
+}
+
+fn blocked(pod: &PodFacts, refusal: &Refusal, protecting: &[&DisruptionBudget]) -> Blocked {
+    Blocked {
+        pod: pod.full_name(),
+        name: pod.name.clone(),
+        namespace: pod.namespace.clone(),
+        owner: pod.owner.clone(),
+        budgets: protecting.iter().map(|budget| format!("{}/{}", budget.namespace, budget.name)).collect(),
+        cause: refusal.cause.clone(),
+    }
+}

@@ -1,0 +1,310 @@
+//! The drain protocol with a node's daemon.
+//!
+//! The daemon asks with `desiredDrain` (`drain-<config>`, later `uncordon-<config>`); the controller does it and copies
+//! the value to `lastAppliedDrain`. Whose cordon it is and since when the drain runs is written on the node in the same
+//! patch as the cordon itself, so neither a restart nor a second leader loses it. A cordon that a person made before
+//! the drain is never removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::{cordon, drain, node_condition, status};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::eviction::{Blocked, Options, Refusal, Work, work};
+use crate::pod::{DisruptionBudget, PodFacts};
+
+/// Thresholds of upstream's runbooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// From then on a drain that does not get on is called failing.
+    pub failing_after: SignedDuration,
+    /// From then on it is an alarm. It goes on being tried.
+    pub alarm_after: SignedDuration,
+    pub options: Options,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            failing_after: SignedDuration::from_mins(10),
+            alarm_after: SignedDuration::from_hours(1),
+            options: Options::default(),
+        }
+    }
+}
+
+/// The input of [`plan`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    pub node: String,
+    pub resource_version: String,
+    pub unschedulable: bool,
+    pub desired_drain: Option<String>,
+    pub last_applied_drain: Option<String>,
+    pub cordoned_by: Option<String>,
+    pub started: Option<Timestamp>,
+    /// The pods that are bound to the node.
+    pub pods: Vec<PodFacts>,
+    pub budgets: Vec<DisruptionBudget>,
+    /// Answers to earlier evictions, by uid of the pod. They may be lost at any time.
+    pub refusals: BTreeMap<String, Refusal>,
+    /// DaemonSets that exist, as `namespace/name`, if known.
+    pub daemon_sets: Option<BTreeSet<String>>,
+    pub settings: Settings,
+    pub now: Timestamp,
+}
+
+/// What to do about one node's drain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub actions: Vec<Action>,
+    /// Conditions of the node's MachineConfigNode that this controller owns.
+    pub conditions: Vec<Condition>,
+    /// To be published once the actions succeeded.
+    pub events: Vec<Event>,
+    /// Lines that runbooks look for in the log.
+    pub log: Vec<String>,
+    pub blocked: Vec<Blocked>,
+    /// The drain lasts longer than the alarm's threshold: metric `mcc_drain_err`.
+    pub alarm: bool,
+    pub next: Next,
+}
+
+/// One write. Those to the Node carry the resource version of the snapshot and are dropped when it conflicts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make the node unschedulable and note on it whose cordon that is and since when, in one patch.
+    Cordon { owner: &'static str, started: Timestamp },
+    /// Note on a node that is cordoned already whose cordon that is and since when the drain runs.
+    Adopt { owner: &'static str, started: Timestamp },
+    /// Ask for the eviction of a pod, with its uid as a precondition.
+    Evict(PodFacts),
+    /// Confirm: `lastAppliedDrain` becomes this value and the note of the drain's start goes. With `uncordon` the node
+    /// becomes schedulable, and with `forget_owner` the note of the cordon's owner goes, all in the same patch.
+    Confirm { value: String, uncordon: bool, forget_owner: bool },
+}
+
+/// One condition of a MachineConfigNode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub type_: &'static str,
+    pub status: &'static str,
+    pub reason: String,
+    pub message: String,
+}
+
+/// Something that people want to hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// When to plan again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When the node, its pods or their budgets change.
+    OnChange(Waiting),
+    /// After this time, also when nothing changes.
+    After(SignedDuration, Waiting),
+}
+
+/// What a drain waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// The daemon asks for nothing.
+    Request,
+    /// The request cannot be understood.
+    Misunderstood(String),
+    /// Our own write to the node.
+    Node,
+    /// The answers to the evictions just asked for.
+    Evictions,
+    /// Pods that take their time to stop.
+    Pods(usize),
+    /// Pods that are protected.
+    Blocked(usize),
+}
+
+/// Plans one node's drain.
+pub fn plan(snapshot: &Snapshot) -> Plan {
+    let Some(desired) = snapshot.desired_drain.as_deref().filter(|value| !value.is_empty()) else {
+        return Plan::idle();
+    };
+    if snapshot.last_applied_drain.as_deref() == Some(desired) {
+        return Plan::idle();
+    }
+    match desired.split('-').next() {
+        Some(drain::DRAIN) => plan_drain(snapshot, desired),
+        Some(drain::UNCORDON) => plan_uncordon(snapshot, desired),
+        verb => {
+            let (node, verb) = (&snapshot.node, verb.unwrap_or_default());
+            let message = format!("node {node}: non-recognized drain verb detected {verb}");
+            let mut plan = Plan::idle();
+            plan.log.push(message.clone());
+            plan.next = Next::OnChange(Waiting::Misunderstood(message));
+            plan
+        }
+    }
+}
+
+fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {
+    let node = &snapshot.node;
+    if !snapshot.unschedulable {
+        return plan_cordon(snapshot);
+    }
+    let (Some(_), Some(started)) = (&snapshot.cordoned_by, snapshot.started) else {
+        let owner = snapshot.cordoned_by.as_deref().map_or_else(|| guess_owner(snapshot), known_owner);
+        let mut plan = Plan::waiting(Waiting::Node);
+        plan.actions.push(Action::Adopt { owner, started: snapshot.now });
+        plan.conditions.push(cordoned());
+        plan.log.push(format!("node {node}: initiating drain"));
+        return plan;
+    };
+    let Snapshot { pods, budgets, refusals, settings, now, .. } = snapshot;
+    let work = work(pods, budgets, refusals, snapshot.daemon_sets.as_ref(), &settings.options, *now);
+    if work.is_done() {
+        let mut plan = Plan::waiting(Waiting::Node);
+        plan.actions.push(Action::Confirm { value: desired.to_owned(), uncordon: false, forget_owner: false });
+        plan.log.push(format!("node {node}: operation successful; applying completion annotation"));
+        plan.conditions.push(drained(
+            status::TRUE,
+            format!("Drained node. The drain is complete as the desired drainer matches current drainer: {desired}"),
+        ));
+        return plan;
+    }
+    plan_evictions(snapshot, desired, started, work)
+}
+
+fn plan_cordon(snapshot: &Snapshot) -> Plan {
+    let node = &snapshot.node;
+    let mut plan = Plan::waiting(Waiting::Node);
+    // Someone who uncordons in the middle of a drain lets new pods in: it begins again.
+    if snapshot.cordoned_by.is_some() && snapshot.started.is_some() {
+        plan.log.push(format!("External actor has unexpectedly uncordoned node {node}, cordoning again..."));
+    }
+    plan.log.push(format!("node {node}: initiating cordon (currently schedulable: true)"));
+    plan.actions.push(Action::Cordon { owner: cordon::MACHINIST, started: snapshot.now });
+    plan.conditions.push(cordoned());
+    plan
+}
+
+fn plan_evictions(snapshot: &Snapshot, desired: &str, started: Timestamp, work: Work) -> Plan {
+    let (node, settings) = (&snapshot.node, &snapshot.settings);
+    let lasted = snapshot.now.duration_since(started);
+    let applied = snapshot.last_applied_drain.as_deref().unwrap_or_default();
+    let until =
+        format!("The drain will not be complete until desired drainer {desired} matches current drainer {applied}");
+    let mut plan = Plan::waiting(Waiting::Evictions);
+    plan.alarm = lasted > settings.alarm_after;
+    plan.conditions.push(cordoned());
+    if plan.alarm {
+        let message =
+            format!("node {node}: drain exceeded timeout: {}. Will continue to retry.", long(settings.alarm_after));
+        plan.log.push(message.clone());
+        plan.events.push(Event { reason: "DrainFailed", message });
+    }
+    if work.blocked.is_empty() {
+        plan.conditions.push(drained(status::UNKNOWN, format!("Draining node. {until}")));
+    } else {
+        let error = work.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let message = if lasted > settings.failing_after {
+            let minutes = settings.failing_after.as_mins();
+            let message = format!(
+                "Drain failed. Drain has been failing for more than {minutes} minutes. Waiting 5 minutes then retrying. \
+                 Error message from drain: {error}"
+            );
+            plan.events.push(Event { reason: "DrainThresholdExceeded", message: message.clone() });
+            message
+        } else {
+            plan.events
+                .push(Event { reason: "DrainBlocked", message: format!("Drain of node {node} is blocked: {error}") });
+            format!("Drain failed. Waiting 1 minute then retrying. Error message from drain: {error}")
+        };
+        plan.log.push(format!("node {node}: {message}"));
+        plan.conditions
+            .push(drained(status::UNKNOWN, format!("Error: Node Drain has not succeeded. Error is: {error} {until}")));
+    }
+    let waiting = match (work.evict.is_empty(), work.blocked.len(), work.terminating.len()) {
+        (false, ..) => Waiting::Evictions,
+        (true, 0, terminating) => Waiting::Pods(terminating),
+        (true, blocked, _) => Waiting::Blocked(blocked),
+    };
+    plan.next = match work.retry_at {
+        _ if work.queued > 0 => Next::After(SignedDuration::ZERO, waiting),
+        Some(at) => Next::After(at.duration_since(snapshot.now).max(SignedDuration::ZERO), waiting),
+        None => Next::OnChange(waiting),
+    };
+    plan.actions.extend(work.evict.into_iter().map(Action::Evict));
+    plan.blocked = work.blocked;
+    plan
+}
+
+fn plan_uncordon(snapshot: &Snapshot, desired: &str) -> Plan {
+    let node = &snapshot.node;
+    let owner = snapshot.cordoned_by.as_deref().map_or_else(|| guess_owner(snapshot), known_owner);
+    let ours = owner == cordon::MACHINIST;
+    let uncordon = snapshot.unschedulable && ours;
+    let mut plan = Plan::waiting(Waiting::Node);
+    plan.log.push(format!("node {node}: uncordoning"));
+    plan.actions.push(Action::Confirm { value: desired.to_owned(), uncordon, forget_owner: true });
+    plan.conditions.push(Condition {
+        type_: node_condition::UNCORDONED,
+        status: status::TRUE,
+        reason: "UpdateCompleteUncordoned".to_owned(),
+        message: format!("UnCordoned node. The node is reporting Unschedulable = {}", snapshot.unschedulable && !ours),
+    });
+    plan
+}
+
+/// Whose cordon a node has that we did not write a note on. After a drain that was not followed by an uncordon it is
+/// the one of whoever did that drain, another controller; else a person made it.
+fn guess_owner(snapshot: &Snapshot) -> &'static str {
+    let mid_drain = snapshot.last_applied_drain.as_deref().is_some_and(|applied| applied.starts_with("drain-"));
+    if mid_drain { cordon::MACHINIST } else { cordon::PERSON }
+}
+
+fn known_owner(note: &str) -> &'static str {
+    if note == cordon::PERSON { cordon::PERSON } else { cordon::MACHINIST }
+}
+
+fn cordoned() -> Condition {
+    Condition {
+        type_: node_condition::CORDONED,
+        status: status::TRUE,
+        reason: "UpdateExecutedCordoned".to_owned(),
+        message: "Cordoned node. The node is reporting Unschedulable = true".to_owned(),
+    }
+}
+
+fn drained(status: &'static str, message: String) -> Condition {
+    Condition { type_: node_condition::DRAINED, status, reason: "UpdateExecutedDrained".to_owned(), message }
+}
+
+/// A duration as upstream prints it: `1h0m0s`.
+fn long(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+impl Plan {
+    fn idle() -> Self {
+        Self::waiting(Waiting::Request)
+    }
+
+    fn waiting(waiting: Waiting) -> Self {
+        Self {
+            actions: Vec::new(),
+            conditions: Vec::new(),
+            events: Vec::new(),
+            log: Vec::new(),
+            blocked: Vec::new(),
+            alarm: false,
+            next: Next::OnChange(waiting),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The protocol with the daemon.
+
+use std::collections::BTreeMap;
+
+use drain::handshake::{Plan, Snapshot, plan};
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::world::{at, budget, owned, pod, refused};
+
+fn asked(value: &str) -> Snapshot {
+    Snapshot { node: "n1".into(), desired_drain: Some(value.into()), now: at(0), ..Snapshot::default() }
+}
+
+/// A drain that is under way: cordoned by us, with one pod left.
+fn under_way() -> Snapshot {
+    Snapshot {
+        unschedulable: true,
+        cordoned_by: Some("machinist".into()),
+        started: Some(at(-30)),
+        pods: vec![owned("web", "ReplicaSet")],
+        ..asked("drain-a")
+    }
+}
+
+#[track_caller]
+fn check(snapshot: &Snapshot, expected: Expect) {
+    let Plan { actions, next, .. } = plan(snapshot);
+    let actions: Vec<_> = actions
+        .iter()
+        .map(|action| match action {
+            drain::Action::Evict(pod) => format!("Evict({})", pod.full_name()),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    expected.assert_eq(&format!("{} then {next:?}", actions.join(", ")));
+}
+
+#[test]
+fn nothing_happens_without_a_request_or_after_it_was_met() {
+    check(&Snapshot::default(), expect![" then OnChange(Request)"]);
+    check(
+        &Snapshot { last_applied_drain: Some("drain-a".into()), ..asked("drain-a") },
+        expect![" then OnChange(Request)"],
+    );
+}
+
+#[test]
+fn a_node_is_cordoned_before_any_pod_goes() {
+    let schedulable = Snapshot { pods: vec![owned("web", "ReplicaSet")], ..asked("drain-a") };
+    check(
+        &schedulable,
+        expect![[r#"Cordon { owner: "machinist", started: 2027-01-15T08:00:00Z } then OnChange(Node)"#]],
+    );
+    check(&under_way(), expect!["Evict(shop/web) then OnChange(Evictions)"]);
+}
+
+#[test]
+fn an_empty_node_is_confirmed() {
+    let empty = Snapshot { pods: vec![owned("agent", "DaemonSet")], ..under_way() };
+    check(
+        &empty,
+        expect![[r#"Confirm { value: "drain-a", uncordon: false, forget_owner: false } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
+fn the_cordon_of_a_person_outlives_the_drain() {
+    let found = Snapshot { unschedulable: true, ..asked("drain-a") };
+    check(&found, expect![[r#"Adopt { owner: "person", started: 2027-01-15T08:00:00Z } then OnChange(Node)"#]]);
+    let over = Snapshot {
+        unschedulable: true,
+        cordoned_by: Some("person".into()),
+        last_applied_drain: Some("drain-a".into()),
+        ..asked("uncordon-a")
+    };
+    check(
+        &over,
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: false, forget_owner: true } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
+fn our_own_cordon_is_removed() {
+    let over = Snapshot { last_applied_drain: Some("drain-a".into()), pods: vec![], ..under_way() };
+    let over = Snapshot { desired_drain: Some("uncordon-a".into()), ..over };
+    check(
+        &over,
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: true, forget_owner: true } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
+fn the_cordon_of_another_controller_mid_drain_is_taken_over() {
+    let swapped = Snapshot { unschedulable: true, last_applied_drain: Some("drain-a".into()), ..asked("uncordon-a") };
+    check(
+        &swapped,
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: true, forget_owner: true } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
+fn a_change_without_a_drain_leaves_a_cordon_alone() {
+    let held = Snapshot { unschedulable: true, last_applied_drain: Some("uncordon-z".into()), ..asked("uncordon-a") };
+    check(
+        &held,
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: false, forget_owner: true } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
+fn the_next_drain_without_an_uncordon_in_between_keeps_the_owner() {
+    let next = Snapshot { started: None, last_applied_drain: Some("drain-a".into()), ..under_way() };
+    let next = Snapshot { desired_drain: Some("drain-b".into()), ..next };
+    check(&next, expect![[r#"Adopt { owner: "machinist", started: 2027-01-15T08:00:00Z } then OnChange(Node)"#]]);
+}
+
+#[test]
+fn someone_who_uncordons_in_the_middle_is_overruled() {
+    let undone = Snapshot { unschedulable: false, ..under_way() };
+    let plan = plan(&undone);
+    expect![[r#"
+        External actor has unexpectedly uncordoned node n1, cordoning again...
+        node n1: initiating cordon (currently schedulable: true)"#]]
+    .assert_eq(&plan.log.join("\n"));
+}
+
+fn blocked(since: i64) -> Snapshot {
+    Snapshot {
+        started: Some(at(since)),
+        pods: vec![owned("db", "StatefulSet")],
+        budgets: vec![budget("db", 0)],
+        refusals: BTreeMap::from([("uid-db".to_owned(), refused(-1))]),
+        ..under_way()
+    }
+}
+
+#[test]
+fn a_block_is_told_at_once() {
+    let plan = plan(&blocked(-1));
+    let told: Vec<_> = plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message)).collect();
+    expect![[r#"DrainBlocked: Drain of node n1 is blocked: error when evicting pods/"db" -n "shop" (will retry after 5s): Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep-db needs 1 healthy pods and has 1 currently (disruption budget shop/keep-db, controlled by StatefulSet/db)"#]]
+    .assert_eq(&told.join("\n"));
+    let drained = plan.conditions.iter().find(|condition| condition.type_ == "Drained").unwrap();
+    assert!(drained.message.starts_with("Error: Node Drain has not succeeded. Error is: error when evicting"));
+    assert!(
+        drained
+            .message
+            .ends_with("The drain will not be complete until desired drainer drain-a matches current drainer ")
+    );
+    check(&blocked(-1), expect![" then After(59s, Blocked(1))"]);
+}
+
+#[test]
+fn long_drains_are_failing_after_ten_minutes_and_an_alarm_after_an_hour() {
+    let reasons = |since| plan(&blocked(since)).events.iter().map(|event| event.reason).collect::<Vec<_>>();
+    assert_eq!(reasons(-601), ["DrainThresholdExceeded"]);
+    assert_eq!(reasons(-3601), ["DrainFailed", "DrainThresholdExceeded"]);
+    assert!(plan(&blocked(-3601)).alarm && !plan(&blocked(-3600)).alarm);
+    assert!(plan(&blocked(-3601)).log[0].contains("node n1: drain exceeded timeout: 1h0m0s. Will continue to retry."));
+}
+
+#[test]
+fn a_request_that_no_daemon_makes_is_named() {
+    check(
+        &asked("explode-a"),
+        expect![[r#" then OnChange(Misunderstood("node n1: non-recognized drain verb detected explode"))"#]],
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_annotation_gives_a_plan_and_no_request_is_met_twice(
+        desired in proptest::option::of(".{0,12}|drain-[a-c]|uncordon-[a-c]"),
+        applied in proptest::option::of(".{0,12}|drain-[a-c]|uncordon-[a-c]"),
+        cordoned_by in proptest::option::of("machinist|person|.{0,6}"),
+        unschedulable: bool, started: bool, pods in 0usize..3,
+    ) {
+        let snapshot = Snapshot {
+            node: "n1".into(), desired_drain: desired.clone(), last_applied_drain: applied.clone(), cordoned_by, unschedulable,
+            started: started.then(|| at(-5)), pods: (0..pods).map(|n| pod(&format!("p{n}"), json!({}))).collect(), now: at(0),
+            ..Snapshot::default()
+        };
+        let plan = plan(&snapshot);
+        prop_assert!(desired != applied || plan.actions.is_empty());
+    }
+}
