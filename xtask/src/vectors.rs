@@ -3,11 +3,13 @@
 //! A judge is one module here and one line in [`JUDGES`]. A file without a judge is listed as `not yet` and counts neither
 //! way. Where we differ from upstream on purpose, a named [`Rule`] says for which inputs, and what our answer is instead.
 
+mod accept_header;
 mod case;
 mod ignition_convert;
 mod ignition_down;
 mod judge;
 mod same;
+mod served_ignition;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +19,12 @@ use anyhow::{Context, bail};
 use judge::{Judge, Tally};
 
 /// One line for each file of vectors that is judged.
-const JUDGES: &[&dyn Judge] = &[&ignition_convert::IgnitionConvert, &ignition_down::IgnitionDown];
+const JUDGES: &[&dyn Judge] = &[
+    &ignition_convert::IgnitionConvert,
+    &ignition_down::IgnitionDown,
+    &accept_header::AcceptHeader,
+    &served_ignition::ServedIgnition,
+];
 
 /// How many failures of a file are shown.
 const SHOWN: usize = 10;

@@ -46,65 +46,23 @@ const KEPT: &[(&str, &[&str])] = &[
             "validatingwebhookconfigurations",
         ],
     ),
-    (
-        "apis__apiextensions.k8s.io__v1",
-        &["customresourcedefinitions"],
-    ),
-    (
-        "apis__apps__v1",
-        &[
-            "controllerrevisions",
-            "daemonsets",
-            "deployments",
-            "replicasets",
-            "statefulsets",
-        ],
-    ),
-    (
-        "apis__authentication.k8s.io__v1",
-        &["selfsubjectreviews", "tokenreviews"],
-    ),
+    ("apis__apiextensions.k8s.io__v1", &["customresourcedefinitions"]),
+    ("apis__apps__v1", &["controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"]),
+    ("apis__authentication.k8s.io__v1", &["selfsubjectreviews", "tokenreviews"]),
     (
         "apis__authorization.k8s.io__v1",
-        &[
-            "localsubjectaccessreviews",
-            "selfsubjectaccessreviews",
-            "selfsubjectrulesreviews",
-            "subjectaccessreviews",
-        ],
+        &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
     ),
     ("apis__batch__v1", &["cronjobs", "jobs"]),
-    (
-        "apis__certificates.k8s.io__v1",
-        &["certificatesigningrequests"],
-    ),
+    ("apis__certificates.k8s.io__v1", &["certificatesigningrequests"]),
     ("apis__coordination.k8s.io__v1", &["leases"]),
     ("apis__discovery.k8s.io__v1", &["endpointslices"]),
     ("apis__events.k8s.io__v1", &["events"]),
-    (
-        "apis__networking.k8s.io__v1",
-        &["ingresses", "networkpolicies"],
-    ),
+    ("apis__networking.k8s.io__v1", &["ingresses", "networkpolicies"]),
     ("apis__policy__v1", &["poddisruptionbudgets"]),
-    (
-        "apis__rbac.authorization.k8s.io__v1",
-        &[
-            "clusterrolebindings",
-            "clusterroles",
-            "rolebindings",
-            "roles",
-        ],
-    ),
+    ("apis__rbac.authorization.k8s.io__v1", &["clusterrolebindings", "clusterroles", "rolebindings", "roles"]),
     ("apis__scheduling.k8s.io__v1", &["priorityclasses"]),
-    (
-        "apis__storage.k8s.io__v1",
-        &[
-            "csidrivers",
-            "csinodes",
-            "storageclasses",
-            "volumeattachments",
-        ],
-    ),
+    ("apis__storage.k8s.io__v1", &["csidrivers", "csinodes", "storageclasses", "volumeattachments"]),
 ];
 
 /// Subresources that stream or proxy: they have no object of their own to store or check.
@@ -129,34 +87,21 @@ pub(crate) fn tables() -> Result<(PathBuf, String)> {
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
     for (file, kept) in KEPT {
         let open_api = read(&module.join(format!("api/openapi-spec/v3/{file}_openapi.json")))?;
-        let definitions = open_api["components"]["schemas"]
-            .as_object()
-            .context("no components.schemas")?;
+        let definitions = open_api["components"]["schemas"].as_object().context("no components.schemas")?;
         for (name, definition) in definitions {
-            schemas
-                .entry(name.clone())
-                .or_insert_with(|| without_prose(definition));
+            schemas.entry(name.clone()).or_insert_with(|| without_prose(definition));
         }
         let discovery = read(&module.join(format!("api/discovery/{file}.json")))?;
         resources.extend(kept_resources(&discovery, kept, definitions)?);
     }
     let scale = read(&module.join("api/openapi-spec/v3/apis__apps__v1_openapi.json"))?;
-    for (name, definition) in scale["components"]["schemas"]
-        .as_object()
-        .into_iter()
-        .flatten()
-    {
-        schemas
-            .entry(name.clone())
-            .or_insert_with(|| without_prose(definition));
+    for (name, definition) in scale["components"]["schemas"].as_object().into_iter().flatten() {
+        schemas.entry(name.clone()).or_insert_with(|| without_prose(definition));
     }
     let reached = reached(&schemas, &resources);
     schemas.retain(|name, _| reached.contains(name));
     let text = serde_json::to_string(&json!({ "resources": resources, "definitions": schemas }))?;
-    Ok((
-        PathBuf::from("crates/vocabulary/kubernetes/src/tables.json"),
-        one_entry_per_line(&text)?,
-    ))
+    Ok((PathBuf::from("crates/vocabulary/kubernetes/src/tables.json"), one_entry_per_line(&text)?))
 }
 
 fn download() -> Result<PathBuf> {
@@ -166,36 +111,24 @@ fn download() -> Result<PathBuf> {
         .current_dir(std::env::temp_dir())
         .output()
         .context("the tables are read from a Go module: install go")?;
-    let answer: Value =
-        serde_json::from_slice(&output.stdout).context("go mod download did not answer JSON")?;
-    let folder = answer["Dir"]
-        .as_str()
-        .with_context(|| format!("cannot download {MODULE}: {}", answer["Error"]))?;
+    let answer: Value = serde_json::from_slice(&output.stdout).context("go mod download did not answer JSON")?;
+    let folder = answer["Dir"].as_str().with_context(|| format!("cannot download {MODULE}: {}", answer["Error"]))?;
     Ok(PathBuf::from(folder))
 }
 
 fn read(path: &Path) -> Result<Value> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(serde_json::from_str(&text)?)
 }
 
-fn kept_resources(
-    discovery: &Value,
-    kept: &[&str],
-    definitions: &Map<String, Value>,
-) -> Result<Vec<Value>> {
-    let group_version = discovery["groupVersion"]
-        .as_str()
-        .context("no groupVersion")?;
+fn kept_resources(discovery: &Value, kept: &[&str], definitions: &Map<String, Value>) -> Result<Vec<Value>> {
+    let group_version = discovery["groupVersion"].as_str().context("no groupVersion")?;
     let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
     let list = discovery["resources"].as_array().context("no resources")?;
     let mut answer = Vec::new();
     for name in kept {
-        let entry = list
-            .iter()
-            .find(|r| r["name"] == *name)
-            .with_context(|| format!("{group_version} has no {name}"))?;
+        let entry =
+            list.iter().find(|r| r["name"] == *name).with_context(|| format!("{group_version} has no {name}"))?;
         let kind = entry["kind"].as_str().context("no kind")?;
         let subresources: Vec<Value> = list
             .iter()
@@ -230,19 +163,12 @@ fn kept_resources(
     Ok(answer)
 }
 
-fn definition_of(
-    definitions: &Map<String, Value>,
-    group: &str,
-    version: &str,
-    kind: &str,
-) -> Result<String> {
+fn definition_of(definitions: &Map<String, Value>, group: &str, version: &str, kind: &str) -> Result<String> {
     let wanted = json!({ "group": group, "version": version, "kind": kind });
     definitions
         .iter()
         .find(|(_, d)| {
-            d["x-kubernetes-group-version-kind"]
-                .as_array()
-                .is_some_and(|k| k.len() == 1 && k.contains(&wanted))
+            d["x-kubernetes-group-version-kind"].as_array().is_some_and(|k| k.len() == 1 && k.contains(&wanted))
         })
         .map(|(name, _)| name.clone())
         .with_context(|| format!("no schema for {group}/{version} {kind}"))
@@ -266,15 +192,12 @@ fn reached(schemas: &BTreeMap<String, Value>, resources: &[Value]) -> BTreeSet<S
     for resource in resources {
         waiting.extend(resource["schema"].as_str().map(str::to_string));
         for sub in resource["subresources"].as_array().into_iter().flatten() {
-            let wanted =
-                json!({ "group": sub["group"], "version": sub["version"], "kind": sub["kind"] });
+            let wanted = json!({ "group": sub["group"], "version": sub["version"], "kind": sub["kind"] });
             waiting.extend(
                 schemas
                     .iter()
                     .filter(|(_, s)| {
-                        s["x-kubernetes-group-version-kind"]
-                            .as_array()
-                            .is_some_and(|k| k.contains(&wanted))
+                        s["x-kubernetes-group-version-kind"].as_array().is_some_and(|k| k.contains(&wanted))
                     })
                     .map(|(name, _)| name.clone()),
             );
@@ -316,10 +239,7 @@ fn one_entry_per_line(text: &str) -> Result<String> {
     lines.push_str(&entries.join(",\n"));
     lines.push_str("\n],\"definitions\":{\n");
     let map = value["definitions"].as_object().context("no definitions")?;
-    let entries: Vec<String> = map
-        .iter()
-        .map(|(k, v)| format!("{}:{v}", json!(k)))
-        .collect();
+    let entries: Vec<String> = map.iter().map(|(k, v)| format!("{}:{v}", json!(k))).collect();
     lines.push_str(&entries.join(",\n"));
     lines.push_str("\n}}\n");
     Ok(lines)

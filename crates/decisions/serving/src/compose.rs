@@ -58,19 +58,20 @@ pub fn compose(parts: &Parts<'_>, version: Version) -> Result<Value, Error> {
         Some(raw) => ignition::parse(raw).map_err(|source| Error::Config { name: name.clone(), source })?,
     };
 
-    refresh(&mut config, CLOUD_CA, parts.cloud_ca);
     refresh(&mut config, KUBELET_CA, parts.kubelet_ca);
+    refresh(&mut config, CLOUD_CA, parts.cloud_ca);
     let pre_built = served.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PRE_BUILT_IMAGE)).cloned();
     let image = pre_built.as_deref().or(parts.image);
     append(&mut config, NODE_ANNOTATIONS, &pretty(&node_annotations(&name, image)));
     append(&mut config, KUBECONFIG, parts.kubeconfig.as_bytes());
-    append(&mut config, CONTENT, &pretty(&served));
-    // Kernel arguments that an older spec cannot say move into this file, so its contents are known only after lowering.
+    // Kernel arguments that an older spec cannot say move into the MachineConfig, so these two are filled after lowering.
+    append(&mut config, CONTENT, b"");
     append(&mut config, ENCAPSULATED, b"");
 
     let arguments = std::mem::take(&mut served.spec.kernel_arguments);
     let mut lowered = lower(config, version, arguments).map_err(|source| Error::Lower { name, version, source })?;
     served.spec.kernel_arguments = lowered.kernel_arguments;
+    set_source(&mut lowered.config, CONTENT, &pretty(&served));
     served.spec.config = Some(json!({"ignition": {"version": version.as_str()}}));
     set_source(&mut lowered.config, ENCAPSULATED, &pretty(&served));
     Ok(lowered.config)
