@@ -337,6 +337,7 @@ fn reference(schema: &Value) -> Option<&str> {
     schema.get("$ref")?.as_str()?.strip_prefix(REFERENCE)
 }
 
+/// Lists of built-in kinds without a list type merge as their patch strategy says.
 fn list_type(schema: &Value) -> List {
     match schema["x-kubernetes-list-type"].as_str() {
         Some("atomic") => List::Atomic,
@@ -353,7 +354,10 @@ fn list_type(schema: &Value) -> List {
                     .into(),
             )
         }
-        _ => List::Unspecified,
+        _ => match patch(schema).filter(|patch| patch.merge) {
+            Some(patch) => patch.key.as_ref().map_or(List::Set, |key| List::Map(Arc::from([key.clone()]))),
+            None => List::Unspecified,
+        },
     }
 }
 

@@ -12,7 +12,9 @@ mod node;
 mod path;
 mod prune;
 mod validate;
+mod zero;
 
+pub mod managed;
 pub mod metadata;
 pub mod patch;
 pub mod selector;
