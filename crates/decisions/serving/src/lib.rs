@@ -6,6 +6,8 @@ pub mod accept;
 pub mod choose;
 mod compose;
 mod kubeconfig;
+pub mod pointer;
+pub mod token;
 
 pub use compose::{Error, Parts, compose};
 pub use kubeconfig::kubeconfig;

@@ -31,6 +31,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         crd::<machine::Machine>(),
         crd::<machine::MachineSet>(),
         crd::<machine::MachineHealthCheck>(),
+        crd::<machinist::BootstrapToken>(),
         crd::<machinist::ClusterSettings>(),
         crd::<machinist::PoolLedger>(),
         crd::<machinist::PoolPolicy>(),

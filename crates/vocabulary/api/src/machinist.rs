@@ -3,11 +3,13 @@
 //! Each kind here is cluster-scoped and stands beside an object of upstream's with the same name, so that upstream's
 //! objects stay exactly theirs.
 
+mod bootstrap_token;
 mod cluster_settings;
 mod pool_ledger;
 mod pool_policy;
 mod rendered_provenance;
 
+pub use bootstrap_token::{BootstrapToken, BootstrapTokenSpec, BootstrapTokenStatus};
 pub use cluster_settings::{ClusterSettings, ClusterSettingsSpec};
 pub use pool_ledger::{Claim, HeldConfig, PoolLedger, PoolLedgerSpec, Target};
 pub use pool_policy::{

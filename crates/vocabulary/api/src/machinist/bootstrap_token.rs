@@ -1,0 +1,62 @@
+//! `BootstrapToken`: who may ask the config server for a pool's config, until when, and how often.
+//!
+//! Only the SHA-256 of the token is kept, so reading these objects gives nobody a config.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A credential for new machines of one pool.
+#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "machinist.dev",
+    version = "v1alpha1",
+    kind = "BootstrapToken",
+    plural = "bootstraptokens",
+    category = "machinist",
+    status = "BootstrapTokenStatus",
+    doc = "A credential with which new machines of one pool ask the config server for their config.",
+    derive = "Default",
+    derive = "PartialEq",
+    printcolumn(name = "Pool", type_ = "string", json_path = ".spec.pool"),
+    printcolumn(name = "Machine", type_ = "string", json_path = ".spec.machine", priority = 1),
+    printcolumn(name = "Uses", type_ = "integer", json_path = ".status.uses"),
+    printcolumn(name = "MaxUses", type_ = "integer", json_path = ".spec.maxUses"),
+    printcolumn(name = "Expires", type_ = "date", json_path = ".spec.expires"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct BootstrapTokenSpec {
+    /// The pool whose config it opens.
+    #[schemars(length(min = 1, max = 253))]
+    pub pool: String,
+    /// SHA-256 of the token, in lower-case hexadecimal.
+    #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
+    pub sha256: String,
+    /// The Machine it was made for, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// When it stops working. Absent, it does not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Time>,
+    /// How often it works. Absent, there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_uses: Option<i64>,
+}
+
+/// What was done with a token.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BootstrapTokenStatus {
+    /// How often a config was handed out for it.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub uses: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used: Option<Time>,
+    /// The address that asked last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_address: Option<String>,
+}
