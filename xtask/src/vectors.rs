@@ -5,9 +5,13 @@
 
 mod accept_header;
 mod case;
+mod config_diff;
+mod disruption_actions;
 mod ignition_convert;
 mod ignition_down;
 mod judge;
+mod machine_config;
+mod reconcilable;
 mod same;
 mod served_ignition;
 
@@ -20,9 +24,12 @@ use judge::{Judge, Tally};
 
 /// One line for each file of vectors that is judged.
 const JUDGES: &[&dyn Judge] = &[
+    &accept_header::AcceptHeader,
+    &config_diff::ConfigDiff,
+    &disruption_actions::DisruptionActions,
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
-    &accept_header::AcceptHeader,
+    &reconcilable::Reconcilable,
     &served_ignition::ServedIgnition,
 ];
 

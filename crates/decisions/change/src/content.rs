@@ -219,7 +219,7 @@ impl fmt::Debug for Contents {
 
 /// Why a config cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("parsing {side} Ignition config from machineconfig {name:?} failed: {source}")]
+#[error("parsing {side} Ignition config from machineconfig {name:?} failed")]
 pub struct Error {
     /// `old` or `new` where two are compared.
     pub side: &'static str,

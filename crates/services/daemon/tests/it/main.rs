@@ -1,5 +1,0 @@
-//! The engine on hosts that are not machines.
-#![allow(clippy::unwrap_used)]
-
-mod configs;
-mod directory;
