@@ -1,5 +1,6 @@
 //! The `machinist` binary: reads the command line and hands each verb to its module.
 
+mod controller;
 mod diff;
 mod inputs;
 mod manifests;
@@ -19,13 +20,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Run the controllers that render pools, roll their configs out and drain nodes.
+    Controller(controller::Arguments),
     /// Show what differs between two configs, and what that would do to a running node.
     #[command(after_help = "Exit codes: 0 the same, 3 different, 1 failed, 2 wrong use.")]
     Diff(diff::Arguments),
 }
 
 fn main() -> ExitCode {
+    // Before any connection is made: clients and servers find the TLS provider here.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let answer = match Arguments::parse().verb {
+        Verb::Controller(arguments) => controller::run(arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
     };
     answer.unwrap_or_else(|error| {

@@ -6,8 +6,12 @@
 use std::time::Duration;
 
 use kube::Client;
-use kube_lease_manager::{LeaseManagerBuilder, LeaseManagerError};
+use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A process that ends must not hang because the API is away.
+const RELEASE: Duration = Duration::from_secs(3);
 
 /// How a process takes part in an election.
 #[derive(Clone, Debug)]
@@ -29,8 +33,14 @@ pub struct Error {
     source: LeaseManagerError,
 }
 
-/// Takes part from now on; the value tells whether this process leads. It ends with the task when the receiver is dropped.
-pub async fn elect(client: Client, election: &Election) -> Result<watch::Receiver<bool>, Error> {
+/// A process's part in an election.
+pub struct Leadership {
+    leads: watch::Receiver<bool>,
+    task: JoinHandle<Result<LeaseManager, LeaseManagerError>>,
+}
+
+/// Takes part from now on.
+pub async fn elect(client: Client, election: &Election) -> Result<Leadership, Error> {
     let seconds = election.duration.as_secs().max(3);
     let fail = |source| Error { namespace: election.namespace.clone(), lease: election.lease.clone(), source };
     let manager = LeaseManagerBuilder::new(client, &election.lease)
@@ -42,6 +52,25 @@ pub async fn elect(client: Client, election: &Election) -> Result<watch::Receive
         .build()
         .await
         .map_err(fail)?;
-    let (leads, _task) = manager.watch().await;
-    Ok(leads)
+    let (leads, task) = manager.watch().await;
+    Ok(Leadership { leads, task })
+}
+
+impl Leadership {
+    /// Returns once this process leads.
+    pub async fn won(&mut self) {
+        let _ = self.leads.wait_for(|leads| *leads).await;
+    }
+
+    /// Returns once this process leads no longer.
+    pub async fn lost(&mut self) {
+        let _ = self.leads.wait_for(|leads| !*leads).await;
+    }
+
+    /// Gives the Lease back, so that the next leader need not wait for its end.
+    pub async fn release(self) {
+        drop(self.leads);
+        // Only the wait is bounded: a server that is away frees the Lease by time.
+        let _ = tokio::time::timeout(RELEASE, self.task).await;
+    }
 }

@@ -1,1 +1,153 @@
-//! .
+//! `machinist controller`: renders pools, rolls their configs out and drains nodes.
+//!
+//! Each controller gathers what it needs, asks a decision crate for a plan, applies it and reports. The rules are in
+//! `render`, `rollout` and `drain`; nothing here decides about pools or nodes.
+
+mod context;
+pub mod health;
+pub mod metrics;
+mod render;
+mod rollout;
+mod settings;
+mod world;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::leader::{self, Election, Leadership};
+use kube::Client;
+use tokio::task::JoinSet;
+
+use context::Context;
+use health::{Health, Readiness};
+use metrics::Metrics;
+pub use settings::Settings;
+use world::World;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot prepare namespace {name}")]
+    Namespace {
+        name: String,
+        #[source]
+        source: cluster::connect::Error,
+    },
+    #[error("cannot listen on {address}; choose another address with --listen")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Election(#[from] leader::Error),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to stop.
+    Stopped,
+    /// Another process took the Lease. The process ends, so that it starts again as a standby with nothing in memory.
+    Deposed,
+}
+
+/// How often a leader that is not ready yet looks at what is missing, for `/readyz`.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Runs every controller until `stop` or until another process leads.
+pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = ()>) -> Result<End, Error> {
+    let metrics = Arc::new(Metrics::default());
+    let health = Health::new(metrics.clone());
+    let mut tasks = JoinSet::new();
+    if let Some(address) = settings.listen {
+        let (bound, serve) = health.serve(address).await.map_err(|source| Error::Listen { address, source })?;
+        tracing::info!(%bound, "serving health and metrics");
+        tasks.spawn(serve);
+    }
+    let namespace = settings.namespace.clone();
+    let fail = |source| Error::Namespace { name: namespace.clone(), source };
+    cluster::ensure_namespace(&client, &namespace).await.map_err(fail)?;
+
+    let mut leadership = match settings.lease {
+        Some(duration) => Some(leader::elect(client.clone(), &election(&settings, duration)).await?),
+        None => None,
+    };
+    tokio::pin!(stop);
+    tokio::select! {
+        () = won(&mut leadership) => {}
+        () = &mut stop => return Ok(end(leadership, End::Stopped).await),
+    }
+    tracing::info!(identity = settings.identity, "leading");
+    lead(&client, settings, metrics, &health, &mut tasks);
+    tokio::select! {
+        () = lost(&mut leadership) => Ok(End::Deposed),
+        () = &mut stop => {
+            // Nothing may be written after the Lease is given back.
+            tasks.shutdown().await;
+            Ok(end(leadership, End::Stopped).await)
+        }
+    }
+}
+
+fn election(settings: &Settings, duration: Duration) -> Election {
+    Election {
+        namespace: settings.namespace.clone(),
+        lease: api::names::LEASE_CONTROLLER.to_owned(),
+        identity: settings.identity.clone(),
+        duration,
+    }
+}
+
+async fn won(leadership: &mut Option<Leadership>) {
+    if let Some(leadership) = leadership {
+        leadership.won().await;
+    }
+}
+
+async fn lost(leadership: &mut Option<Leadership>) {
+    match leadership {
+        Some(leadership) => leadership.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn end(leadership: Option<Leadership>, end: End) -> End {
+    if let Some(leadership) = leadership {
+        leadership.release().await;
+    }
+    end
+}
+
+/// Starts the watches and, once they have listed, the controllers.
+fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Health, tasks: &mut JoinSet<()>) {
+    let (world, changes) = World::start(client, tasks);
+    let context = Arc::new(Context::new(world.clone(), settings, metrics));
+    let pools = cluster::Queue::default();
+    let rendering = Arc::new(render::Render::new(context.clone(), pools.clone()));
+    let rollout = Arc::new(rollout::Rollout::new(context, pools));
+    tasks.spawn(report_readiness(world.clone(), health.clone()));
+    tasks.spawn(rendering.clone().follow(changes.render));
+    tasks.spawn(rollout.clone().follow(changes.rollout));
+    tasks.spawn(async move {
+        // Acting on half of what there is would look like deletions.
+        world.synced().await;
+        tokio::join!(rendering.run(), rollout.run());
+    });
+}
+
+async fn report_readiness(world: World, health: Health) {
+    let mut said = Vec::new();
+    loop {
+        let troubles: Vec<String> =
+            world.troubles().into_iter().map(|(kind, trouble)| format!("cannot watch {kind}: {trouble}")).collect();
+        if troubles != said {
+            for trouble in &troubles {
+                tracing::warn!(trouble, "not everything can be watched");
+            }
+            said.clone_from(&troubles);
+        }
+        health.set(if troubles.is_empty() { Readiness::Leading } else { Readiness::Starting(troubles) });
+        tokio::time::sleep(LOOK).await;
+    }
+}

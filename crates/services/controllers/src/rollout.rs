@@ -1,0 +1,107 @@
+//! Carries out rollouts: keeps one snapshot per pool, has it planned, applies the plan and reports.
+//!
+//! Which nodes go next, what counts as done and what a status says is decided in the crate `rollout`. Here it is only
+//! gathered and written: the ledger first, then the nodes with the versions that the ledger names, then the status.
+
+mod apply;
+mod index;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Events, Outcome, Queue};
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use rollout::{Next, Plan};
+
+use crate::context::Context;
+use crate::metrics;
+use crate::world::RolloutChanges;
+use index::Index;
+
+/// Pools are few and each is planned alone; two workers keep a slow one from holding up the others.
+const WORKERS: usize = 4;
+
+/// What the rollout controller reads and writes, for RBAC and the documentation.
+pub const MANAGER: &str = "machinist-rollout";
+
+/// Names of pools that wait to be planned.
+pub type Pools = Queue<String>;
+
+pub struct Rollout {
+    context: Arc<Context>,
+    index: Mutex<Index>,
+    pools: Pools,
+    events: Events,
+}
+
+impl Rollout {
+    pub fn new(context: Arc<Context>, pools: Pools) -> Self {
+        let events = Events::start(context.world.client.clone(), "machineconfigcontroller-nodecontroller", &context.settings.namespace);
+        Self { index: Mutex::new(Index::new(&context)), pools, events, context }
+    }
+
+    /// Plans pools for ever.
+    pub async fn run(self: Arc<Self>) {
+        let pools = self.pools.clone();
+        pools.run(WORKERS, |pool| self.clone().reconcile(pool)).await;
+    }
+
+    /// Takes in changes for ever and queues the pools they concern.
+    pub async fn follow(self: Arc<Self>, mut changes: RolloutChanges) {
+        loop {
+            tokio::select! {
+                Some(change) = changes.pools.recv() => self.index.lock().pool_changed(&self.pools, &change),
+                Some(change) = changes.nodes.recv() => self.index.lock().node_changed(&self.pools, &change),
+                Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
+                Some(change) = changes.policies.recv() => self.index.lock().policy_changed(&self.pools, &change),
+                else => return,
+            }
+        }
+    }
+
+    async fn reconcile(self: Arc<Self>, pool: String) -> Outcome {
+        let Some(plan) = self.plan(&pool) else {
+            self.context.metrics.forget_pool(&pool);
+            return Outcome::Done;
+        };
+        tracing::debug!(%pool, actions = plan.actions.len(), next = ?plan.next, "planned");
+        match self.apply(&pool, &plan).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                tracing::warn!(%pool, error = &error as &dyn std::error::Error, "cannot carry out the plan");
+                Outcome::Retry
+            }
+        }
+    }
+
+    /// The plan of a pool as it is now, or nothing when the pool is gone.
+    fn plan(&self, pool: &str) -> Option<Plan> {
+        let mut index = self.index.lock();
+        let rendering = self.context.rendering(pool);
+        let snapshot = index.snapshot(pool, Timestamp::now(), rendering)?;
+        let plan = rollout::plan(snapshot);
+        let metrics = &self.context.metrics;
+        let labels = metrics::pool(pool);
+        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        metrics.budget.get_or_create(&labels).set(whole(plan.spending.limit));
+        metrics.budget_used.get_or_create(&labels).set(whole(plan.spending.used + plan.spending.taken));
+        let count = |number: Option<i32>| i64::from(number.unwrap_or(0));
+        metrics.machines.get_or_create(&labels).set(count(plan.status.machine_count));
+        metrics.updated.get_or_create(&labels).set(count(plan.status.updated_machine_count));
+        metrics.degraded.get_or_create(&labels).set(count(plan.status.degraded_machine_count));
+        metrics.unavailable.get_or_create(&labels).set(count(plan.status.unavailable_machine_count));
+        Some(plan)
+    }
+}
+
+fn outcome(next: &Next) -> Outcome {
+    match next {
+        Next::OnChange(_) => Outcome::Done,
+        Next::After(wait, _) => Outcome::Again(positive(*wait)),
+    }
+}
+
+fn positive(wait: SignedDuration) -> Duration {
+    Duration::try_from(wait).unwrap_or(Duration::ZERO)
+}

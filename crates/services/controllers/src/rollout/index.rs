@@ -1,0 +1,262 @@
+//! One planning snapshot per pool, kept up to date change by change.
+//!
+//! A node's change touches that node's entry and its pool's place in the queue, whatever the size of the fleet. Only a
+//! pool whose selector changed makes every node be looked at again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus};
+use api::machinist::{PoolLedger, PoolPolicy};
+use cluster::Change;
+use jiff::{SignedDuration, Timestamp};
+use rollout::{Ledger, Membership, NodeFacts, PoolFacts, Pools, ResourceVersion, Settings, Snapshot};
+
+use super::Pools as Queue;
+use crate::context::Context;
+
+pub(super) struct Index {
+    context_settings: Settings,
+    default_settle: SignedDuration,
+    objects: BTreeMap<String, MachineConfigPool>,
+    pools: Pools,
+    snapshots: HashMap<String, Snapshot>,
+    ledgers: HashMap<String, Ledger>,
+    settles: HashMap<String, SignedDuration>,
+    nodes: HashMap<String, Entry>,
+}
+
+struct Entry {
+    facts: NodeFacts,
+    membership: Membership,
+}
+
+impl Index {
+    pub(super) fn new(context: &Context) -> Self {
+        let settle = SignedDuration::try_from(context.settings.settle).unwrap_or(rollout::SETTLE);
+        Self {
+            context_settings: Settings {
+                settle,
+                holder: context.settings.identity.clone(),
+                leader_node: context.settings.node.clone(),
+                ..Settings::default()
+            },
+            default_settle: settle,
+            objects: BTreeMap::new(),
+            pools: Pools::default(),
+            snapshots: HashMap::new(),
+            ledgers: HashMap::new(),
+            settles: HashMap::new(),
+            nodes: HashMap::new(),
+        }
+    }
+
+    /// The pool's snapshot as of `now`, with what its rendering came to.
+    pub(super) fn snapshot(
+        &mut self,
+        pool: &str,
+        now: Timestamp,
+        rendering: Option<MachineConfigPoolCondition>,
+    ) -> Option<&Snapshot> {
+        let settle = self.settles.get(pool).copied().unwrap_or(self.default_settle);
+        let snapshot = self.snapshots.get_mut(pool)?;
+        snapshot.now = now;
+        snapshot.settings.settle = settle;
+        if let Some(rendering) = rendering {
+            put_condition(&mut snapshot.pool.status, rendering, now);
+        }
+        Some(snapshot)
+    }
+
+    pub(super) fn pool_changed(&mut self, queue: &Queue, change: &Change<MachineConfigPool>) {
+        let name = &change.key.name;
+        match &change.new {
+            Some(pool) => {
+                let same_selector = self.objects.get(name).is_some_and(|old| selects_the_same(old, pool));
+                self.objects.insert(name.clone(), (**pool).clone());
+                let facts = PoolFacts::from_object(pool);
+                match self.snapshots.get_mut(name) {
+                    Some(snapshot) => snapshot.observe_pool(facts, None),
+                    None => {
+                        let mut snapshot = Snapshot::new(facts, self.context_settings.clone(), Timestamp::now());
+                        snapshot.ledger = self.ledgers.get(name).cloned().unwrap_or_default();
+                        self.snapshots.insert(name.clone(), snapshot);
+                    }
+                }
+                if !same_selector {
+                    self.sort_all(queue);
+                }
+            }
+            None => {
+                self.objects.remove(name);
+                self.snapshots.remove(name);
+                self.sort_all(queue);
+            }
+        }
+        queue.add(name.clone());
+    }
+
+    pub(super) fn node_changed(&mut self, queue: &Queue, change: &Change<NodeFacts>) {
+        match &change.new {
+            Some(facts) => self.observe(queue, (**facts).clone()),
+            None => self.forget(queue, &change.key.name),
+        }
+    }
+
+    /// Takes in a node, unless a newer version of it is known already from the answer to one of our own writes.
+    pub(super) fn observe(&mut self, queue: &Queue, facts: NodeFacts) {
+        let name = facts.name.clone();
+        let membership = match self.nodes.get(&name) {
+            Some(old) if old.facts.uid == facts.uid && is_older(&facts.resource_version, &old.facts.resource_version) => {
+                return;
+            }
+            Some(old) if old.facts.labels == facts.labels => old.membership.clone(),
+            Some(_) | None => self.pools.of_node(&name, &facts.labels),
+        };
+        let old = self.nodes.insert(name.clone(), Entry { facts, membership: membership.clone() });
+        if let Some(old) = old
+            && old.membership != membership
+        {
+            self.leave(queue, &name, &old.membership);
+        }
+        self.join(queue, &name, &membership);
+    }
+
+    fn forget(&mut self, queue: &Queue, name: &str) {
+        if let Some(entry) = self.nodes.remove(name) {
+            self.leave(queue, name, &entry.membership);
+        }
+    }
+
+    pub(super) fn ledger_changed(&mut self, queue: &Queue, change: &Change<PoolLedger>) {
+        self.put_ledger(queue, &change.key.name, Ledger::from_object(change.new.as_deref()), change.new.is_none());
+    }
+
+    /// Takes in a ledger, unless a newer one is known already.
+    pub(super) fn put_ledger(&mut self, queue: &Queue, pool: &str, ledger: Ledger, gone: bool) {
+        let version = |ledger: &Ledger| {
+            ResourceVersion::parse(ledger.resource_version.as_deref().unwrap_or_default())
+        };
+        if !gone && self.ledgers.get(pool).is_some_and(|old| is_older(&version(&ledger), &version(old))) {
+            return;
+        }
+        self.ledgers.insert(pool.to_owned(), ledger.clone());
+        if let Some(snapshot) = self.snapshots.get_mut(pool)
+            && snapshot.ledger != ledger
+        {
+            snapshot.ledger = ledger;
+            queue.add(pool.to_owned());
+        }
+    }
+
+    pub(super) fn policy_changed(&mut self, queue: &Queue, change: &Change<PoolPolicy>) {
+        let pool = &change.key.name;
+        let settle = change.new.as_ref().and_then(|policy| policy.spec.settle.as_deref()).and_then(parse_duration);
+        match settle {
+            Some(settle) => self.settles.insert(pool.clone(), settle),
+            None => self.settles.remove(pool),
+        };
+        queue.add(pool.clone());
+    }
+
+    /// Puts a status that was just written where the next plan finds it.
+    pub(super) fn put_status(&mut self, pool: &str, status: MachineConfigPoolStatus) {
+        if let Some(snapshot) = self.snapshots.get_mut(pool) {
+            snapshot.pool.status = status;
+        }
+    }
+
+    pub(super) fn status(&self, pool: &str) -> Option<&MachineConfigPoolStatus> {
+        self.objects.get(pool)?.status.as_ref()
+    }
+
+    /// Looks at every node again, because a selector changed.
+    fn sort_all(&mut self, queue: &Queue) {
+        self.pools = Pools::from_objects(self.objects.values());
+        let names: Vec<String> = self.nodes.keys().cloned().collect();
+        for name in names {
+            let Some(entry) = self.nodes.get_mut(&name) else { continue };
+            let membership = self.pools.of_node(&name, &entry.facts.labels);
+            let old = std::mem::replace(&mut entry.membership, membership.clone());
+            if old != membership {
+                self.leave(queue, &name, &old);
+            }
+            self.join(queue, &name, &membership);
+        }
+    }
+
+    fn join(&mut self, queue: &Queue, name: &str, membership: &Membership) {
+        let Some(entry) = self.nodes.get(name) else { return };
+        match membership {
+            Membership::Member { primary, .. } => {
+                if let Some(snapshot) = self.snapshots.get_mut(primary) {
+                    // Labels decided where the node belongs and are not looked at again.
+                    let labels = std::collections::BTreeMap::new();
+                    snapshot.observe_node(NodeFacts { labels, ..entry.facts.clone() });
+                    queue.add(primary.clone());
+                }
+            }
+            Membership::Contested(contested) => {
+                for pool in &contested.pools {
+                    let Some(snapshot) = self.snapshots.get_mut(pool) else { continue };
+                    if !snapshot.contested.contains(contested) {
+                        snapshot.contested.push(contested.clone());
+                        queue.add(pool.clone());
+                    }
+                }
+            }
+            Membership::Unmanaged => {}
+        }
+    }
+
+    fn leave(&mut self, queue: &Queue, name: &str, membership: &Membership) {
+        match membership {
+            Membership::Member { primary, .. } => {
+                if let Some(snapshot) = self.snapshots.get_mut(primary) {
+                    snapshot.nodes.forget(name);
+                    queue.add(primary.clone());
+                }
+            }
+            Membership::Contested(contested) => {
+                for pool in &contested.pools {
+                    let Some(snapshot) = self.snapshots.get_mut(pool) else { continue };
+                    snapshot.contested.retain(|other| other.node != name);
+                    queue.add(pool.clone());
+                }
+            }
+            Membership::Unmanaged => {}
+        }
+    }
+}
+
+/// Both numbers known and the first smaller: an event that was overtaken by the answer to a write.
+fn is_older(one: &ResourceVersion, other: &ResourceVersion) -> bool {
+    one.number != 0 && one.number < other.number
+}
+
+fn selects_the_same(one: &MachineConfigPool, other: &MachineConfigPool) -> bool {
+    one.spec.node_selector == other.spec.node_selector && one.spec.machine_selector == other.spec.machine_selector
+}
+
+/// Replaces a condition; its time moves only with its status.
+fn put_condition(status: &mut MachineConfigPoolStatus, mut condition: MachineConfigPoolCondition, now: Timestamp) {
+    let old = status.conditions.iter_mut().find(|old| old.type_ == condition.type_);
+    match old {
+        Some(old) => {
+            condition.last_transition_time = if old.status == condition.status {
+                old.last_transition_time.clone()
+            } else {
+                Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now))
+            };
+            *old = condition;
+        }
+        None => {
+            condition.last_transition_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            status.conditions.push(condition);
+        }
+    }
+}
+
+/// Reads `5s`, `1m30s`, `250ms`. The schema admits nothing else; what slips through counts as absent.
+fn parse_duration(text: &str) -> Option<SignedDuration> {
+    text.parse().ok()
+}

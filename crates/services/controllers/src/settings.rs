@@ -1,0 +1,36 @@
+//! How one controller process is set up. Parsed once by the binary; only this type travels.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Namespace of the Lease and of events about cluster-scoped objects.
+    pub namespace: String,
+    /// Name of this process in the Lease, the ledger and the logs.
+    pub identity: String,
+    /// How long a leader that vanished still counts; absent, there is no election.
+    pub lease: Option<Duration>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served; absent, nowhere.
+    pub listen: Option<SocketAddr>,
+    /// How long a pool's target must stay the same before a node gets it, unless the pool's policy says otherwise.
+    pub settle: Duration,
+    /// The node this process runs on, which is updated last.
+    pub node: Option<String>,
+    /// Value of the annotation `generated-by-controller-version` on what this process generates.
+    pub version: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: api::names::NAMESPACE.to_owned(),
+            identity: "machinist".to_owned(),
+            lease: None,
+            listen: None,
+            settle: Duration::from_secs(5),
+            node: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the controllers see: one shared watch per kind, read into records.
+
+use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::machinist::{PoolLedger, PoolPolicy, RenderedProvenance};
+use cluster::watch::State;
+use cluster::{Change, Store, Watch};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+use rollout::NodeFacts;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+
+/// Every store that controllers read from.
+#[derive(Clone)]
+pub struct World {
+    pub client: Client,
+    pub pools: Store<MachineConfigPool>,
+    pub configs: Store<MachineConfig>,
+    pub nodes: Store<NodeFacts>,
+    pub ledgers: Store<PoolLedger>,
+    pub policies: Store<PoolPolicy>,
+    pub provenances: Store<Provenance>,
+}
+
+/// What is kept in memory of a provenance: enough to find pins and to know that the rest exists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Provenance {
+    pub name: String,
+    pub pool: String,
+    pub pins: Vec<api::machinist::Pin>,
+}
+
+/// Changes, for the consumers that turn them into work.
+pub struct Changes {
+    pub render: RenderChanges,
+    pub rollout: RolloutChanges,
+}
+
+/// What makes a pool worth rendering again.
+pub struct RenderChanges {
+    pub pools: UnboundedReceiver<Change<MachineConfigPool>>,
+    pub configs: UnboundedReceiver<Change<MachineConfig>>,
+    pub policies: UnboundedReceiver<Change<PoolPolicy>>,
+    pub nodes: UnboundedReceiver<Change<NodeFacts>>,
+}
+
+/// What makes a pool worth planning again.
+pub struct RolloutChanges {
+    pub pools: UnboundedReceiver<Change<MachineConfigPool>>,
+    pub nodes: UnboundedReceiver<Change<NodeFacts>>,
+    pub ledgers: UnboundedReceiver<Change<PoolLedger>>,
+    pub policies: UnboundedReceiver<Change<PoolPolicy>>,
+}
+
+impl World {
+    /// Starts every watch in `tasks`.
+    pub fn start(client: &Client, tasks: &mut JoinSet<()>) -> (Self, Changes) {
+        let (mut pools, mut configs, mut nodes) = (Watch::default(), Watch::default(), Watch::default());
+        let (mut ledgers, mut policies, provenances) = (Watch::default(), Watch::default(), Watch::default());
+        let render = RenderChanges {
+            pools: pools.subscribe(),
+            configs: configs.subscribe(),
+            policies: policies.subscribe(),
+            nodes: nodes.subscribe(),
+        };
+        let rollout = RolloutChanges {
+            pools: pools.subscribe(),
+            nodes: nodes.subscribe(),
+            ledgers: ledgers.subscribe(),
+            policies: policies.subscribe(),
+        };
+        let world = Self {
+            client: client.clone(),
+            pools: pools.store(),
+            configs: configs.store(),
+            nodes: nodes.store(),
+            ledgers: ledgers.store(),
+            policies: policies.store(),
+            provenances: provenances.store(),
+        };
+        let all = || watcher::Config::default().any_semantic().page_size(500);
+        tasks.spawn(pools.run(Api::all(client.clone()), all(), slim::<MachineConfigPool>));
+        tasks.spawn(configs.run(Api::all(client.clone()), all(), slim::<MachineConfig>));
+        tasks.spawn(nodes.run(Api::all(client.clone()), all(), |node: Node| NodeFacts::from_object(&node)));
+        tasks.spawn(ledgers.run(Api::all(client.clone()), all(), slim::<PoolLedger>));
+        tasks.spawn(policies.run(Api::all(client.clone()), all(), slim::<PoolPolicy>));
+        tasks.spawn(provenances.run(Api::all(client.clone()), all(), Provenance::from_object));
+        (world, Changes { render, rollout })
+    }
+
+    /// Returns once every store had its first list.
+    pub async fn synced(&self) {
+        self.pools.synced().await;
+        self.configs.synced().await;
+        self.nodes.synced().await;
+        self.ledgers.synced().await;
+        self.policies.synced().await;
+        self.provenances.synced().await;
+    }
+
+    /// The kinds that cannot be watched now, each with the reason.
+    pub fn troubles(&self) -> Vec<(&'static str, String)> {
+        let states = [
+            ("machineconfigpools", self.pools.state()),
+            ("machineconfigs", self.configs.state()),
+            ("nodes", self.nodes.state()),
+            ("poolledgers", self.ledgers.state()),
+            ("poolpolicies", self.policies.state()),
+            ("renderedprovenances", self.provenances.state()),
+        ];
+        let trouble = |(kind, state)| match state {
+            State::Synced => None,
+            State::Starting { trouble } => Some((kind, trouble.unwrap_or_else(|| "not listed yet".to_owned()))),
+            State::Broken { trouble } => Some((kind, trouble)),
+        };
+        states.into_iter().filter_map(trouble).collect()
+    }
+}
+
+impl Provenance {
+    fn from_object(object: RenderedProvenance) -> Self {
+        Self { name: object.metadata.name.unwrap_or_default(), pool: object.spec.pool, pins: object.spec.pins }
+    }
+}
+
+/// Drops what no rule reads and what would make equal objects look different.
+fn slim<K: Resource>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
+}
