@@ -3,3 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod control_plane;
+mod processes;
+mod walk;
+mod watching;

@@ -4,6 +4,7 @@
 //! `render`, `rollout` and `drain`; nothing here decides about pools or nodes.
 
 mod context;
+mod drain;
 pub mod health;
 pub mod metrics;
 mod render;
@@ -125,14 +126,16 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     let context = Arc::new(Context::new(world.clone(), settings, metrics));
     let pools = cluster::Queue::default();
     let rendering = Arc::new(render::Render::new(context.clone(), pools.clone()));
-    let rollout = Arc::new(rollout::Rollout::new(context, pools));
+    let rollout = Arc::new(rollout::Rollout::new(context.clone(), pools));
+    let drain = Arc::new(drain::Drain::new(context));
     tasks.spawn(report_readiness(world.clone(), health.clone()));
     tasks.spawn(rendering.clone().follow(changes.render));
     tasks.spawn(rollout.clone().follow(changes.rollout));
+    tasks.spawn(drain.clone().follow(changes.drain));
     tasks.spawn(async move {
         // Acting on half of what there is would look like deletions.
         world.synced().await;
-        tokio::join!(rendering.run(), rollout.run());
+        tokio::join!(rendering.run(), rollout.run(), drain.run());
     });
 }
 

@@ -80,11 +80,19 @@ impl Metrics {
         registry.register("mco_machine_count", "Machines in the pool", self.machines.clone());
         registry.register("mco_updated_machine_count", "Updated machines in the pool", self.updated.clone());
         registry.register("mco_degraded_machine_count", "Degraded machines in the pool", self.degraded.clone());
-        registry.register("mco_unavailable_machine_count", "Unavailable machines in the pool", self.unavailable.clone());
+        registry.register(
+            "mco_unavailable_machine_count",
+            "Unavailable machines in the pool",
+            self.unavailable.clone(),
+        );
         registry.register("os_image_url_override", "A fragment sets the OS image", self.os_image_overridden.clone());
         registry.register("mcc_sub_controller_state", "Time of the last action of a controller", self.work.clone());
         registry.register("mcc_drain_err", "Draining has failed for an hour", self.drain_failing.clone());
-        registry.register("mcc_pool_alert", "A control-plane node is claimed by a custom pool", self.pool_alert.clone());
+        registry.register(
+            "mcc_pool_alert",
+            "A control-plane node is claimed by a custom pool",
+            self.pool_alert.clone(),
+        );
         registry.register("machinist_pool_budget", "How many nodes may be unavailable", self.budget.clone());
         registry.register("machinist_pool_budget_used", "How many shares of it are taken", self.budget_used.clone());
         registry.register("machinist_writes", "Writes to the API by kind", self.writes.clone());

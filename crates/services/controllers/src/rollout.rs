@@ -37,7 +37,11 @@ pub struct Rollout {
 
 impl Rollout {
     pub fn new(context: Arc<Context>, pools: Pools) -> Self {
-        let events = Events::start(context.world.client.clone(), "machineconfigcontroller-nodecontroller", &context.settings.namespace);
+        let events = Events::start(
+            context.world.client.clone(),
+            "machineconfigcontroller-nodecontroller",
+            &context.settings.namespace,
+        );
         Self { index: Mutex::new(Index::new(&context)), pools, events, context }
     }
 

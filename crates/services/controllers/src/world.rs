@@ -36,6 +36,7 @@ pub struct Provenance {
 pub struct Changes {
     pub render: RenderChanges,
     pub rollout: RolloutChanges,
+    pub drain: UnboundedReceiver<Change<NodeFacts>>,
 }
 
 /// What makes a pool worth rendering again.
@@ -71,6 +72,7 @@ impl World {
             ledgers: ledgers.subscribe(),
             policies: policies.subscribe(),
         };
+        let drain = nodes.subscribe();
         let world = Self {
             client: client.clone(),
             pools: pools.store(),
@@ -87,7 +89,7 @@ impl World {
         tasks.spawn(ledgers.run(Api::all(client.clone()), all(), slim::<PoolLedger>));
         tasks.spawn(policies.run(Api::all(client.clone()), all(), slim::<PoolPolicy>));
         tasks.spawn(provenances.run(Api::all(client.clone()), all(), Provenance::from_object));
-        (world, Changes { render, rollout })
+        (world, Changes { render, rollout, drain })
     }
 
     /// Returns once every store had its first list.

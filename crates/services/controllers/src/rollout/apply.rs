@@ -19,8 +19,6 @@ use super::{MANAGER, Rollout, outcome};
 /// Node writes at once. The API server is the limit; more only makes it queue.
 const AT_ONCE: usize = 32;
 
-/// A pool's counts are written at most this often while nothing but counts changes.
-const COUNTS_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -100,10 +98,14 @@ impl Rollout {
 
     /// Writes nodes side by side; returns one failure that is worth a retry, if there was any.
     async fn write_nodes(&self, plan: &Plan) -> Option<Error> {
-        let writes = plan.actions.iter().filter_map(|action| node_write(action));
-        let writes = writes.map(|(node, patch)| async move { self.write_node(node, &patch).await });
-        let failures = futures::stream::iter(writes).buffer_unordered(AT_ONCE);
-        failures.filter_map(async |answer| answer.err()).collect::<Vec<_>>().await.pop()
+        let writes: Vec<(String, Value)> = plan.actions.iter().filter_map(node_write).collect();
+        let writes = writes.into_iter().map(|(node, patch)| async move { self.write_node(&node, &patch).await });
+        let mut answers = futures::stream::iter(writes).buffer_unordered(AT_ONCE);
+        let mut failure = None;
+        while let Some(answer) = answers.next().await {
+            failure = failure.or(answer.err());
+        }
+        failure
     }
 
     async fn write_node(&self, node: &str, patch: &Value) -> Result<(), Error> {
@@ -160,18 +162,23 @@ impl Rollout {
 }
 
 /// The node an action writes, and the patch. A patch with a version lands on that version of the node or not at all.
-fn node_write(action: &Action) -> Option<(&str, Value)> {
+fn node_write(action: &Action) -> Option<(String, Value)> {
     match action {
         Action::WriteLedger { .. } | Action::DegradeNode { .. } => None,
-        Action::Target(target) => Some((&target.node, target_patch(target))),
+        Action::Target(target) => Some((target.node.clone(), target_patch(target))),
         Action::Fence { node, resource_version } => {
             let fence = BTreeMap::from([(annotations::FENCE, resource_version.text.clone())]);
-            Some((node, json!({ "metadata": { "resourceVersion": resource_version.text, "annotations": fence } })))
+            Some((
+                node.clone(),
+                json!({ "metadata": { "resourceVersion": resource_version.text, "annotations": fence } }),
+            ))
         }
-        Action::SetTaints { node, resource_version, taints } => Some((node, taints_patch(resource_version, taints))),
+        Action::SetTaints { node, resource_version, taints } => {
+            Some((node.clone(), taints_patch(resource_version, taints)))
+        }
         Action::SetTopology { node, topology } => {
             let annotation = BTreeMap::from([(annotations::CONTROL_PLANE_TOPOLOGY, topology)]);
-            Some((node, json!({ "metadata": { "annotations": annotation } })))
+            Some((node.clone(), json!({ "metadata": { "annotations": annotation } })))
         }
     }
 }

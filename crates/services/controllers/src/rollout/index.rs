@@ -32,7 +32,7 @@ struct Entry {
 
 impl Index {
     pub(super) fn new(context: &Context) -> Self {
-        let settle = SignedDuration::try_from(context.settings.settle).unwrap_or(rollout::SETTLE);
+        let settle = SignedDuration::try_from(context.settings.settle).unwrap_or(rollout::snapshot::SETTLE);
         Self {
             context_settings: Settings {
                 settle,
@@ -106,7 +106,9 @@ impl Index {
     pub(super) fn observe(&mut self, queue: &Queue, facts: NodeFacts) {
         let name = facts.name.clone();
         let membership = match self.nodes.get(&name) {
-            Some(old) if old.facts.uid == facts.uid && is_older(&facts.resource_version, &old.facts.resource_version) => {
+            Some(old)
+                if old.facts.uid == facts.uid && is_older(&facts.resource_version, &old.facts.resource_version) =>
+            {
                 return;
             }
             Some(old) if old.facts.labels == facts.labels => old.membership.clone(),
@@ -133,9 +135,7 @@ impl Index {
 
     /// Takes in a ledger, unless a newer one is known already.
     pub(super) fn put_ledger(&mut self, queue: &Queue, pool: &str, ledger: Ledger, gone: bool) {
-        let version = |ledger: &Ledger| {
-            ResourceVersion::parse(ledger.resource_version.as_deref().unwrap_or_default())
-        };
+        let version = |ledger: &Ledger| ResourceVersion::parse(ledger.resource_version.as_deref().unwrap_or_default());
         if !gone && self.ledgers.get(pool).is_some_and(|old| is_older(&version(&ledger), &version(old))) {
             return;
         }
@@ -190,7 +190,7 @@ impl Index {
             Membership::Member { primary, .. } => {
                 if let Some(snapshot) = self.snapshots.get_mut(primary) {
                     // Labels decided where the node belongs and are not looked at again.
-                    let labels = std::collections::BTreeMap::new();
+                    let labels = BTreeMap::new();
                     snapshot.observe_node(NodeFacts { labels, ..entry.facts.clone() });
                     queue.add(primary.clone());
                 }

@@ -1,0 +1,167 @@
+//! What one simulated node does next, and how it is carried out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::annotations;
+use api::names::{drain, state};
+use cluster::write;
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+
+use crate::faults::Fault;
+use crate::{Behaviour, MANAGER, ready};
+
+/// What a node reads from its own object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct View {
+    current: String,
+    desired: String,
+    state: String,
+    desired_drain: String,
+    last_applied_drain: String,
+}
+
+impl View {
+    pub(crate) fn of(node: &Node) -> Self {
+        let annotations = node.metadata.annotations.as_ref();
+        let get = |key: &str| annotations.and_then(|all| all.get(key)).cloned().unwrap_or_default();
+        Self {
+            current: get(annotations::CURRENT_CONFIG),
+            desired: get(annotations::DESIRED_CONFIG),
+            state: get(annotations::STATE),
+            desired_drain: get(annotations::DESIRED_DRAIN),
+            last_applied_drain: get(annotations::LAST_APPLIED_DRAIN),
+        }
+    }
+}
+
+/// One step of a node: writes after a delay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Write(BTreeMap<&'static str, String>),
+    /// Work for a while, then write.
+    Work(Duration, BTreeMap<&'static str, String>),
+    LoseContact,
+    Leave,
+}
+
+/// The node's next step, if it has one.
+pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> Option<Step> {
+    let is_idle = view.desired.is_empty() || view.current == view.desired;
+    if is_idle && fault == Some(Fault::Drift) && view.state == state::DONE {
+        return Some(Step::Write(said(state::DEGRADED, "content mismatch for file \"/etc/motd\"", &[])));
+    }
+    if is_idle && view.state == state::DONE || view.desired.is_empty() {
+        return release(view, behaviour);
+    }
+    if is_idle {
+        return (fault != Some(Fault::Drift)).then(|| Step::Write(said(state::DONE, "", &[])));
+    }
+    let asked = format!("{}-{}", drain::DRAIN, view.desired);
+    match fault {
+        Some(Fault::Hang) if view.state == state::WORKING => return None,
+        Some(Fault::Hang) => return Some(Step::Write(said(state::WORKING, "", &[]))),
+        Some(Fault::Fail) if view.state == state::DEGRADED => return None,
+        Some(Fault::Fail) => return Some(Step::Write(said(state::DEGRADED, "the simulated update failed", &[]))),
+        Some(Fault::NeverReturns) => return Some(Step::LoseContact),
+        Some(Fault::Vanish) => return Some(Step::Leave),
+        Some(Fault::Drift) | None => {}
+    }
+    if behaviour.drains && view.last_applied_drain != asked {
+        let ask = said(state::WORKING, "", &[(annotations::DESIRED_DRAIN, &asked)]);
+        return (view.desired_drain != asked).then_some(Step::Write(ask));
+    }
+    let done = said(state::DONE, "", &[(annotations::CURRENT_CONFIG, &view.desired)]);
+    if behaviour.update.is_zero() {
+        return Some(Step::Write(done));
+    }
+    if view.state != state::WORKING {
+        return Some(Step::Write(said(state::WORKING, "", &[])));
+    }
+    Some(Step::Work(behaviour.update, done))
+}
+
+/// A node that is where it should be lets pods return.
+fn release(view: &View, behaviour: &Behaviour) -> Option<Step> {
+    let was_drained = view.desired_drain.starts_with(drain::DRAIN);
+    let ask = format!("{}-{}", drain::UNCORDON, view.current);
+    (behaviour.drains && was_drained).then(|| Step::Write(BTreeMap::from([(annotations::DESIRED_DRAIN, ask)])))
+}
+
+fn said(state: &str, reason: &str, more: &[(&'static str, &str)]) -> BTreeMap<&'static str, String> {
+    let own = [(annotations::STATE, state), (annotations::REASON, reason), (annotations::DAEMON, "fleet")];
+    own.iter().chain(more).map(|(key, value)| (*key, (*value).to_owned())).collect()
+}
+
+/// Carries out a step. A write that fails is tried again until it lands: a daemon does not give up.
+pub(crate) async fn perform(client: Client, name: &str, step: Step) {
+    let api: Api<Node> = Api::all(client);
+    let annotations = match step {
+        Step::Write(annotations) => annotations,
+        Step::Work(time, annotations) => {
+            tokio::time::sleep(time).await;
+            annotations
+        }
+        Step::LoseContact => {
+            let status = json!({ "status": { "conditions": [ready("Unknown")] } });
+            let _ = write::merge_status(&api, MANAGER, name, &status).await;
+            return;
+        }
+        Step::Leave => {
+            let _ = api.delete(name, &DeleteParams::default()).await;
+            return;
+        }
+    };
+    let patch = json!({ "metadata": { "annotations": annotations } });
+    let mut pause = Duration::from_millis(50);
+    while let Err(error) = write::merge(&api, MANAGER, name, &patch).await {
+        if cluster::problem(&error) == cluster::Problem::NotFound {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(current: &str, desired: &str, state: &str) -> View {
+        View { current: current.into(), desired: desired.into(), state: state.into(), ..View::default() }
+    }
+
+    #[test]
+    fn a_quick_node_answers_in_one_write() {
+        let step = next(&view("a", "b", state::DONE), &Behaviour::default(), None);
+        let done = said(state::DONE, "", &[(annotations::CURRENT_CONFIG, "b")]);
+        assert_eq!(step, Some(Step::Write(done)));
+        assert_eq!(next(&view("b", "b", state::DONE), &Behaviour::default(), None), None);
+    }
+
+    #[test]
+    fn a_draining_node_asks_waits_works_and_asks_for_the_end() {
+        let behaviour = Behaviour { update: Duration::from_secs(1), drains: true };
+        let mut node = view("a", "b", state::DONE);
+        assert!(matches!(next(&node, &behaviour, None), Some(Step::Write(_))));
+        node.state = state::WORKING.into();
+        node.desired_drain = "drain-b".into();
+        assert_eq!(next(&node, &behaviour, None), None, "it waits for the drain");
+        node.last_applied_drain = "drain-b".into();
+        assert!(matches!(next(&node, &behaviour, None), Some(Step::Work(_, _))));
+        let node = View { current: "b".into(), state: state::DONE.into(), ..node };
+        let end = BTreeMap::from([(annotations::DESIRED_DRAIN, "uncordon-b".to_owned())]);
+        assert_eq!(next(&node, &behaviour, None), Some(Step::Write(end)));
+    }
+
+    #[test]
+    fn a_node_that_fails_stays_failed_until_it_may_behave() {
+        let behaviour = Behaviour::default();
+        assert!(next(&view("a", "b", state::DONE), &behaviour, Some(Fault::Fail)).is_some());
+        assert_eq!(next(&view("a", "b", state::DEGRADED), &behaviour, Some(Fault::Fail)), None);
+        assert!(next(&view("a", "b", state::DEGRADED), &behaviour, None).is_some());
+    }
+}

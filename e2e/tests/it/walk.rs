@@ -1,0 +1,73 @@
+//! The way of a change: from `kubectl apply` of a MachineConfig to the file on each node, on a real API.
+
+use api::annotations;
+use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use fleet::{Behaviour, Fleet};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use kube::api::{Api, PostParams};
+use testkit::objects::{file_config, pool};
+use testkit::{ControlPlane, Kind, control_plane, needs, wait_for, wait_for_all};
+
+use crate::processes::controller;
+use crate::watching::{annotation, watch_fleet};
+
+fn manifest(fragment: &MachineConfig) -> String {
+    serde_json::to_string(fragment).unwrap()
+}
+
+fn condition<'a>(pool: &'a MachineConfigPool, type_: &str) -> Option<&'a str> {
+    let conditions = &pool.status.as_ref()?.conditions;
+    conditions.iter().find(|condition| condition.type_ == type_).map(|condition| condition.status.as_str())
+}
+
+/// Waits until the pool targets another config than `old` and every node has it.
+async fn updated(control_plane: &ControlPlane, pool: &str, old: &str) -> String {
+    let pools: Api<MachineConfigPool> = Api::all(control_plane.client().await);
+    let is_updated = |pool: Option<&MachineConfigPool>| {
+        let Some(pool) = pool else { return false };
+        let status = pool.status.as_ref().and_then(|status| status.configuration.as_ref());
+        let name = status.and_then(|configuration| configuration.name.as_deref());
+        name.is_some_and(|name| name != old) && condition(pool, "Updated") == Some("True")
+    };
+    let pool = wait_for(&pools, pool, "the pool to be updated to a new config", is_updated).await.unwrap();
+    pool.status.unwrap().configuration.unwrap().name.unwrap()
+}
+
+#[tokio::test]
+async fn a_machine_config_reaches_each_node_of_its_pool_one_at_a_time() {
+    if !needs::kubectl() {
+        return;
+    }
+    let Some(control_plane) = control_plane(Kind::Real).await else { return };
+    control_plane.install().await;
+    let folder = tempfile::tempdir().unwrap();
+    let client = control_plane.client().await;
+    let _controller = controller(&control_plane, folder.path(), "one", &[]);
+
+    let fleet = Fleet::new(client.clone(), "walk", Behaviour { drains: true, ..Behaviour::default() });
+    fleet.create(vec!["a".into(), "b".into(), "c".into()], &["worker"], None).await.unwrap();
+    tokio::spawn(fleet.run());
+    let nodes: Api<Node> = Api::all(client.clone());
+    let seen = watch_fleet(nodes.clone());
+    let pools: Api<MachineConfigPool> = Api::all(client);
+    pools.create(&PostParams::default(), &pool("worker")).await.unwrap();
+
+    control_plane.apply(&manifest(&file_config("00-worker", "worker", "/etc/base", "base")));
+    let first = updated(&control_plane, "worker", "").await;
+    seen.lock().unwrap().restart();
+
+    control_plane.apply(&manifest(&file_config("50-motd", "worker", "/etc/motd", "hello")));
+    let second = updated(&control_plane, "worker", &first).await;
+    let all = wait_for_all(&nodes, "three nodes at the new config", |nodes| {
+        nodes.iter().all(|node| annotation(node, annotations::CURRENT_CONFIG) == second)
+    });
+    assert_eq!(all.await.len(), 3);
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen.most_down, 1, "{seen:?}");
+    assert_eq!(seen.targeted.len(), 3, "{seen:?}");
+
+    let table = control_plane.kubectl(&["get", "mcp", "worker"]);
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..9], ["worker", &second, "True", "False", "False", "3", "3", "3", "0"], "{table}");
+}

@@ -1,0 +1,66 @@
+//! Watches a fleet during a test and remembers the worst moment.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use api::annotations;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use kube::api::Api;
+use kube::runtime::watcher::{self, Event, watcher};
+
+/// What was seen of a fleet: how many nodes were down at once at worst, and which config each took in which order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) most_down: usize,
+    /// Nodes in the order in which they were given a config, with its name.
+    pub(crate) targeted: Vec<(String, String)>,
+    down: BTreeMap<String, bool>,
+    desired: BTreeMap<String, String>,
+}
+
+/// Watches until the test's runtime ends.
+pub(crate) fn watch_fleet(nodes: Api<Node>) -> Arc<Mutex<Seen>> {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let notes = seen.clone();
+    tokio::spawn(async move {
+        let mut events = watcher(nodes, watcher::Config::default()).boxed();
+        while let Some(event) = events.next().await {
+            if let Ok(Event::Apply(node) | Event::InitApply(node)) = event {
+                notes.lock().unwrap().take(&node);
+            }
+        }
+    });
+    seen
+}
+
+impl Seen {
+    fn take(&mut self, node: &Node) {
+        let name = node.name_any();
+        let desired = annotation(node, annotations::DESIRED_CONFIG);
+        if self.desired.insert(name.clone(), desired.clone()) != Some(desired.clone()) && !desired.is_empty() {
+            self.targeted.push((name.clone(), desired));
+        }
+        self.down.insert(name, is_down(node));
+        self.most_down = self.most_down.max(self.down.values().filter(|down| **down).count());
+    }
+
+    /// Forgets the worst moment, so that a later part of a story is judged alone.
+    pub(crate) fn restart(&mut self) {
+        self.most_down = 0;
+        self.targeted.clear();
+    }
+}
+
+/// A node that had a config and is on its way to another, or is cordoned.
+pub(crate) fn is_down(node: &Node) -> bool {
+    let current = annotation(node, annotations::CURRENT_CONFIG);
+    let changing = !current.is_empty() && current != annotation(node, annotations::DESIRED_CONFIG);
+    let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
+    changing || cordoned
+}
+
+pub(crate) fn annotation(node: &Node, key: &str) -> String {
+    node.annotations().get(key).cloned().unwrap_or_default()
+}
