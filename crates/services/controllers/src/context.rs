@@ -11,35 +11,35 @@ use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::world::World;
 
-pub struct Context {
-    pub world: World,
-    pub settings: Settings,
-    pub metrics: Arc<Metrics>,
+pub(crate) struct Context {
+    pub(crate) world: World,
+    pub(crate) settings: Settings,
+    pub(crate) metrics: Arc<Metrics>,
     /// What rendering each pool last came to. The rollout controller is the only writer of a pool's status, because
     /// conditions are one atomic list.
     renderings: Mutex<HashMap<String, Option<String>>>,
 }
 
 impl Context {
-    pub fn new(world: World, settings: Settings, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(world: World, settings: Settings, metrics: Arc<Metrics>) -> Self {
         Self { world, settings, metrics, renderings: Mutex::default() }
     }
 
     /// Notes what rendering a pool came to; true if that is news.
-    pub fn rendered(&self, pool: &str, failure: Option<String>) -> bool {
+    pub(crate) fn rendered(&self, pool: &str, failure: Option<String>) -> bool {
         let mut renderings = self.renderings.lock();
         let is_news = renderings.get(pool) != Some(&failure);
         renderings.insert(pool.to_owned(), failure);
         is_news
     }
 
-    pub fn forget_rendering(&self, pool: &str) {
+    pub(crate) fn forget_rendering(&self, pool: &str) {
         self.renderings.lock().remove(pool);
     }
 
     /// The condition `RenderDegraded` of a pool, or nothing before it was first rendered by this process: until then the
     /// condition that an earlier process wrote stays.
-    pub fn rendering(&self, pool: &str) -> Option<MachineConfigPoolCondition> {
+    pub(crate) fn rendering(&self, pool: &str) -> Option<MachineConfigPoolCondition> {
         let failure = self.renderings.lock().get(pool)?.clone();
         Some(MachineConfigPoolCondition {
             type_: pool_condition::RENDER_DEGRADED.to_owned(),

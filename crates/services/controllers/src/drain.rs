@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::context::Context;
 
-pub const MANAGER: &str = "machinist-drain";
+pub(crate) const MANAGER: &str = "machinist-drain";
 const COMPONENT: &str = "machineconfigcontroller-draincontroller";
 
 /// Drains wait for pods most of the time; many of them fit side by side.
@@ -28,23 +28,23 @@ const WORKERS: usize = 16;
 /// Evictions that were refused are asked for again after this time.
 const AGAIN: Duration = Duration::from_secs(5);
 
-pub struct Drain {
+pub(crate) struct Drain {
     context: Arc<Context>,
     nodes: Queue<String>,
 }
 
 impl Drain {
-    pub fn new(context: Arc<Context>) -> Self {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
         Self { context, nodes: Queue::default() }
     }
 
-    pub async fn run(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         let nodes = self.nodes.clone();
         nodes.run(WORKERS, |node| self.clone().reconcile(node)).await;
     }
 
     /// Queues every node whose daemon waits for an answer.
-    pub async fn follow(self: Arc<Self>, mut changes: UnboundedReceiver<cluster::Change<NodeFacts>>) {
+    pub(crate) async fn follow(self: Arc<Self>, mut changes: UnboundedReceiver<cluster::Change<NodeFacts>>) {
         while let Some(change) = changes.recv().await {
             if change.new.as_ref().is_some_and(|node| waits(node)) {
                 self.nodes.add(change.key.name);

@@ -37,7 +37,7 @@ const KEPT: usize = 5;
 
 const WORKERS: usize = 2;
 
-pub const MANAGER: &str = "machinist-render";
+pub(crate) const MANAGER: &str = "machinist-render";
 const COMPONENT: &str = "machineconfigcontroller-rendercontroller";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,7 +50,7 @@ enum Work {
     Collect(String),
 }
 
-pub struct Render {
+pub(crate) struct Render {
     context: Arc<Context>,
     queue: Queue<Work>,
     /// Pools whose status has to be written again because rendering came to something else.
@@ -82,19 +82,19 @@ enum Error {
 }
 
 impl Render {
-    pub fn new(context: Arc<Context>, rollout: Queue<String>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, rollout: Queue<String>) -> Self {
         let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
         Self { context, queue: Queue::default(), rollout, references: Mutex::default(), events }
     }
 
     /// Works for ever.
-    pub async fn run(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         let queue = self.queue.clone();
         queue.run(WORKERS, |work| self.clone().handle(work)).await;
     }
 
     /// Takes in changes for ever and queues what they ask for.
-    pub async fn follow(self: Arc<Self>, mut changes: RenderChanges) {
+    pub(crate) async fn follow(self: Arc<Self>, mut changes: RenderChanges) {
         loop {
             tokio::select! {
                 Some(change) = changes.pools.recv() => self.pool_changed(&change),

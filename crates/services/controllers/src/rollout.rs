@@ -23,12 +23,12 @@ use index::Index;
 const WORKERS: usize = 4;
 
 /// What the rollout controller reads and writes, for RBAC and the documentation.
-pub const MANAGER: &str = "machinist-rollout";
+pub(crate) const MANAGER: &str = "machinist-rollout";
 
 /// Names of pools that wait to be planned.
-pub type Pools = Queue<String>;
+pub(crate) type Pools = Queue<String>;
 
-pub struct Rollout {
+pub(crate) struct Rollout {
     context: Arc<Context>,
     index: Mutex<Index>,
     pools: Pools,
@@ -36,7 +36,7 @@ pub struct Rollout {
 }
 
 impl Rollout {
-    pub fn new(context: Arc<Context>, pools: Pools) -> Self {
+    pub(crate) fn new(context: Arc<Context>, pools: Pools) -> Self {
         let events = Events::start(
             context.world.client.clone(),
             "machineconfigcontroller-nodecontroller",
@@ -46,13 +46,13 @@ impl Rollout {
     }
 
     /// Plans pools for ever.
-    pub async fn run(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         let pools = self.pools.clone();
         pools.run(WORKERS, |pool| self.clone().reconcile(pool)).await;
     }
 
     /// Takes in changes for ever and queues the pools they concern.
-    pub async fn follow(self: Arc<Self>, mut changes: RolloutChanges) {
+    pub(crate) async fn follow(self: Arc<Self>, mut changes: RolloutChanges) {
         loop {
             tokio::select! {
                 Some(change) = changes.pools.recv() => self.index.lock().pool_changed(&self.pools, &change),

@@ -14,50 +14,50 @@ use tokio::task::JoinSet;
 
 /// Every store that controllers read from.
 #[derive(Clone)]
-pub struct World {
-    pub client: Client,
-    pub pools: Store<MachineConfigPool>,
-    pub configs: Store<MachineConfig>,
-    pub nodes: Store<NodeFacts>,
-    pub ledgers: Store<PoolLedger>,
-    pub policies: Store<PoolPolicy>,
-    pub provenances: Store<Provenance>,
+pub(crate) struct World {
+    pub(crate) client: Client,
+    pub(crate) pools: Store<MachineConfigPool>,
+    pub(crate) configs: Store<MachineConfig>,
+    pub(crate) nodes: Store<NodeFacts>,
+    pub(crate) ledgers: Store<PoolLedger>,
+    pub(crate) policies: Store<PoolPolicy>,
+    pub(crate) provenances: Store<Provenance>,
 }
 
 /// What is kept in memory of a provenance: enough to find pins and to know that the rest exists.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Provenance {
-    pub name: String,
-    pub pool: String,
-    pub pins: Vec<api::machinist::Pin>,
+pub(crate) struct Provenance {
+    pub(crate) name: String,
+    pub(crate) pool: String,
+    pub(crate) pins: Vec<api::machinist::Pin>,
 }
 
 /// Changes, for the consumers that turn them into work.
-pub struct Changes {
-    pub render: RenderChanges,
-    pub rollout: RolloutChanges,
-    pub drain: UnboundedReceiver<Change<NodeFacts>>,
+pub(crate) struct Changes {
+    pub(crate) render: RenderChanges,
+    pub(crate) rollout: RolloutChanges,
+    pub(crate) drain: UnboundedReceiver<Change<NodeFacts>>,
 }
 
 /// What makes a pool worth rendering again.
-pub struct RenderChanges {
-    pub pools: UnboundedReceiver<Change<MachineConfigPool>>,
-    pub configs: UnboundedReceiver<Change<MachineConfig>>,
-    pub policies: UnboundedReceiver<Change<PoolPolicy>>,
-    pub nodes: UnboundedReceiver<Change<NodeFacts>>,
+pub(crate) struct RenderChanges {
+    pub(crate) pools: UnboundedReceiver<Change<MachineConfigPool>>,
+    pub(crate) configs: UnboundedReceiver<Change<MachineConfig>>,
+    pub(crate) policies: UnboundedReceiver<Change<PoolPolicy>>,
+    pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
 }
 
 /// What makes a pool worth planning again.
-pub struct RolloutChanges {
-    pub pools: UnboundedReceiver<Change<MachineConfigPool>>,
-    pub nodes: UnboundedReceiver<Change<NodeFacts>>,
-    pub ledgers: UnboundedReceiver<Change<PoolLedger>>,
-    pub policies: UnboundedReceiver<Change<PoolPolicy>>,
+pub(crate) struct RolloutChanges {
+    pub(crate) pools: UnboundedReceiver<Change<MachineConfigPool>>,
+    pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
+    pub(crate) ledgers: UnboundedReceiver<Change<PoolLedger>>,
+    pub(crate) policies: UnboundedReceiver<Change<PoolPolicy>>,
 }
 
 impl World {
     /// Starts every watch in `tasks`.
-    pub fn start(client: &Client, tasks: &mut JoinSet<()>) -> (Self, Changes) {
+    pub(crate) fn start(client: &Client, tasks: &mut JoinSet<()>) -> (Self, Changes) {
         let (mut pools, mut configs, mut nodes) = (Watch::default(), Watch::default(), Watch::default());
         let (mut ledgers, mut policies, provenances) = (Watch::default(), Watch::default(), Watch::default());
         let render = RenderChanges {
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// Returns once every store had its first list.
-    pub async fn synced(&self) {
+    pub(crate) async fn synced(&self) {
         self.pools.synced().await;
         self.configs.synced().await;
         self.nodes.synced().await;
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// The kinds that cannot be watched now, each with the reason.
-    pub fn troubles(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn troubles(&self) -> Vec<(&'static str, String)> {
         let states = [
             ("machineconfigpools", self.pools.state()),
             ("machineconfigs", self.configs.state()),

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use api::machineconfiguration::{
     GROUP, MachineConfig, MachineConfigPool, MachineConfigPoolConfiguration, MachineConfigSpec, VERSION,
 };
+use api::selector::Selector;
 use api::{annotations, labels};
 use ignition::merge::Merger;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use rollout::selector::Selector;
+
 use sha2::{Digest, Sha256};
 
 pub(super) struct Rendered {

@@ -1,7 +1,6 @@
 //! Writes what a plan says, in its order.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolStatus};
@@ -19,8 +18,8 @@ use super::{MANAGER, Rollout, outcome};
 /// Node writes at once. The API server is the limit; more only makes it queue.
 const AT_ONCE: usize = 32;
 
-
 #[derive(Debug, thiserror::Error)]
+#[allow(clippy::enum_variant_names, reason = "each variant names the operation that failed")]
 pub(super) enum Error {
     #[error("cannot write the ledger of pool {pool}")]
     WriteLedger {
