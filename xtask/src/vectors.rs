@@ -11,6 +11,7 @@ mod ignition_convert;
 mod ignition_down;
 mod judge;
 mod machine_config;
+mod merge;
 mod reconcilable;
 mod same;
 mod served_ignition;
@@ -29,6 +30,7 @@ const JUDGES: &[&dyn Judge] = &[
     &disruption_actions::DisruptionActions,
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
+    &merge::Merge,
     &reconcilable::Reconcilable,
     &served_ignition::ServedIgnition,
 ];

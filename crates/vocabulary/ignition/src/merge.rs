@@ -244,7 +244,7 @@ fn merge_file(parent: &mut File, child: File) {
     join(&mut parent.group, child.group, node_group);
     set(&mut parent.mode, child.mode);
     set(&mut parent.overwrite, child.overwrite);
-    join(&mut parent.append, child.append, |parent, child| parent.extend(child));
+    join(&mut parent.append, child.append, append);
     match child.contents {
         Some(contents) if contents.source.is_some() => parent.contents = Some(contents),
         contents => join(&mut parent.contents, contents, resource),
@@ -299,8 +299,8 @@ fn merge_partition(parent: &mut Partition, child: Partition) {
 fn merge_filesystem(parent: &mut Filesystem, child: Filesystem) {
     set(&mut parent.format, child.format);
     set(&mut parent.label, child.label);
-    join(&mut parent.mount_options, child.mount_options, |parent, child| parent.extend(child));
-    join(&mut parent.options, child.options, |parent, child| parent.extend(child));
+    join(&mut parent.mount_options, child.mount_options, append);
+    join(&mut parent.options, child.options, append);
     set(&mut parent.path, child.path);
     set(&mut parent.uuid, child.uuid);
     set(&mut parent.wipe_filesystem, child.wipe_filesystem);
@@ -309,7 +309,7 @@ fn merge_filesystem(parent: &mut Filesystem, child: Filesystem) {
 fn merge_raid(parent: &mut Raid, child: Raid) {
     join(&mut parent.devices, child.devices, union);
     set(&mut parent.level, child.level);
-    join(&mut parent.options, child.options, |parent, child| parent.extend(child));
+    join(&mut parent.options, child.options, append);
     set(&mut parent.spares, child.spares);
 }
 
@@ -321,7 +321,7 @@ fn merge_luks(parent: &mut Luks, child: Luks) {
     join(&mut parent.key_file, child.key_file, resource);
     set(&mut parent.label, child.label);
     join(&mut parent.open_options, child.open_options, union);
-    join(&mut parent.options, child.options, |parent, child| parent.extend(child));
+    join(&mut parent.options, child.options, append);
     set(&mut parent.uuid, child.uuid);
     set(&mut parent.wipe_volume, child.wipe_volume);
 }
@@ -379,6 +379,10 @@ fn join<T>(parent: &mut Option<T>, child: Option<T>, merge: impl FnOnce(&mut T, 
         (Some(parent), Some(child)) => merge(parent, child),
         (parent, child) => *parent = child,
     }
+}
+
+fn append<T>(parent: &mut Vec<T>, child: Vec<T>) {
+    parent.extend(child);
 }
 
 fn union(parent: &mut Vec<String>, child: Vec<String>) {

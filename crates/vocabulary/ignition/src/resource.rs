@@ -46,6 +46,26 @@ pub fn decode_limited(resource: &Resource, limit: usize) -> Result<Vec<u8>, Deco
     }
 }
 
+/// Whether [`decode_limited`] would succeed, without keeping the bytes.
+pub fn check_decodes(resource: &Resource, limit: usize) -> Result<(), DecodeError> {
+    match resource.compression.as_deref() {
+        Some("gzip") if is_inline(resource) => {
+            let source = resource.source.as_deref().unwrap_or_default();
+            let bytes = if source.is_empty() { return Ok(()) } else { data_url::decode(source)? };
+            let room = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+            let mut plain = MultiGzDecoder::new(bytes.as_slice()).take(room);
+            let size = std::io::copy(&mut plain, &mut std::io::sink());
+            let size = size.map_err(|error| DecodeError::Gzip(error.to_string()))?;
+            if size == room { Err(DecodeError::TooLarge(limit)) } else { Ok(()) }
+        }
+        None | Some("") if is_inline(resource) => {
+            let source = resource.source.as_deref().unwrap_or_default();
+            if source.is_empty() { Ok(()) } else { Ok(data_url::check(source)?) }
+        }
+        _ => decode_limited(resource, limit).map(|_| ()),
+    }
+}
+
 /// Whether the resource carries its own bytes.
 pub fn is_inline(resource: &Resource) -> bool {
     let source = resource.source.as_deref().unwrap_or_default();

@@ -1,0 +1,100 @@
+//! A rendered config is named by what it says.
+//!
+//! The name is made of SHA-256 over a canonical form: a line with the form's version, then the spec as JSON without white
+//! space, members in the order of their names, nothing that says nothing. Changing the form would give every config a new
+//! name and so touch every node: a test holds it fixed, and a new form would need a new version and both names accepted.
+
+use std::io::{self, Write};
+
+use api::machineconfiguration::{MachineConfig, MachineConfigSpec};
+use api::names;
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::Rendered;
+
+const FORM: &[u8] = b"machinist.dev/rendered-config/v1\n";
+
+/// 128 bits, as long as upstream's names: scripts match on the length, and the whole must fit into a label.
+const DIGITS: usize = 32;
+
+/// The name of a pool's rendered config with this content.
+pub fn name(pool: &str, spec: &MachineConfigSpec) -> String {
+    name_and_size(pool, spec).0
+}
+
+/// The name, and how many bytes the spec takes as JSON: both fall out of writing it once.
+pub(crate) fn name_and_size(pool: &str, spec: &MachineConfigSpec) -> (String, usize) {
+    let mut sink = Sink { hash: Sha256::new_with_prefix(FORM), size: 0 };
+    write(spec, &mut sink);
+    let digest = hex::encode(sink.hash.finalize());
+    (format!("{}{pool}-{}", names::RENDERED_PREFIX, &digest[..DIGITS]), sink.size)
+}
+
+pub(crate) fn serialized_size(value: &impl Serialize) -> usize {
+    let mut sink = Sink { hash: Sha256::new(), size: 0 };
+    write(value, &mut sink);
+    sink.size
+}
+
+/// Keeps the name of the pool's present rendered config if it says the same, whoever rendered it; so that taking over a
+/// cluster, or a new way to name things, moves no node. Answers whether it did.
+pub fn keep_name(rendered: &mut Rendered, present: &MachineConfig) -> bool {
+    let same = is_same_content(&rendered.machine_config.spec, &present.spec);
+    if same {
+        rendered.machine_config.metadata.name = present.metadata.name.clone();
+    }
+    same
+}
+
+/// Whether two rendered specs ask the same of a node, however they are written.
+pub fn is_same_content(a: &MachineConfigSpec, b: &MachineConfigSpec) -> bool {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let kernel = |spec: &MachineConfigSpec| match text(&spec.kernel_type).as_str() {
+        "" => "default".to_owned(),
+        other => other.to_owned(),
+    };
+    a.kernel_arguments == b.kernel_arguments
+        && a.extensions == b.extensions
+        && a.fips.unwrap_or_default() == b.fips.unwrap_or_default()
+        && kernel(a) == kernel(b)
+        && text(&a.os_image_url) == text(&b.os_image_url)
+        && text(&a.base_os_extensions_container_image) == text(&b.base_os_extensions_container_image)
+        && same_ignition(a.config.as_ref(), b.config.as_ref())
+}
+
+fn same_ignition(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let normal = |raw: Option<&Value>| match raw {
+        None | Some(Value::Null) => Ok(ignition::to_value(ignition::empty())),
+        Some(raw) => ignition::parse(raw).map(ignition::to_value),
+    };
+    match (normal(a), normal(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+struct Sink {
+    hash: Sha256,
+    size: usize,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hash.update(bytes);
+        self.size += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// JSON of our own types into memory does not fail: no maps with keys that are not text, no writer that runs full.
+fn write(value: &impl Serialize, sink: &mut Sink) {
+    let mut buffered = io::BufWriter::with_capacity(8 << 10, sink);
+    serde_json::to_writer(&mut buffered, value).expect("our own types are always JSON");
+    buffered.flush().expect("the sink takes everything");
+}
