@@ -4,14 +4,18 @@
 //! way. Where we differ from upstream on purpose, a named [`Rule`] says for which inputs, and what our answer is instead.
 
 mod accept_header;
+mod candidates;
 mod case;
 mod config_diff;
 mod disruption_actions;
+mod fleet;
 mod ignition_convert;
 mod ignition_down;
 mod judge;
 mod machine_config;
 mod merge;
+mod node_pools;
+mod pool_status;
 mod reconcilable;
 mod same;
 mod served_ignition;
@@ -26,11 +30,14 @@ use judge::{Judge, Tally};
 /// One line for each file of vectors that is judged.
 const JUDGES: &[&dyn Judge] = &[
     &accept_header::AcceptHeader,
+    &candidates::Candidates,
     &config_diff::ConfigDiff,
     &disruption_actions::DisruptionActions,
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
     &merge::Merge,
+    &node_pools::NodePools,
+    &pool_status::PoolStatus,
     &reconcilable::Reconcilable,
     &served_ignition::ServedIgnition,
 ];
