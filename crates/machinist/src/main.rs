@@ -1,6 +1,7 @@
 //! The `machinist` binary: reads the command line and hands each verb to its module.
 
 mod controller;
+mod crds;
 mod diff;
 mod inputs;
 mod manifests;
@@ -22,6 +23,8 @@ struct Arguments {
 enum Verb {
     /// Run the controllers that render pools, roll their configs out and drain nodes.
     Controller(controller::Arguments),
+    /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
+    Crds,
     /// Show what differs between two configs, and what that would do to a running node.
     #[command(after_help = "Exit codes: 0 the same, 3 different, 1 failed, 2 wrong use.")]
     Diff(diff::Arguments),
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let answer = match Arguments::parse().verb {
         Verb::Controller(arguments) => controller::run(arguments),
+        Verb::Crds => crds::run(),
         Verb::Diff(arguments) => diff::run(&arguments),
     };
     answer.unwrap_or_else(|error| {

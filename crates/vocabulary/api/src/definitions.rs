@@ -12,7 +12,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-use crate::{config, machine, machineconfiguration, machinist, operator};
+use crate::{cluster, config, healthchecking, machine, machineconfiguration, machinist, operator};
 
 /// Every kind's definition, in a fixed order: by group, then as the documentation introduces them.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -31,6 +31,11 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         crd::<machine::Machine>(),
         crd::<machine::MachineSet>(),
         crd::<machine::MachineHealthCheck>(),
+        crd::<cluster::Machine>(),
+        crd::<cluster::MachineSet>(),
+        crd::<cluster::MachineDeployment>(),
+        crd::<cluster::Cluster>(),
+        crd::<healthchecking::MachineHealthCheck>(),
         crd::<machinist::BootstrapToken>(),
         crd::<machinist::ClusterSettings>(),
         crd::<machinist::PoolLedger>(),
@@ -54,6 +59,31 @@ pub fn crd<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
         }
     }
     definition
+}
+
+/// A definition as it is written to a file: bounds are whole numbers where they can be, as in definitions written by
+/// hand, although the type holds them as fractions.
+pub fn manifest(definition: &CustomResourceDefinition) -> Value {
+    let mut value = serde_json::to_value(definition).unwrap_or_default();
+    whole_numbers(&mut value);
+    value
+}
+
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Number(number) => {
+            // Every whole number below 2^53 is exact as a fraction, so the cast loses nothing.
+            if let Some(fraction) = number.as_f64().filter(|_| number.is_f64())
+                && fraction.fract() == 0.0
+                && fraction.abs() < 9e15
+            {
+                *value = Value::from(fraction as i64);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
 }
 
 fn schema<K: JsonSchema>() -> JSONSchemaProps {

@@ -7,16 +7,21 @@
 #![allow(unreachable_pub)]
 
 pub mod annotations;
+pub mod cluster;
 pub mod config;
 mod definitions;
+pub mod healthchecking;
 pub mod labels;
 pub mod machine;
 pub mod machineconfiguration;
 pub mod machinist;
 pub mod names;
 pub mod operator;
+mod rules;
 mod schema;
 pub mod selector;
+mod translate;
 
-pub use definitions::{crd, crds};
+pub use definitions::{crd, crds, manifest};
 pub use schema::Empty;
+pub use translate::{Translate, Warning, translate};

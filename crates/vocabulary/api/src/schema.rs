@@ -1,9 +1,8 @@
-//! Schemas of foreign types, and validation rules that several kinds share.
+//! Schemas of foreign types, as the kinds of this crate want them.
 //!
 //! `k8s-openapi` describes its types without list types and with long prose; a definition needs the former and not
-//! the latter. The wording of rules is interface: users read it in refusals.
+//! the latter.
 
-use kube::core::Rule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -52,16 +51,6 @@ where
     T: Deserialize<'de> + Default,
 {
     Ok(<Option<T> as Deserialize>::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// The rule that a name is a DNS subdomain. `what` begins the message, which upstream words in several ways.
-pub(crate) fn dns1123_subdomain(what: &str) -> Rule {
-    Rule::new("!format.dns1123Subdomain().validate(self).hasValue()").message(
-        format!(
-            "{what} must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character."
-        )
-        .as_str(),
-    )
 }
 
 /// `corev1.ObjectReference`, replaced as a whole by server-side apply.
@@ -257,78 +246,22 @@ pub(crate) fn platform_type(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The rule that a name is a DNS label.
-pub(crate) fn dns1123_label() -> Rule {
-    Rule::new("!format.dns1123Label().validate(self).hasValue()")
-        .message("the value must consist of only lowercase alphanumeric characters and hyphens")
-}
-
-/// The rule that a name is a DNS label that begins with a letter.
-pub(crate) fn dns1035_label() -> Rule {
-    Rule::new("!format.dns1035Label().validate(self).hasValue()").message(
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-    )
-}
-
-/// The rule that an image is named by digest.
-pub(crate) fn image_digest() -> Rule {
-    Rule::new("(self.split('@').size() == 2 && self.split('@')[1].matches('^sha256:[a-f0-9]{64}$'))").message(
-        "the OCI Image reference must end with a valid '@sha256:<digest>' suffix, where '<digest>' is 64 characters long",
-    )
-}
-
-/// The rule that an image's name has a host and a path.
-pub(crate) fn image_name() -> Rule {
-    Rule::new(
-        r"(self.split('@')[0].matches('^([a-zA-Z0-9-]+\\.)+[a-zA-Z0-9-]+(:[0-9]{2,5})?/([a-zA-Z0-9-_]{0,61}/)?[a-zA-Z0-9-_.]*?$'))",
-    )
-    .message("the OCI Image name should follow the host[:port][/namespace]/name format, resembling a valid URL without the scheme")
-}
-
-/// The rule for a place that images can be pushed to.
-pub(crate) fn image_push_spec() -> Rule {
-    Rule::new(
-        r"self.matches('^([a-zA-Z0-9-]+\\.)+[a-zA-Z0-9-]+(:[0-9]{2,5})?(/[a-zA-Z0-9-_]{1,61})*/[a-zA-Z0-9-_.]+:[a-zA-Z0-9._-]+$') || self.matches('^[^.]+\\.[^.]+\\.svc:\\d+\\/[^\\/]+\\/[^\\/]+:[^\\/]+$')",
-    )
-    .message("the OCI Image name should follow the host[:port][/namespace]/name format, resembling a valid URL without the scheme. Or it must be a valid .svc followed by a port, repository, image name, and tag.")
-}
-
-/// The rule that a list holds nothing twice.
-pub(crate) fn unique() -> Rule {
-    Rule::new("self.all(x, self.exists_one(y, x == y))")
-}
-
-/// The rule that of two addresses one is IPv4 and the other IPv6.
-pub(crate) fn one_address_per_family(field: &str) -> Rule {
-    Rule::new(TWO_FAMILIES).message(one_address_per_family_message(field).as_str())
-}
-
-/// As [`one_address_per_family`], but lets what was stored before the rule stand.
-pub(crate) fn unchanged_or_one_address_per_family(field: &str) -> Rule {
-    Rule::new(format!("self == oldSelf || ({TWO_FAMILIES})")).message(one_address_per_family_message(field).as_str())
-}
-
-const TWO_FAMILIES: &str =
-    "size(self) == 2 && isIP(self[0]) && isIP(self[1]) ? ip(self[0]).family() != ip(self[1]).family() : true";
-
-fn one_address_per_family_message(field: &str) -> String {
-    format!("{field} must contain at most one IPv4 address and at most one IPv6 address")
-}
-
-/// The rule that a string keeps its first value.
-pub(crate) fn set_once(message: &str) -> Rule {
-    Rule::new("oldSelf == '' || self == oldSelf").message(message)
-}
-
-/// The rule for a version of OpenShift.
-pub(crate) fn ocp_version() -> Rule {
-    Rule::new(r"self.matches('^[0-9]+\\.[0-9]+\\.[0-9]+$')")
-        .message("ocpVersion must match the OCP semver compatible format of x.y.z")
-}
-
-/// The rule for a version of its OS.
-pub(crate) fn rhcos_version() -> Rule {
-    Rule::new(r"self.matches('^[0-9]+\\.[0-9]+\\.([0-9]{8}|[0-9]{12})-[0-9]+$')").message(
-        "rhcosVersion must match format [major].[minor].[datestamp(YYYYMMDD)]-[buildnumber] or must match legacy format [major].[minor].[timestamp(YYYYMMDDHHmm)]-[buildnumber]",
-    )
+/// A list of `corev1.NodeCondition`.
+pub(crate) fn node_conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "lastHeartbeatTime": { "type": "string", "format": "date-time" },
+                "lastTransitionTime": { "type": "string", "format": "date-time" },
+                "message": { "type": "string" },
+                "reason": { "type": "string" },
+                "status": { "type": "string" },
+                "type": { "type": "string" },
+            },
+            "required": ["status", "type"],
+        },
+        "x-kubernetes-list-type": "atomic",
+    })
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ObjectNameReference;
-use crate::schema::{dns1123_subdomain, image_digest};
+use crate::rules::{dns1123_subdomain, image_digest};
 
 /// Which node this is about and what it shall run.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

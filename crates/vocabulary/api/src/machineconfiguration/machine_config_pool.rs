@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::dns1123_subdomain;
+use crate::rules::dns1123_subdomain;
 
 /// Which fragments make the pool's config, and which nodes get it.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

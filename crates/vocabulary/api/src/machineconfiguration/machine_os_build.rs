@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use super::BuildObjectReference;
-use crate::schema::{dns1123_subdomain, image_digest, image_name, image_push_spec};
+use crate::rules::{dns1123_subdomain, image_digest, image_name, image_push_spec};
 
 /// One build of a pool's OS image. It never changes.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

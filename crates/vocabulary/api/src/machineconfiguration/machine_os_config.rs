@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BuildObjectReference, ObjectNameReference};
-use crate::schema::{image_digest, image_name, image_push_spec};
+use crate::rules::{image_digest, image_name, image_push_spec};
 
 /// How the OS image of a pool is built.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::{dns1035_label, dns1123_label, dns1123_subdomain};
+use crate::rules::{dns1035_label, dns1123_label, dns1123_subdomain};
 
 /// Names an object whose kind the field implies.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::{ocp_version, rhcos_version};
+use crate::rules::{ocp_version, rhcos_version};
 
 /// Whether boot images may be older than the cluster allows.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

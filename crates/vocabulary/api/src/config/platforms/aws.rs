@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::CloudLoadBalancerConfig;
-use crate::schema::set_once;
+use crate::rules::set_once;
 
 /// AWS.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

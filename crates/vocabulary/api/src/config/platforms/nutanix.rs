@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::PlatformLoadBalancer;
-use crate::schema::unchanged_or_one_address_per_family;
+use crate::rules::unchanged_or_one_address_per_family;
 
 /// Nutanix.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

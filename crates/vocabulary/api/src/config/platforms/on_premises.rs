@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::PlatformLoadBalancer;
-use crate::schema::{one_address_per_family, unchanged_or_one_address_per_family, unique};
+use crate::rules::{one_address_per_family, unchanged_or_one_address_per_family, unique};
 
 /// Addresses of a cluster on bare metal or OpenStack.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
