@@ -35,32 +35,46 @@ pub(crate) struct Rule {
 
 thread_local! {
     /// Registering some hundred functions takes longer than most rules run.
-    static FUNCTIONS: Context<'static> = Context::default().with_all();
+    static FUNCTIONS: Context<'static> = functions();
+}
+
+/// Everything rules may call; the interpreter lacks `type` and the names of types.
+fn functions() -> Context<'static> {
+    let mut context = Context::default().with_all();
+    context.add_function("type", |value: Cel| -> Result<Cel, ExecutionError> { Ok(type_name(&value)) });
+    for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"] {
+        context.add_variable_from_value(name, Cel::String(Arc::new(format!("type {name}"))));
+    }
+    context
+}
+
+fn type_name(value: &Cel) -> Cel {
+    let name = match value {
+        Cel::Int(_) => "int",
+        Cel::UInt(_) => "uint",
+        Cel::Float(_) => "double",
+        Cel::Bool(_) => "bool",
+        Cel::String(_) => "string",
+        Cel::Bytes(_) => "bytes",
+        Cel::List(_) => "list",
+        Cel::Map(_) => "map",
+        Cel::Null => "null_type",
+        _ => "dyn",
+    };
+    Cel::String(Arc::new(format!("type {name}")))
 }
 
 impl Rule {
     pub(crate) fn compile_all(rules: &Value) -> Vec<Rule> {
-        rules
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(Rule::compile)
-            .collect()
+        rules.as_array().into_iter().flatten().map(Rule::compile).collect()
     }
 
     fn compile(rule: &Value) -> Rule {
-        let text = |key: &str| {
-            rule[key]
-                .as_str()
-                .filter(|t| !t.is_empty())
-                .map(str::to_string)
-        };
+        let text = |key: &str| rule[key].as_str().filter(|t| !t.is_empty()).map(str::to_string);
         let expression = text("rule").unwrap_or_default();
         let program = Program::compile(&expression).map_err(|error| error.to_string());
         Rule {
-            transition: program
-                .as_ref()
-                .is_ok_and(|p| p.references().has_variable("oldSelf")),
+            transition: program.as_ref().is_ok_and(|p| p.references().has_variable("oldSelf")),
             message: text("message").map(|m| m.trim().to_string()),
             message_expression: text("messageExpression").and_then(|m| Program::compile(&m).ok()),
             reason: text("reason"),
@@ -77,13 +91,10 @@ impl Rule {
 
     /// What the server answers when the rule is false.
     fn failure(&self, context: &Context<'_>) -> String {
-        let spoken =
-            self.message_expression
-                .as_ref()
-                .and_then(|program| match program.execute(context) {
-                    Ok(Cel::String(text)) => Some(text.trim().to_string()),
-                    _ => None,
-                });
+        let spoken = self.message_expression.as_ref().and_then(|program| match program.execute(context) {
+            Ok(Cel::String(text)) => Some(text.trim().to_string()),
+            _ => None,
+        });
         spoken
             .filter(|text| !text.is_empty() && !text.contains('\n'))
             .or_else(|| self.message.clone())
@@ -93,27 +104,15 @@ impl Rule {
 
 /// Syntax errors of a rule or message expression, for the check of definitions.
 pub(crate) fn syntax_error(expression: &str) -> Option<String> {
-    Program::compile(expression)
-        .err()
-        .map(|error| error.to_string())
+    Program::compile(expression).err().map(|error| error.to_string())
 }
 
 impl Schema {
     /// Runs every rule at and below a node.
-    pub(crate) fn run_rules(
-        &self,
-        id: Id,
-        value: &Value,
-        old: Option<&Value>,
-        path: &Path<'_>,
-    ) -> Vec<FieldError> {
+    pub(crate) fn run_rules(&self, id: Id, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         FUNCTIONS.with(|functions| {
-            let mut run = Run {
-                schema: self,
-                functions,
-                errors: &mut errors,
-            };
+            let mut run = Run { schema: self, functions, errors: &mut errors };
             run.visit(id, value, old, old, path);
         });
         errors
@@ -128,14 +127,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// `old` is what `oldSelf` sees; `before` is what ratcheting compares with.
-    fn visit(
-        &mut self,
-        id: Id,
-        value: &Value,
-        old: Option<&Value>,
-        before: Option<&Value>,
-        path: &Path<'_>,
-    ) {
+    fn visit(&mut self, id: Id, value: &Value, old: Option<&Value>, before: Option<&Value>, path: &Path<'_>) {
         let node = self.schema.node(id);
         if !node.below.rules || value.is_null() {
             return;
@@ -151,8 +143,7 @@ impl Run<'_> {
         match value {
             Value::Object(map) => {
                 for (key, child) in map {
-                    let of =
-                        |object: Option<&Value>| -> Option<Value> { object?.get(key).cloned() };
+                    let of = |object: Option<&Value>| -> Option<Value> { object?.get(key).cloned() };
                     let (id, path) = match (node.property(key), node.additional) {
                         (Some(_), _) if id == self.schema.root && key == "metadata" => continue,
                         (Some(id), _) => (id, path.field(key)),
@@ -162,23 +153,16 @@ impl Run<'_> {
                     if !self.schema.node(id).below.rules {
                         continue;
                     }
-                    let (old, before) = (
-                        of(old.filter(|_| !node.atomic_map)),
-                        of(before.filter(|_| !node.atomic_map)),
-                    );
+                    let (old, before) = (of(old.filter(|_| !node.atomic_map)), of(before.filter(|_| !node.atomic_map)));
                     self.visit(id, child, old.as_ref(), before.as_ref(), &path);
                 }
             }
             Value::Array(list) => {
-                let Some(items) = node
-                    .items
-                    .filter(|items| self.schema.node(*items).below.rules)
-                else {
+                let Some(items) = node.items.filter(|items| self.schema.node(*items).below.rules) else {
                     return;
                 };
                 for (at, child) in list.iter().enumerate() {
-                    let of =
-                        |list: Option<&Value>| correlated(node, list?.as_array()?, child).cloned();
+                    let of = |list: Option<&Value>| correlated(node, list?.as_array()?, child).cloned();
                     let (old, before) = (of(old), of(before));
                     self.visit(items, child, old.as_ref(), before.as_ref(), &path.index(at));
                 }
@@ -198,9 +182,7 @@ impl Run<'_> {
     ) {
         let mut context = self.functions.new_inner_scope();
         context.add_variable_from_value("self", convert::value(self.schema, id, value));
-        let old_self = old
-            .filter(|o| !o.is_null())
-            .map(|old| convert::value(self.schema, id, old));
+        let old_self = old.filter(|o| !o.is_null()).map(|old| convert::value(self.schema, id, old));
         if let Some(old_self) = &old_self {
             context.add_variable_from_value("oldSelf", old_self.clone());
         }
@@ -210,9 +192,7 @@ impl Run<'_> {
             }
             let mut scope = context.new_inner_scope();
             if rule.optional_old_self {
-                let optional = old_self
-                    .clone()
-                    .map_or_else(OptionalValue::none, OptionalValue::of);
+                let optional = old_self.clone().map_or_else(OptionalValue::none, OptionalValue::of);
                 scope.add_variable_from_value("oldSelf", Cel::Opaque(Arc::new(optional)));
             }
             let Some(error) = self.judge(node, rule, &scope, value, path) else {
@@ -242,11 +222,7 @@ impl Run<'_> {
         let program = match &rule.program {
             Ok(program) => program,
             Err(error) => {
-                return Some(FieldError::invalid(
-                    place(path),
-                    kind,
-                    format!("rule compile error: {error}"),
-                ));
+                return Some(FieldError::invalid(place(path), kind, format!("rule compile error: {error}")));
             }
         };
         match program.execute(scope) {
@@ -268,9 +244,7 @@ impl Run<'_> {
                 Some(match rule.reason.as_deref() {
                     Some("FieldValueForbidden") => FieldError::forbidden(field, detail),
                     Some("FieldValueRequired") => FieldError::required(field, detail),
-                    Some("FieldValueDuplicate") => {
-                        FieldError::new(ErrorKind::Duplicate, field, shown, "")
-                    }
+                    Some("FieldValueDuplicate") => FieldError::new(ErrorKind::Duplicate, field, shown, ""),
                     _ => FieldError::new(ErrorKind::Invalid, field, shown, detail),
                 })
             }
@@ -286,6 +260,10 @@ impl Run<'_> {
 fn runtime(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::FunctionError { function, .. } if function == "quantity" => {
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_string()
+        }
+        ExecutionError::FunctionError { message, .. } => message.clone(),
         other => other.to_string(),
     }
 }

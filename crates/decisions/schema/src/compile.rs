@@ -20,28 +20,18 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// Deeper schemas than this are cut off; the real server's own limits lie far below.
 const MAX_DEPTH: usize = 256;
 
-static BUILT_IN: LazyLock<Mutex<HashMap<String, Option<Arc<Schema>>>>> =
-    LazyLock::new(Mutex::default);
+static BUILT_IN: LazyLock<Mutex<HashMap<String, Option<Arc<Schema>>>>> = LazyLock::new(Mutex::default);
 
 impl Schema {
     /// Compiles the schema of one version of a custom resource (`schema.openAPIV3Schema`); without one everything is kept.
     #[must_use]
     pub fn custom(open_api: Option<&Value>, preserve_unknown_fields: bool) -> Schema {
-        let mut compiler = Compiler {
-            custom: true,
-            ..Compiler::default()
-        };
+        let mut compiler = Compiler { custom: true, ..Compiler::default() };
         let metadata = compiler.definition(OBJECT_META);
-        let text = compiler.push(Node {
-            types: Types::STRING,
-            ..Node::default()
-        });
+        let text = compiler.push(Node { types: Types::STRING, ..Node::default() });
         let keep_all = Value::Object(Map::from_iter([
             ("type".to_string(), "object".into()),
-            (
-                "x-kubernetes-preserve-unknown-fields".to_string(),
-                true.into(),
-            ),
+            ("x-kubernetes-preserve-unknown-fields".to_string(), true.into()),
         ]));
         let root = compiler.node(open_api.unwrap_or(&keep_all), 0);
         compiler.resolve_aliases();
@@ -64,9 +54,7 @@ impl Schema {
     /// The schema of a built-in kind by its name in the tables; compiled at first use.
     #[must_use]
     pub fn builtin(definition: &str) -> Option<Arc<Schema>> {
-        let mut cache = BUILT_IN
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut cache = BUILT_IN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(known) = cache.get(definition) {
             return known.clone();
         }
@@ -83,9 +71,7 @@ impl Schema {
 }
 
 fn take(properties: &mut Vec<(Box<str>, Id)>, name: &str) -> Option<Id> {
-    let at = properties
-        .iter()
-        .position(|(key, _)| key.as_ref() == name)?;
+    let at = properties.iter().position(|(key, _)| key.as_ref() == name)?;
     Some(properties.swap_remove(at).1)
 }
 
@@ -125,11 +111,7 @@ impl Compiler {
             if let Some(name) = reference(schema) {
                 return self.definition(name);
             }
-            if let Some(name) = schema["allOf"]
-                .as_array()
-                .and_then(|l| l.first())
-                .and_then(reference)
-            {
+            if let Some(name) = schema["allOf"].as_array().and_then(|l| l.first()).and_then(reference) {
                 let target = self.definition(name);
                 let own = self.push(Node {
                     default: schema.get("default").cloned(),
@@ -150,8 +132,7 @@ impl Compiler {
     }
 
     fn build(&mut self, schema: &Value, depth: usize) -> Node {
-        let int_or_string =
-            schema["x-kubernetes-int-or-string"] == true || schema["format"] == "int-or-string";
+        let int_or_string = schema["x-kubernetes-int-or-string"] == true || schema["format"] == "int-or-string";
         let types = match int_or_string {
             true => Types(Types::INTEGER.0 | Types::STRING.0),
             false => schema["type"].as_str().map_or(Types(0), Types::from_name),
@@ -164,9 +145,7 @@ impl Compiler {
             .collect();
         properties.sort();
         let additional = match schema.get("additionalProperties") {
-            Some(Value::Object(_)) => {
-                Additional::Schema(self.node(&schema["additionalProperties"], depth + 1))
-            }
+            Some(Value::Object(_)) => Additional::Schema(self.node(&schema["additionalProperties"], depth + 1)),
             Some(Value::Bool(true)) => Additional::Any,
             _ => Additional::None,
         };
@@ -185,15 +164,9 @@ impl Compiler {
             default: schema.get("default").cloned(),
             properties: properties.into(),
             additional,
-            items: schema
-                .get("items")
-                .filter(|i| i.is_object())
-                .map(|items| self.node(items, depth + 1)),
+            items: schema.get("items").filter(|i| i.is_object()).map(|items| self.node(items, depth + 1)),
             list: list_type(schema),
-            format: schema["format"]
-                .as_str()
-                .filter(|f| *f != "int-or-string")
-                .map(Arc::from),
+            format: schema["format"].as_str().filter(|f| *f != "int-or-string").map(Arc::from),
             limits: self.limits(schema, depth),
             rules: match self.custom {
                 true => Rule::compile_all(&schema["x-kubernetes-validations"]).into(),
@@ -207,28 +180,19 @@ impl Compiler {
 
     fn limits(&mut self, schema: &Value, depth: usize) -> Option<Arc<Limits>> {
         let required = schema["required"].as_array().into_iter().flatten();
-        let mut limits = Limits {
-            required: required.filter_map(Value::as_str).map(Box::from).collect(),
-            ..Limits::default()
-        };
+        let mut limits =
+            Limits { required: required.filter_map(Value::as_str).map(Box::from).collect(), ..Limits::default() };
         if self.custom {
             let branches = |compiler: &mut Compiler, key: &str| -> Vec<Id> {
                 let list = schema[key].as_array().into_iter().flatten();
-                list.map(|branch| compiler.node(branch, depth + 1))
-                    .collect()
+                list.map(|branch| compiler.node(branch, depth + 1)).collect()
             };
             limits.all_of = branches(self, "allOf");
             limits.any_of = branches(self, "anyOf");
             limits.one_of = branches(self, "oneOf");
-            limits.not = schema
-                .get("not")
-                .filter(|n| n.is_object())
-                .map(|n| self.node(n, depth + 1));
+            limits.not = schema.get("not").filter(|n| n.is_object()).map(|n| self.node(n, depth + 1));
             limits.one_of_values = schema["enum"].as_array().filter(|l| !l.is_empty()).cloned();
-            limits.pattern = schema["pattern"]
-                .as_str()
-                .filter(|p| !p.is_empty())
-                .map(Pattern::new);
+            limits.pattern = schema["pattern"].as_str().filter(|p| !p.is_empty()).map(Pattern::new);
             limits.minimum = schema["minimum"].as_f64();
             limits.exclusive_minimum = schema["exclusiveMinimum"] == true;
             limits.maximum = schema["maximum"].as_f64();
@@ -276,11 +240,7 @@ impl Compiler {
             self.nodes[own as usize] = Node {
                 default: node.default,
                 atomic_map: node.atomic_map || copy.atomic_map,
-                list: if node.list == List::Unspecified {
-                    copy.list.clone()
-                } else {
-                    node.list
-                },
+                list: if node.list == List::Unspecified { copy.list.clone() } else { node.list },
                 patch: node.patch,
                 ..copy
             };
@@ -289,13 +249,7 @@ impl Compiler {
 
     fn finish(mut self, root: Id, metadata: Id, checked_metadata: Option<Id>) -> Schema {
         while self.spread_below() {}
-        Schema {
-            nodes: self.nodes,
-            root,
-            metadata,
-            checked_metadata,
-            custom: self.custom,
-        }
+        Schema { nodes: self.nodes, root, metadata, checked_metadata, custom: self.custom }
     }
 
     /// Carries what each subtree has one level up; true if anything changed.
@@ -306,20 +260,14 @@ impl Compiler {
             let mut below = Below {
                 defaults: node.below.defaults,
                 rules: node.below.rules || !node.rules.is_empty(),
-                keyed_lists: node.below.keyed_lists
-                    || matches!(node.list, List::Set | List::Map(_)),
+                keyed_lists: node.below.keyed_lists || matches!(node.list, List::Set | List::Map(_)),
             };
             let additional = match node.additional {
                 Additional::Schema(id) => Some(id),
                 Additional::None | Additional::Any => None,
             };
             let branches = node.limits.iter().flat_map(|l| l.all_of.iter().copied());
-            let children = node
-                .properties
-                .iter()
-                .map(|(_, id)| *id)
-                .chain(additional)
-                .chain(node.items);
+            let children = node.properties.iter().map(|(_, id)| *id).chain(additional).chain(node.items);
             for child in children.chain(branches) {
                 let child = &self.nodes[child as usize];
                 below.defaults |= child.below.defaults || child.default.is_some();
@@ -343,16 +291,8 @@ fn list_type(schema: &Value) -> List {
         Some("atomic") => List::Atomic,
         Some("set") => List::Set,
         Some("map") => {
-            let keys = schema["x-kubernetes-list-map-keys"]
-                .as_array()
-                .into_iter()
-                .flatten();
-            List::Map(
-                keys.filter_map(Value::as_str)
-                    .map(Box::from)
-                    .collect::<Vec<_>>()
-                    .into(),
-            )
+            let keys = schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
+            List::Map(keys.filter_map(Value::as_str).map(Box::from).collect::<Vec<_>>().into())
         }
         _ => match patch(schema).filter(|patch| patch.merge) {
             Some(patch) => patch.key.as_ref().map_or(List::Set, |key| List::Map(Arc::from([key.clone()]))),
@@ -366,9 +306,7 @@ fn patch(schema: &Value) -> Option<Arc<Patch>> {
     Some(Arc::new(Patch {
         merge: strategy.split(',').any(|s| s == "merge"),
         retain_keys: strategy.split(',').any(|s| s == "retainKeys"),
-        key: schema["x-kubernetes-patch-merge-key"]
-            .as_str()
-            .map(Box::from),
+        key: schema["x-kubernetes-patch-merge-key"].as_str().map(Box::from),
     }))
 }
 
@@ -405,11 +343,7 @@ mod tests {
         for resource in kubernetes::resources() {
             let schema = Schema::builtin(&resource.schema).expect("in the tables");
             let root = schema.node(schema.root);
-            assert!(
-                root.property("metadata").is_some() || resource.kind.ends_with("Review"),
-                "{}",
-                resource.kind
-            );
+            assert!(root.property("metadata").is_some() || resource.kind.ends_with("Review"), "{}", resource.kind);
         }
     }
 
@@ -427,10 +361,8 @@ mod tests {
 
     #[test]
     fn a_custom_schema_knows_the_metadata_of_objects() {
-        let schema = Schema::custom(
-            Some(&json!({"type": "object", "properties": {"spec": {"type": "object"}}})),
-            false,
-        );
+        let schema =
+            Schema::custom(Some(&json!({"type": "object", "properties": {"spec": {"type": "object"}}})), false);
         let root = schema.node(schema.root);
         let metadata = schema.node(root.property("metadata").expect("metadata"));
         assert!(metadata.property("labels").is_some());

@@ -10,28 +10,33 @@ impl Schema {
     /// For built-in kinds the defaults of the tables are the values Go's types always carry (`spec: {}`); what the
     /// server's own defaulting adds is `builtin::default`'s subject.
     pub fn default(&self, object: &mut Value) {
-        self.fill(object, self.root);
+        self.fill(object, self.root, true);
     }
 
-    fn fill(&self, value: &mut Value, id: Id) {
+    /// As [`Schema::default`], for the outcome of an apply: what was applied as null stays null and is then refused.
+    pub fn default_applied(&self, object: &mut Value) {
+        self.fill(object, self.root, !self.custom);
+    }
+
+    fn fill(&self, value: &mut Value, id: Id, drop_nulls: bool) {
         let node = self.node(id);
         match value {
-            Value::Object(map) => self.fill_map(map, node),
+            Value::Object(map) => self.fill_map(map, node, drop_nulls),
             Value::Array(list) => {
                 let Some(items) = node.items else { return };
                 for child in list.iter_mut() {
                     if child.is_null() && !self.node(items).nullable {
                         *child = self.node(items).default.clone().unwrap_or(Value::Null);
                     }
-                    self.fill(child, items);
+                    self.fill(child, items, drop_nulls);
                 }
             }
             _ => {}
         }
     }
 
-    fn fill_map(&self, map: &mut Map<String, Value>, node: &Node) {
-        if map.values().any(Value::is_null) {
+    fn fill_map(&self, map: &mut Map<String, Value>, node: &Node, drop_nulls: bool) {
+        if drop_nulls && map.values().any(Value::is_null) {
             map.retain(|key, child| {
                 let field = self.field(node, key).map(|id| self.node(id));
                 !(child.is_null() && field.is_some_and(|f| !f.nullable && f.default.is_none()))
@@ -52,12 +57,12 @@ impl Schema {
         }
         for (key, child) in map.iter_mut() {
             match (node.property(key), node.additional) {
-                (Some(id), _) => self.fill(child, id),
+                (Some(id), _) => self.fill(child, id, drop_nulls),
                 (None, Additional::Schema(id)) => {
                     if child.is_null() && !self.node(id).nullable {
                         *child = self.node(id).default.clone().unwrap_or(Value::Null);
                     }
-                    self.fill(child, id);
+                    self.fill(child, id, drop_nulls);
                 }
                 (None, Additional::None | Additional::Any) => {}
             }
@@ -73,10 +78,7 @@ mod tests {
 
     #[track_caller]
     fn check(spec_schema: &Value, mut spec: Value, expected: Value) {
-        let schema = Schema::custom(
-            Some(&json!({"type": "object", "properties": {"spec": spec_schema}})),
-            false,
-        );
+        let schema = Schema::custom(Some(&json!({"type": "object", "properties": {"spec": spec_schema}})), false);
         spec = json!({ "spec": spec });
         schema.default(&mut spec);
         assert_eq!(spec["spec"], expected);

@@ -33,11 +33,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    pub fn invalid(
-        field: impl Into<String>,
-        value: impl Into<Value>,
-        detail: impl Into<String>,
-    ) -> FieldError {
+    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
         FieldError::new(ErrorKind::Invalid, field, Some(value.into()), detail)
     }
 
@@ -53,11 +49,7 @@ impl FieldError {
         FieldError::new(ErrorKind::Duplicate, field, Some(value.into()), "")
     }
 
-    pub fn not_supported(
-        field: impl Into<String>,
-        value: impl Into<Value>,
-        supported: &[String],
-    ) -> FieldError {
+    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[String]) -> FieldError {
         let quoted: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
         let detail = match quoted.is_empty() {
             true => String::new(),
@@ -68,22 +60,12 @@ impl FieldError {
 
     pub fn too_long(field: impl Into<String>, limit: u64) -> FieldError {
         let unit = if limit == 1 { "byte" } else { "bytes" };
-        FieldError::new(
-            ErrorKind::TooLong,
-            field,
-            None,
-            format!("may not be more than {limit} {unit}"),
-        )
+        FieldError::new(ErrorKind::TooLong, field, None, format!("may not be more than {limit} {unit}"))
     }
 
     pub fn too_many(field: impl Into<String>, actual: usize, limit: u64) -> FieldError {
         let unit = if limit == 1 { "item" } else { "items" };
-        FieldError::new(
-            ErrorKind::TooMany,
-            field,
-            Some(actual.into()),
-            format!("must have at most {limit} {unit}"),
-        )
+        FieldError::new(ErrorKind::TooMany, field, Some(actual.into()), format!("must have at most {limit} {unit}"))
     }
 
     pub fn new(
@@ -92,12 +74,7 @@ impl FieldError {
         value: Option<Value>,
         detail: impl Into<String>,
     ) -> FieldError {
-        FieldError {
-            kind,
-            field: field.into(),
-            value,
-            detail: detail.into(),
-        }
+        FieldError { kind, field: field.into(), value, detail: detail.into() }
     }
 
     /// The machine-readable reason of a Status cause.
@@ -137,11 +114,7 @@ impl FieldError {
         });
         let prints_value = !matches!(
             self.kind,
-            ErrorKind::Required
-                | ErrorKind::Forbidden
-                | ErrorKind::TooLong
-                | ErrorKind::TooShort
-                | ErrorKind::Internal
+            ErrorKind::Required | ErrorKind::Forbidden | ErrorKind::TooLong | ErrorKind::TooShort | ErrorKind::Internal
         );
         if let (true, Some(value)) = (prints_value, &self.value) {
             let _ = write!(text, ": {}", go_value(value));
@@ -238,6 +211,21 @@ pub(crate) fn go_quote(text: &str) -> String {
     quoted
 }
 
+/// A value the way Go's `%v` prints it.
+#[must_use]
+pub(crate) fn go_plain(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let entries: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", go_plain(v))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+        Value::Array(list) => format!("[{}]", list.iter().map(go_plain).collect::<Vec<_>>().join(" ")),
+        Value::String(text) => text.clone(),
+        Value::Null => "<nil>".to_string(),
+        other => other.to_string(),
+    }
+}
+
 /// A float the way Go's `%v` prints it: shortest digits, exponent from 1e21 up and below 1e-4.
 #[must_use]
 pub(crate) fn go_float(float: f64) -> String {
@@ -268,34 +256,16 @@ mod tests {
 
     #[test]
     fn messages_read_like_the_real_servers() {
-        check(
-            &FieldError::required("spec.a", ""),
-            expect!["spec.a: Required value"],
-        );
-        check(
-            &FieldError::invalid("spec.a", 5, "must be x"),
-            expect!["spec.a: Invalid value: 5: must be x"],
-        );
-        check(
-            &FieldError::invalid("spec.a", "q\"", "no"),
-            expect![[r#"spec.a: Invalid value: "q\"": no"#]],
-        );
-        check(
-            &FieldError::duplicate("l[1]", json!({"a": "<"})),
-            expect![[r#"l[1]: Duplicate value: {"a":"\u003c"}"#]],
-        );
+        check(&FieldError::required("spec.a", ""), expect!["spec.a: Required value"]);
+        check(&FieldError::invalid("spec.a", 5, "must be x"), expect!["spec.a: Invalid value: 5: must be x"]);
+        check(&FieldError::invalid("spec.a", "q\"", "no"), expect![[r#"spec.a: Invalid value: "q\"": no"#]]);
+        check(&FieldError::duplicate("l[1]", json!({"a": "<"})), expect![[r#"l[1]: Duplicate value: {"a":"\u003c"}"#]]);
         check(
             &FieldError::not_supported("s", "x", &["A".into(), "B".into()]),
             expect![[r#"s: Unsupported value: "x": supported values: "A", "B""#]],
         );
-        check(
-            &FieldError::too_long("s", 1),
-            expect!["s: Too long: may not be more than 1 byte"],
-        );
-        check(
-            &FieldError::too_many("s", 3, 2),
-            expect!["s: Too many: 3: must have at most 2 items"],
-        );
+        check(&FieldError::too_long("s", 1), expect!["s: Too long: may not be more than 1 byte"]);
+        check(&FieldError::too_many("s", 3, 2), expect!["s: Too many: 3: must have at most 2 items"]);
     }
 
     #[test]
@@ -309,13 +279,7 @@ mod tests {
     #[test]
     fn aggregate_shows_each_message_once() {
         let error = FieldError::required("a", "");
-        assert_eq!(
-            aggregate(&[error.clone(), error.clone()]),
-            "a: Required value"
-        );
-        assert_eq!(
-            aggregate(&[error, FieldError::required("b", "")]),
-            "[a: Required value, b: Required value]"
-        );
+        assert_eq!(aggregate(&[error.clone(), error.clone()]), "a: Required value");
+        assert_eq!(aggregate(&[error, FieldError::required("b", "")]), "[a: Required value, b: Required value]");
     }
 }

@@ -5,6 +5,7 @@
 
 mod cel;
 mod compile;
+mod decode;
 mod defaults;
 mod error;
 mod names;

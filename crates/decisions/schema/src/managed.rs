@@ -179,7 +179,7 @@ pub fn update(schema: &Schema, live: Option<&Value>, object: &mut Value, writer:
     let stored = live.map_or(&Value::Null, |live| &live["metadata"]["managedFields"]);
     let mut managers = match () {
         () if !writer.subresource.is_empty() => entries::decode(stored).unwrap_or_default(),
-        () if entries::is_reset(&sent) => Vec::new(),
+        () if entries::is_reset(&sent, schema.custom) => Vec::new(),
         () => match entries::decode(&sent) {
             Some(entries) if !entries.is_empty() => entries,
             _ => entries::decode(stored).unwrap_or_default(),
@@ -225,8 +225,7 @@ pub fn same_but_for_times(old: &Value, new: &Value) -> bool {
         && a.iter().all(|(key, value)| match (key.as_str(), value.as_object(), b.get(key)) {
             ("metadata", Some(left), Some(Value::Object(right))) => {
                 let keys = |m: &Map<String, Value>| m.len() - usize::from(m.contains_key("managedFields"));
-                keys(left) == keys(right)
-                    && left.iter().all(|(k, v)| k == "managedFields" || right.get(k) == Some(v))
+                keys(left) == keys(right) && left.iter().all(|(k, v)| k == "managedFields" || right.get(k) == Some(v))
             }
             (_, _, other) => other == Some(value),
         });

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    error::{FieldError, go_quote},
+    error::{ErrorKind, FieldError, go_quote},
     names,
 };
 
@@ -71,19 +71,12 @@ pub fn validate_create(object: &Value, namespaced: bool, rule: NameRule) -> Vec<
     let generate = text("generateName");
     if !generate.is_empty() {
         for message in rule.check(generate, true) {
-            errors.push(FieldError::invalid(
-                "metadata.generateName",
-                generate,
-                message,
-            ));
+            errors.push(FieldError::invalid("metadata.generateName", generate, message));
         }
     }
     let name = text("name");
     if name.is_empty() {
-        errors.push(FieldError::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
     }
     if !name.is_empty() {
         for message in rule.check(name, false) {
@@ -95,26 +88,15 @@ pub fn validate_create(object: &Value, namespaced: bool, rule: NameRule) -> Vec<
         (true, true) => errors.push(FieldError::required("metadata.namespace", "")),
         (true, false) => {
             for message in names::is_label(namespace) {
-                errors.push(FieldError::invalid(
-                    "metadata.namespace",
-                    namespace,
-                    message,
-                ));
+                errors.push(FieldError::invalid("metadata.namespace", namespace, message));
             }
         }
-        (false, false) => errors.push(FieldError::forbidden(
-            "metadata.namespace",
-            "not allowed on this type",
-        )),
+        (false, false) => errors.push(FieldError::forbidden("metadata.namespace", "not allowed on this type")),
         (false, true) => {}
     }
     if let Some(generation) = metadata["generation"].as_i64().filter(|g| *g < 0) {
         let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(
-            "metadata.generation",
-            generation,
-            detail,
-        ));
+        errors.push(FieldError::invalid("metadata.generation", generation, detail));
     }
     validate_common(metadata, &mut errors);
     validate_finalizers(metadata, &mut errors);
@@ -129,10 +111,8 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !before["deletionTimestamp"].is_null() {
         let known = strings(&before["finalizers"]);
-        let mut added: Vec<&str> = strings(&metadata["finalizers"])
-            .into_iter()
-            .filter(|f| !known.contains(f))
-            .collect();
+        let mut added: Vec<&str> =
+            strings(&metadata["finalizers"]).into_iter().filter(|f| !known.contains(f)).collect();
         added.sort_unstable();
         added.dedup();
         if !added.is_empty() {
@@ -144,49 +124,22 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
             errors.push(FieldError::forbidden("metadata.finalizers", detail));
         }
     }
-    if metadata["resourceVersion"]
-        .as_str()
-        .unwrap_or("")
-        .is_empty()
-    {
-        errors.push(FieldError::invalid(
-            "metadata.resourceVersion",
-            "",
-            "must be specified for an update",
-        ));
+    if metadata["resourceVersion"].as_str().unwrap_or("").is_empty() {
+        errors.push(FieldError::invalid("metadata.resourceVersion", "", "must be specified for an update"));
     }
     let generation = metadata["generation"].as_i64().unwrap_or(0);
     if generation < before["generation"].as_i64().unwrap_or(0) {
-        errors.push(FieldError::invalid(
-            "metadata.generation",
-            generation,
-            "must not be decremented",
-        ));
+        errors.push(FieldError::invalid("metadata.generation", generation, "must not be decremented"));
     }
     for key in ["name", "namespace", "uid"] {
-        let (new, old) = (
-            metadata[key].as_str().unwrap_or(""),
-            before[key].as_str().unwrap_or(""),
-        );
+        let (new, old) = (metadata[key].as_str().unwrap_or(""), before[key].as_str().unwrap_or(""));
         if new != old {
-            errors.push(FieldError::invalid(
-                format!("metadata.{key}"),
-                new,
-                "field is immutable",
-            ));
+            errors.push(FieldError::invalid(format!("metadata.{key}"), new, "field is immutable"));
         }
     }
-    for key in [
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    ] {
+    for key in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if metadata[key] != before[key] {
-            errors.push(FieldError::invalid(
-                format!("metadata.{key}"),
-                metadata[key].clone(),
-                "field is immutable",
-            ));
+            errors.push(FieldError::invalid(format!("metadata.{key}"), metadata[key].clone(), "field is immutable"));
         }
     }
     validate_common(metadata, &mut errors);
@@ -197,11 +150,7 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
 fn validate_common(metadata: &Value, errors: &mut Vec<FieldError>) {
     for (key, value) in entries(&metadata["labels"]) {
         for message in names::is_qualified_name(key) {
-            errors.push(FieldError::invalid(
-                "metadata.labels",
-                key.as_str(),
-                message,
-            ));
+            errors.push(FieldError::invalid("metadata.labels", key.as_str(), message));
         }
         let value = value.as_str().unwrap_or("");
         for message in names::is_label_value(value) {
@@ -212,49 +161,28 @@ fn validate_common(metadata: &Value, errors: &mut Vec<FieldError>) {
     for (key, value) in entries(&metadata["annotations"]) {
         size += key.len() + value.as_str().map_or(0, str::len);
         for message in names::is_qualified_name(&key.to_lowercase()) {
-            errors.push(FieldError::invalid(
-                "metadata.annotations",
-                key.as_str(),
-                message,
-            ));
+            errors.push(FieldError::invalid("metadata.annotations", key.as_str(), message));
         }
     }
     if size > ANNOTATIONS_LIMIT {
-        errors.push(FieldError::too_long(
-            "metadata.annotations",
-            ANNOTATIONS_LIMIT as u64,
-        ));
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT as u64));
     }
     validate_owners(metadata, errors);
 }
 
 fn validate_owners(metadata: &Value, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "metadata.ownerReferences";
-    let owners = metadata["ownerReferences"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
+    let owners = metadata["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
     let mut controller: Option<String> = None;
     for owner in owners {
         let text = |key: &str| owner[key].as_str().unwrap_or("");
-        if text("apiVersion")
-            .rsplit('/')
-            .next()
-            .is_none_or(str::is_empty)
-        {
+        if text("apiVersion").rsplit('/').next().is_none_or(str::is_empty) {
             let field = format!("{FIELD}.apiVersion");
-            errors.push(FieldError::invalid(
-                field,
-                text("apiVersion"),
-                "version must not be empty",
-            ));
+            errors.push(FieldError::invalid(field, text("apiVersion"), "version must not be empty"));
         }
         for key in ["kind", "name", "uid"] {
             if text(key).is_empty() {
-                errors.push(FieldError::invalid(
-                    format!("{FIELD}.{key}"),
-                    "",
-                    "must not be empty",
-                ));
+                errors.push(FieldError::invalid(format!("{FIELD}.{key}"), "", "must not be empty"));
             }
         }
         if text("apiVersion") == "v1" && text("kind") == "Event" {
@@ -269,15 +197,20 @@ fn validate_owners(metadata: &Value, errors: &mut Vec<FieldError>) {
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {current}"
                     );
-                    errors.push(FieldError::invalid(
-                        FIELD,
-                        metadata["ownerReferences"].clone(),
-                        detail,
-                    ));
+                    let shown: Vec<String> = owners.iter().map(in_field_order).collect();
+                    let detail = format!("[{}]: {detail}", shown.join(","));
+                    errors.push(FieldError::new(ErrorKind::Invalid, FIELD, None, detail));
                 }
             }
         }
     }
+}
+
+/// An owner reference with its fields in the order of the Go type, as messages print it.
+fn in_field_order(owner: &Value) -> String {
+    const ORDER: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let fields = ORDER.iter().filter_map(|name| Some(format!("\"{name}\":{}", owner.get(name)?)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
 fn validate_finalizers(metadata: &Value, errors: &mut Vec<FieldError>) {
@@ -290,42 +223,22 @@ fn validate_finalizers(metadata: &Value, errors: &mut Vec<FieldError>) {
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        errors.push(FieldError::invalid(
-            FIELD,
-            metadata["finalizers"].clone(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(FIELD, metadata["finalizers"].clone(), detail));
     }
 }
 
 fn validate_managed_fields(metadata: &Value, errors: &mut Vec<FieldError>) {
-    for (at, entry) in metadata["managedFields"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (at, entry) in metadata["managedFields"].as_array().into_iter().flatten().enumerate() {
         let field = |name: &str| format!("metadata.managedFields[{at}].{name}");
         let operation = entry["operation"].as_str().unwrap_or("");
         if operation != "Apply" && operation != "Update" {
-            errors.push(FieldError::invalid(
-                field("operation"),
-                operation,
-                "must be `Apply` or `Update`",
-            ));
+            errors.push(FieldError::invalid(field("operation"), operation, "must be `Apply` or `Update`"));
         }
         let kind = entry["fieldsType"].as_str().unwrap_or("");
         if !kind.is_empty() && kind != "FieldsV1" {
-            errors.push(FieldError::invalid(
-                field("fieldsType"),
-                kind,
-                "must be `FieldsV1`",
-            ));
+            errors.push(FieldError::invalid(field("fieldsType"), kind, "must be `FieldsV1`"));
         }
-        errors.extend(validate_field_manager(
-            entry["manager"].as_str().unwrap_or(""),
-            &field("manager"),
-        ));
+        errors.extend(validate_field_manager(entry["manager"].as_str().unwrap_or(""), &field("manager")));
     }
 }
 
@@ -348,11 +261,7 @@ fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 fn strings(list: &Value) -> Vec<&str> {
-    list.as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 #[cfg(test)]
@@ -365,18 +274,8 @@ mod tests {
 
     #[track_caller]
     fn check_create(metadata: Value, namespaced: bool, expected: Expect) {
-        let errors = validate_create(
-            &json!({ "metadata": metadata }),
-            namespaced,
-            NameRule::Subdomain,
-        );
-        expected.assert_eq(
-            &errors
-                .iter()
-                .map(FieldError::message)
-                .collect::<Vec<_>>()
-                .join("\n"),
-        );
+        let errors = validate_create(&json!({ "metadata": metadata }), namespaced, NameRule::Subdomain);
+        expected.assert_eq(&errors.iter().map(FieldError::message).collect::<Vec<_>>().join("\n"));
     }
 
     #[test]
@@ -393,11 +292,7 @@ mod tests {
             false,
             expect!["metadata.namespace: Forbidden: not allowed on this type"],
         );
-        check_create(
-            json!({"name": "a", "generateName": "a-"}),
-            false,
-            expect![""],
-        );
+        check_create(json!({"name": "a", "generateName": "a-"}), false, expect![""]);
     }
 
     #[test]

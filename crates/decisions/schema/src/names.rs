@@ -13,10 +13,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 /// What is wrong with a DNS subdomain (RFC 1123).
 pub(crate) fn is_subdomain(text: &str) -> Vec<String> {
     let mut errors = length(text, SUBDOMAIN_LENGTH);
-    if !text
-        .split('.')
-        .all(|part| bounded(part, is_lower, is_lower_or_dash))
-    {
+    if !text.split('.').all(|part| bounded(part, is_lower, is_lower_or_dash)) {
         errors.push(SUBDOMAIN.to_string());
     }
     errors
@@ -50,11 +47,7 @@ pub(crate) fn is_qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_string());
             } else {
-                errors.extend(
-                    is_subdomain(prefix)
-                        .into_iter()
-                        .map(|e| format!("prefix part {e}")),
-                );
+                errors.extend(is_subdomain(prefix).into_iter().map(|e| format!("prefix part {e}")));
             }
             name
         }
@@ -68,9 +61,7 @@ pub(crate) fn is_qualified_name(text: &str) -> Vec<String> {
     if name.is_empty() {
         errors.push("name part must be non-empty".to_string());
     } else if name.len() > LABEL_LENGTH {
-        errors.push(format!(
-            "name part must be no more than {LABEL_LENGTH} bytes"
-        ));
+        errors.push(format!("name part must be no more than {LABEL_LENGTH} bytes"));
     }
     if !bounded(name, is_alphanumeric, is_name_byte) {
         errors.push(QUALIFIED.to_string());
@@ -148,21 +139,12 @@ mod tests {
         for name in ["", "A", "a..b", "-a", "a-", "a_b"] {
             assert_eq!(is_subdomain(name), [SUBDOMAIN], "{name}");
         }
-        assert_eq!(
-            is_subdomain(&"a".repeat(254)),
-            ["must be no more than 253 bytes"]
-        );
+        assert_eq!(is_subdomain(&"a".repeat(254)), ["must be no more than 253 bytes"]);
         assert_eq!(is_label("a.b"), [LABEL]);
         assert_eq!(is_label_value("a b"), [LABEL_VALUE]);
         assert_eq!(is_qualified_name("/a"), ["prefix part must be non-empty"]);
-        assert_eq!(
-            is_qualified_name("a/"),
-            ["name part must be non-empty", QUALIFIED]
-        );
+        assert_eq!(is_qualified_name("a/"), ["name part must be non-empty", QUALIFIED]);
         assert_eq!(is_qualified_name("a/b/c").len(), 1);
-        assert_eq!(
-            is_path_segment("a/b%", false),
-            ["may not contain '/'", "may not contain '%'"]
-        );
+        assert_eq!(is_path_segment("a/b%", false), ["may not contain '/'", "may not contain '%'"]);
     }
 }

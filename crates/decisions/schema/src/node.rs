@@ -160,33 +160,23 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(crate) fn new(text: &str) -> Pattern {
-        Pattern {
-            text: text.to_string(),
-            regex: OnceLock::new(),
-        }
+        Pattern { text: text.to_string(), regex: OnceLock::new() }
     }
 
     /// An expression that cannot be built matches nothing; the CRD check refuses it long before.
     pub(crate) fn matches(&self, text: &str) -> bool {
-        self.regex
-            .get_or_init(|| Regex::new(&self.text).ok())
-            .as_ref()
-            .is_some_and(|r| r.is_match(text))
+        self.regex.get_or_init(|| Regex::new(&self.text).ok()).as_ref().is_some_and(|r| r.is_match(text))
     }
 }
 
 impl Node {
     pub(crate) fn property(&self, name: &str) -> Option<Id> {
-        let found = self
-            .properties
-            .binary_search_by(|(key, _)| key.as_ref().cmp(name));
+        let found = self.properties.binary_search_by(|(key, _)| key.as_ref().cmp(name));
         found.ok().map(|at| self.properties[at].1)
     }
 
     pub(crate) fn is_object(&self) -> bool {
-        self.types.has(Types::OBJECT)
-            || !self.properties.is_empty()
-            || self.additional != Additional::None
+        self.types.has(Types::OBJECT) || !self.properties.is_empty() || self.additional != Additional::None
     }
 }
 
@@ -206,9 +196,6 @@ impl Schema {
 
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Schema")
-            .field("nodes", &self.nodes.len())
-            .field("custom", &self.custom)
-            .finish()
+        f.debug_struct("Schema").field("nodes", &self.nodes.len()).field("custom", &self.custom).finish()
     }
 }

@@ -38,9 +38,8 @@ pub fn json(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
             Value::Bool(_) => "bool",
             Value::Null | Value::Array(_) => return Ok(object.clone()),
         };
-        let text = format!(
-            "error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp"
-        );
+        let text =
+            format!("error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp");
         return Err(PatchError::BadRequest(text));
     };
     if operations.len() > MAX_OPERATIONS {
@@ -52,8 +51,7 @@ pub fn json(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))
         .map_err(|error| PatchError::Unprocessable(error.to_string()))?;
     let mut patched = object.clone();
-    json_patch::patch(&mut patched, &patch)
-        .map_err(|error| PatchError::Unprocessable(error.to_string()))?;
+    json_patch::patch(&mut patched, &patch).map_err(|error| PatchError::Unprocessable(error.to_string()))?;
     Ok(patched)
 }
 
@@ -75,46 +73,28 @@ mod tests {
     fn a_json_patch_changes_what_it_names() {
         let object = json!({"a": {"b": 1}, "l": [1, 2]});
         let patch = br#"[{"op":"test","path":"/a/b","value":1},{"op":"replace","path":"/a/b","value":2},{"op":"add","path":"/l/-","value":3},{"op":"remove","path":"/l/0"}]"#;
-        assert_eq!(
-            json(&object, patch),
-            Ok(json!({"a": {"b": 2}, "l": [2, 3]}))
-        );
+        assert_eq!(json(&object, patch), Ok(json!({"a": {"b": 2}, "l": [2, 3]})));
     }
 
     #[test]
     fn a_json_patch_that_does_not_fit_is_refused_whole() {
         let object = json!({"a": 1});
-        assert!(matches!(
-            json(&object, b"nope"),
-            Err(PatchError::BadRequest(_))
-        ));
-        assert!(matches!(
-            json(&object, b"{}"),
-            Err(PatchError::BadRequest(_))
-        ));
+        assert!(matches!(json(&object, b"nope"), Err(PatchError::BadRequest(_))));
+        assert!(matches!(json(&object, b"{}"), Err(PatchError::BadRequest(_))));
         for patch in [
             r#"[{"op":"remove","path":"/b"}]"#,
             r#"[{"op":"test","path":"/a","value":2}]"#,
             r#"[{"op":"add","path":"/b/c","value":2}]"#,
             r#"[{"op":"explode","path":"/a"}]"#,
         ] {
-            assert!(
-                matches!(
-                    json(&object, patch.as_bytes()),
-                    Err(PatchError::Unprocessable(_))
-                ),
-                "{patch}"
-            );
+            assert!(matches!(json(&object, patch.as_bytes()), Err(PatchError::Unprocessable(_))), "{patch}");
         }
     }
 
     #[test]
     fn a_merge_patch_replaces_lists_and_removes_nulls() {
         let object = json!({"a": {"b": 1, "c": 2}, "l": [1, 2]});
-        let patched = merge(
-            &object,
-            &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [3]}),
-        );
+        let patched = merge(&object, &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [3]}));
         assert_eq!(patched, json!({"a": {"c": 2, "d": {"f": 1}}, "l": [3]}));
     }
 }

@@ -19,30 +19,18 @@ pub(crate) struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    pub(crate) const ROOT: Path<'static> = Path {
-        parent: None,
-        segment: Segment::Root,
-    };
+    pub(crate) const ROOT: Path<'static> = Path { parent: None, segment: Segment::Root };
 
     pub(crate) fn field(&'a self, name: &'a str) -> Path<'a> {
-        Path {
-            parent: Some(self),
-            segment: Segment::Field(name),
-        }
+        Path { parent: Some(self), segment: Segment::Field(name) }
     }
 
     pub(crate) fn key(&'a self, name: &'a str) -> Path<'a> {
-        Path {
-            parent: Some(self),
-            segment: Segment::Key(name),
-        }
+        Path { parent: Some(self), segment: Segment::Key(name) }
     }
 
     pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
-        Path {
-            parent: Some(self),
-            segment: Segment::Index(index),
-        }
+        Path { parent: Some(self), segment: Segment::Index(index) }
     }
 
     /// `spec.labels[a/b]`; empty at the root.

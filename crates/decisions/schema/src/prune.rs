@@ -12,23 +12,15 @@ const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 impl Schema {
     /// Drops every unknown field.
     pub fn prune(&self, object: &mut Value) {
-        let mut pruner = Pruner {
-            schema: self,
-            unknown: None,
-        };
+        let mut pruner = Pruner { schema: self, unknown: None };
         pruner.prune(object, Some(self.root), &Path::ROOT, true);
     }
 
     /// Drops every unknown field and returns their paths, sorted, as strict decoding names them.
     pub fn prune_and_name(&self, object: &mut Value) -> Vec<String> {
-        let mut pruner = Pruner {
-            schema: self,
-            unknown: Some(Vec::new()),
-        };
+        let mut pruner = Pruner { schema: self, unknown: Some(Vec::new()) };
         pruner.prune(object, Some(self.root), &Path::ROOT, true);
-        let mut unknown = pruner.unknown.unwrap_or_default();
-        unknown.sort();
-        unknown
+        in_order(pruner.unknown.unwrap_or_default())
     }
 
     /// The paths of unknown fields, sorted; the object stays as it is.
@@ -36,27 +28,17 @@ impl Schema {
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
         let mut unknown = Vec::new();
         self.find_unknown(object, Some(self.root), &Path::ROOT, true, &mut unknown);
-        unknown.sort();
-        unknown
+        in_order(unknown)
     }
 
-    fn find_unknown(
-        &self,
-        value: &Value,
-        id: Option<Id>,
-        path: &Path<'_>,
-        root: bool,
-        unknown: &mut Vec<String>,
-    ) {
+    fn find_unknown(&self, value: &Value, id: Option<Id>, path: &Path<'_>, root: bool, unknown: &mut Vec<String>) {
         let node = id.map(|id| self.node(id));
         match value {
             Value::Object(map) => {
                 for (key, child) in map {
                     match self.step(node, key, root) {
                         Step::Keep => {}
-                        Step::Into(id) => {
-                            self.find_unknown(child, id, &path.field(key), false, unknown)
-                        }
+                        Step::Into(id) => self.find_unknown(child, id, &path.field(key), false, unknown),
                         Step::Drop => unknown.push(path.field(key).text()),
                     }
                 }
@@ -77,11 +59,7 @@ impl Schema {
     fn step(&self, node: Option<&Node>, key: &str, root: bool) -> Step {
         let Some(node) = node else { return Step::Drop };
         if node.embedded && META.contains(&key) {
-            return if key == "metadata" {
-                Step::Into(Some(self.metadata))
-            } else {
-                Step::Keep
-            };
+            return if key == "metadata" { Step::Into(Some(self.metadata)) } else { Step::Keep };
         }
         match (node.property(key), node.additional) {
             (Some(id), _) | (None, Additional::Schema(id)) => Step::Into(Some(id)),
@@ -93,6 +71,15 @@ impl Schema {
             (None, Additional::None) => Step::Drop,
         }
     }
+}
+
+/// Metadata is decoded first, so its unknown fields are named first.
+fn in_order(mut unknown: Vec<String>) -> Vec<String> {
+    unknown.sort_by(|a, b| {
+        let rest = |path: &str| !path.starts_with("metadata.");
+        (rest(a), a).cmp(&(rest(b), b))
+    });
+    unknown
 }
 
 enum Step {
@@ -120,17 +107,18 @@ impl Pruner<'_> {
                     self.prune(child, items, &path.index(at), false);
                 }
             }
+            // Go prints 1.0 as 1, so that is what is stored.
+            Value::Number(number) if number.is_f64() => {
+                let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9.0e15);
+                if let Some(whole) = whole {
+                    *value = Value::from(whole as i64);
+                }
+            }
             _ => {}
         }
     }
 
-    fn prune_map(
-        &mut self,
-        map: &mut Map<String, Value>,
-        node: Option<&Node>,
-        path: &Path<'_>,
-        root: bool,
-    ) {
+    fn prune_map(&mut self, map: &mut Map<String, Value>, node: Option<&Node>, path: &Path<'_>, root: bool) {
         map.retain(|key, child| match self.schema.step(node, key, root) {
             Step::Keep => true,
             Step::Into(id) => {
@@ -184,8 +172,8 @@ mod tests {
         assert_eq!(
             named,
             [
-                "extra",
                 "metadata.bogus",
+                "extra",
                 "spec.b",
                 "spec.embedded.metadata.odd",
                 "spec.embedded.status",

@@ -7,12 +7,7 @@ use std::collections::HashSet;
 /// The text is scanned, not decoded; text that is not JSON gives whatever was found before the fault.
 #[must_use]
 pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
-    let mut scanner = Scanner {
-        json,
-        at: 0,
-        path: String::new(),
-        found: Vec::new(),
-    };
+    let mut scanner = Scanner { json, at: 0, path: String::new(), found: Vec::new() };
     scanner.value(0);
     scanner.found
 }
@@ -20,12 +15,8 @@ pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
 /// The problems as warnings and strict errors name them: `unknown field "a"`, then `duplicate field "b"`.
 #[must_use]
 pub fn problems(unknown: &[String], duplicate: &[String]) -> Vec<String> {
-    let duplicate = duplicate
-        .iter()
-        .map(|path| format!("duplicate field \"{path}\""));
-    let unknown = unknown
-        .iter()
-        .map(|path| format!("unknown field \"{path}\""));
+    let duplicate = duplicate.iter().map(|path| format!("duplicate field \"{path}\""));
+    let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
     duplicate.chain(unknown).collect()
 }
 
@@ -64,11 +55,7 @@ impl Scanner<'_> {
             Some(b'"') => self.string().is_some(),
             Some(_) => {
                 let start = self.at;
-                while self
-                    .json
-                    .get(self.at)
-                    .is_some_and(|b| !b",]} \t\n\r".contains(b))
-                {
+                while self.json.get(self.at).is_some_and(|b| !b",]} \t\n\r".contains(b)) {
                     self.at += 1;
                 }
                 self.at > start
@@ -174,10 +161,7 @@ mod tests {
     #[test]
     fn the_strict_error_lists_all() {
         let problems = problems(&["spec.x".into()], &["spec.y".into()]);
-        assert_eq!(
-            error(&problems),
-            "strict decoding error: duplicate field \"spec.y\", unknown field \"spec.x\""
-        );
+        assert_eq!(error(&problems), "strict decoding error: duplicate field \"spec.y\", unknown field \"spec.x\"");
     }
 
     proptest::proptest! {

@@ -13,7 +13,7 @@ pub(crate) use values::correlated;
 use serde_json::Value;
 
 use crate::{
-    error::FieldError,
+    error::{ErrorKind, FieldError},
     node::{Id, Schema},
     path::Path,
 };
@@ -25,70 +25,69 @@ impl Schema {
     /// Built-in kinds have hand-written rules on the real server; for them this only names required fields that are missing.
     #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        self.validate_at(self.root, &Path::ROOT, "", object, old)
+        let errors = self.check_values(self.root, "", object, old);
+        self.check_rest(errors, object, old)
     }
 
-    /// As [`Schema::validate`], for a write to the status subresource: only `status` is looked at, and texts name fields
-    /// relative to it, as the real server's do.
+    /// As [`Schema::validate`], for a write to the status subresource: values are checked in `status` only, and texts name
+    /// fields relative to it, as the real server's do.
     #[must_use]
     pub fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let Some(status) = object.get("status") else {
-            return Vec::new();
+        let errors = match (object.get("status"), self.field(self.node(self.root), "status")) {
+            (Some(status), Some(id)) => self.check_values(id, "status", status, old.and_then(|o| o.get("status"))),
+            _ => Vec::new(),
         };
-        let Some(id) = self.field(self.node(self.root), "status") else {
-            return Vec::new();
-        };
-        let path = Path::ROOT.field("status");
-        self.validate_at(
-            id,
-            &path,
-            "status",
-            status,
-            old.and_then(|o| o.get("status")),
-        )
+        self.check_rest(errors, object, old)
     }
 
-    fn validate_at(
-        &self,
-        id: Id,
-        path: &Path<'_>,
-        prefix: &str,
-        value: &Value,
-        old: Option<&Value>,
-    ) -> Vec<FieldError> {
+    fn check_values(&self, id: Id, prefix: &str, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut checker = Checker::new(self, prefix);
         checker.check(id, value, None, &Path::ROOT);
-        let mut errors = checker.errors;
-        if !errors.is_empty() && old.is_some() {
-            // Only an invalid update pays for comparing with what is stored.
-            let mut checker = Checker::new(self, prefix);
-            checker.check(id, value, old, &Path::ROOT);
-            errors = checker.errors;
+        if checker.errors.is_empty() || old.is_none() {
+            return checker.errors;
         }
+        // Only an invalid update pays for comparing with what is stored.
+        let mut checker = Checker::new(self, prefix);
+        checker.check(id, value, old, &Path::ROOT);
+        checker.errors
+    }
+
+    fn check_rest(&self, mut errors: Vec<FieldError>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let below = self.node(self.root).below;
         if !self.custom {
             return errors;
         }
-        if self.node(id).below.keyed_lists {
-            let mut found = Vec::new();
-            lists::check(self, id, value, path, &mut found);
-            if !found.is_empty() && old.is_some() {
-                let mut before = Vec::new();
-                lists::check(self, id, old.unwrap_or(&Value::Null), path, &mut before);
-                found.retain(|error| !before.contains(error));
+        if below.keyed_lists {
+            let of = |object: &Value| {
+                let mut found = Vec::new();
+                lists::check(self, self.root, object, &Path::ROOT, &mut found);
+                found
+            };
+            let found = of(object);
+            if !found.is_empty() && old.is_none_or(|old| of(old).is_empty()) {
+                errors.extend(found);
             }
-            errors.extend(found);
         }
-        if self.node(id).below.rules {
-            if errors.is_empty() {
-                errors = self.run_rules(id, value, old, path);
-            } else {
-                errors.push(FieldError::invalid(
-                    "<nil>",
-                    Value::Null,
-                    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
-                ));
+        if below.rules {
+            match errors.iter().any(is_blocking) {
+                true => errors.push(FieldError::invalid("<nil>", Value::Null, UNCHECKED)),
+                false => errors.extend(self.run_rules(self.root, object, old, &Path::ROOT)),
             }
         }
         errors
     }
+}
+
+const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+
+/// Rules may not run on values whose type, presence or size they rely on.
+fn is_blocking(error: &FieldError) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::NotSupported
+            | ErrorKind::Required
+            | ErrorKind::TooLong
+            | ErrorKind::TooMany
+            | ErrorKind::TypeInvalid
+    )
 }

@@ -47,14 +47,12 @@ struct Tables {
 }
 
 static TABLES: LazyLock<Tables> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("tables.json"))
-        .expect("the generated tables are checked by a test")
+    serde_json::from_str(include_str!("tables.json")).expect("the generated tables are checked by a test")
 });
 
 static BY_NAME: LazyLock<HashMap<(&'static str, &'static str, &'static str), &'static Resource>> =
     LazyLock::new(|| {
-        let key =
-            |r: &'static Resource| ((r.group.as_str(), r.version.as_str(), r.plural.as_str()), r);
+        let key = |r: &'static Resource| ((r.group.as_str(), r.version.as_str(), r.plural.as_str()), r);
         TABLES.resources.iter().map(key).collect()
     });
 
@@ -83,14 +81,12 @@ pub fn definition_of(group: &str, version: &str, kind: &str) -> Option<&'static 
     definitions()
         .iter()
         .find(|(_, definition)| {
-            definition["x-kubernetes-group-version-kind"]
-                .as_array()
-                .is_some_and(|kinds| {
-                    kinds.len() == 1
-                        && kinds[0]["group"] == group
-                        && kinds[0]["version"] == version
-                        && kinds[0]["kind"] == kind
-                })
+            definition["x-kubernetes-group-version-kind"].as_array().is_some_and(|kinds| {
+                kinds.len() == 1
+                    && kinds[0]["group"] == group
+                    && kinds[0]["version"] == version
+                    && kinds[0]["kind"] == kind
+            })
         })
         .map(|(name, _)| name.as_str())
 }
@@ -103,24 +99,14 @@ mod tests {
     fn every_resource_has_its_schema() {
         assert!(resources().len() > 40);
         for resource in resources() {
-            assert!(
-                definitions().contains_key(&resource.schema),
-                "{} has no schema",
-                resource.plural
-            );
+            assert!(definitions().contains_key(&resource.schema), "{} has no schema", resource.plural);
         }
     }
 
     #[test]
     fn resources_are_found_by_name() {
-        assert_eq!(
-            resource("", "v1", "pods").map(|r| r.kind.as_str()),
-            Some("Pod")
-        );
-        assert_eq!(
-            resource("apps", "v1", "pods").map(|r| r.kind.as_str()),
-            None
-        );
+        assert_eq!(resource("", "v1", "pods").map(|r| r.kind.as_str()), Some("Pod"));
+        assert_eq!(resource("apps", "v1", "pods").map(|r| r.kind.as_str()), None);
     }
 
     #[test]
@@ -129,10 +115,7 @@ mod tests {
             let text = definition.to_string();
             for part in text.split("#/components/schemas/").skip(1) {
                 let target = part.split('"').next().unwrap_or_default();
-                assert!(
-                    definitions().contains_key(target),
-                    "{name} refers to {target}"
-                );
+                assert!(definitions().contains_key(target), "{name} refers to {target}");
             }
         }
     }

@@ -34,9 +34,7 @@ fn typed(schema: &Schema, node: Option<&Node>, value: &Value) -> Cel {
         Value::String(text) => string(node, text),
         Value::Array(list) => {
             let items = node.and_then(|n| n.items).map(|id| schema.node(id));
-            Cel::List(Arc::new(
-                list.iter().map(|item| typed(schema, items, item)).collect(),
-            ))
+            Cel::List(Arc::new(list.iter().map(|item| typed(schema, items, item)).collect()))
         }
         Value::Object(map) => {
             let mut entries: HashMap<Key, Cel> = HashMap::with_capacity(map.len());
@@ -51,25 +49,18 @@ fn typed(schema: &Schema, node: Option<&Node>, value: &Value) -> Cel {
                 };
                 entries.insert(Key::String(Arc::new(name)), typed(schema, field, child));
             }
-            Cel::Map(CelMap {
-                map: Arc::new(entries),
-            })
+            Cel::Map(CelMap { map: Arc::new(entries) })
         }
     }
 }
 
 fn string(node: Option<&Node>, text: &str) -> Cel {
-    let format = node
-        .filter(|n| n.types == Types::STRING)
-        .and_then(|n| n.format.as_deref());
+    let format = node.filter(|n| n.types == Types::STRING).and_then(|n| n.format.as_deref());
     let decoded = match format {
         Some("date-time") => kube_time(text),
         Some("date") => kube_time(&format!("{text}T00:00:00Z")),
         Some("duration") => kube_duration(text),
-        Some("byte") => STANDARD
-            .decode(text)
-            .ok()
-            .map(|bytes| Cel::Bytes(Arc::new(bytes))),
+        Some("byte") => STANDARD.decode(text).ok().map(|bytes| Cel::Bytes(Arc::new(bytes))),
         _ => None,
     };
     decoded.unwrap_or_else(|| Cel::String(Arc::new(text.to_string())))
@@ -88,10 +79,7 @@ fn evaluate(expression: &str, text: &str) -> Option<Cel> {
     super::FUNCTIONS.with(|functions| {
         let mut scope = functions.new_inner_scope();
         scope.add_variable_from_value("text", Cel::String(Arc::new(text.to_string())));
-        kube_cel::cel::Program::compile(expression)
-            .ok()?
-            .execute(&scope)
-            .ok()
+        kube_cel::cel::Program::compile(expression).ok()?.execute(&scope).ok()
     })
 }
 
@@ -126,8 +114,5 @@ fn escape(name: &str) -> String {
     if !name.contains(['.', '-', '/']) && !name.contains("__") {
         return name.to_string();
     }
-    name.replace("__", "__underscores__")
-        .replace('.', "__dot__")
-        .replace('-', "__dash__")
-        .replace('/', "__slash__")
+    name.replace("__", "__underscores__").replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     fieldset::FieldSet,
@@ -46,48 +46,67 @@ impl Walk<'_> {
         if old == new {
             return Ok(());
         }
-        let Some(sample) = new.or(old) else { return Ok(()) };
-        let leaf = match shape(self.schema, place, sample) {
-            Shape::Leaf => true,
-            Shape::Map { atomic: true, .. } => true,
-            Shape::Map { node, .. } => {
-                let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-                let odd = old.is_some_and(|o| !o.is_object() && !o.is_null())
-                    || new.is_some_and(|n| !n.is_object() && !n.is_null());
-                let empty = before.is_none_or(serde_json::Map::is_empty) && after.is_none_or(serde_json::Map::is_empty);
-                if empty || odd {
-                    true
-                } else {
-                    for (key, value) in before.into_iter().flatten() {
-                        self.field(node, key, Some(value), after.and_then(|a| a.get(key)))?;
-                    }
-                    for (key, value) in after.into_iter().flatten() {
-                        if before.is_none_or(|b| !b.contains_key(key)) {
-                            self.field(node, key, None, Some(value))?;
-                        }
-                    }
-                    false
-                }
+        let (before, after) =
+            (old.map(|old| shape(self.schema, place, old)), new.map(|new| shape(self.schema, place, new)));
+        let mut leaf = false;
+        // A value that changes its shape loses what the old shape had and gains what the new one has.
+        match (before, after) {
+            (Some(before), Some(after)) if !before.is_like(&after) => {
+                self.walk(&before, old, new)?;
+                leaf = self.walk(&after, old, new)?;
             }
-            Shape::List { list, items } => {
-                let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
-                let empty = before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty);
-                if empty || !is_associative(list) {
-                    true
-                } else {
-                    let none = Vec::new();
-                    self.items(list, items, before.unwrap_or(&none), after.unwrap_or(&none))?;
-                    false
-                }
-            }
-        };
-        match (old, new) {
-            (None, _) => self.out.added.insert(self.path.iter().map(String::as_str)),
-            (_, None) => self.out.removed.insert(self.path.iter().map(String::as_str)),
-            _ if leaf => self.out.modified.insert(self.path.iter().map(String::as_str)),
-            _ => {}
+            (_, Some(shape)) | (Some(shape), None) => leaf = self.walk(&shape, old, new)?,
+            (None, None) => {}
+        }
+        if !leaf && (old.is_none() || new.is_none()) {
+            self.insert(old, new);
         }
         Ok(())
+    }
+
+    fn insert(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        let set = match (old, new) {
+            (None, _) => &mut self.out.added,
+            (_, None) => &mut self.out.removed,
+            _ => &mut self.out.modified,
+        };
+        set.insert(self.path.iter().map(String::as_str));
+    }
+
+    /// Compares in one shape; true if the value is a leaf in it, which is then noted.
+    fn walk(&mut self, shape: &Shape<'_>, old: Option<&Value>, new: Option<&Value>) -> Result<bool, String> {
+        match shape {
+            Shape::Map { atomic: false, node } => {
+                let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+                if before.is_none_or(Map::is_empty) && after.is_none_or(Map::is_empty) {
+                    self.insert(old, new);
+                    return Ok(true);
+                }
+                for (key, value) in before.into_iter().flatten() {
+                    self.field(*node, key, Some(value), after.and_then(|a| a.get(key)))?;
+                }
+                for (key, value) in after.into_iter().flatten() {
+                    if before.is_none_or(|b| !b.contains_key(key)) {
+                        self.field(*node, key, None, Some(value))?;
+                    }
+                }
+                Ok(false)
+            }
+            Shape::List { list, items } if is_associative(list) => {
+                let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
+                if before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty) {
+                    self.insert(old, new);
+                    return Ok(true);
+                }
+                let none = Vec::new();
+                self.items(list, *items, before.unwrap_or(&none), after.unwrap_or(&none))?;
+                Ok(false)
+            }
+            Shape::Leaf | Shape::Map { .. } | Shape::List { .. } => {
+                self.insert(old, new);
+                Ok(true)
+            }
+        }
     }
 
     fn field(

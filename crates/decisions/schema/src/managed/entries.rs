@@ -74,9 +74,8 @@ pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
         return None;
     }
     entries.sort_by(|a, b| {
-        let key = |e: &Entry| {
-            (e.operation, e.time.clone(), e.manager.clone(), e.api_version.clone(), e.subresource.clone())
-        };
+        let key =
+            |e: &Entry| (e.operation, e.time.clone(), e.manager.clone(), e.api_version.clone(), e.subresource.clone());
         key(a).cmp(&key(b))
     });
     let list = entries.into_iter().map(|entry| {
@@ -98,9 +97,14 @@ pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
     Some(Value::Array(list.collect()))
 }
 
-/// Whether a request asks to forget all managers: an empty list, or one empty entry.
-pub(super) fn is_reset(managed: &Value) -> bool {
-    managed.as_array().is_some_and(|list| list.is_empty() || (list.len() == 1 && list[0] == json!({})))
+/// Whether a request asks to forget all managers: one empty entry, or for built-in kinds an empty list.
+pub(super) fn is_reset(managed: &Value, custom: bool) -> bool {
+    let Value::Array(list) = managed else { return false };
+    match list.as_slice() {
+        [] => !custom,
+        [entry] => *entry == json!({}),
+        _ => false,
+    }
 }
 
 /// Only so many update managers are kept apart; the oldest share one entry per version.

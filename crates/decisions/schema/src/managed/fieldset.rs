@@ -263,7 +263,12 @@ mod tests {
             "f:set": {"v:\"x\"": {}}, "f:at": {"i:2": {}}}}));
         assert_eq!(
             fields.paths(),
-            [".spec.at[2]", ".spec.list[name=\"a\",port=1]", ".spec.list[name=\"a\",port=1].image", ".spec.set[=\"x\"]"]
+            [
+                ".spec.at[2]",
+                ".spec.list[name=\"a\",port=1]",
+                ".spec.list[name=\"a\",port=1].image",
+                ".spec.set[=\"x\"]"
+            ]
         );
     }
 

@@ -58,9 +58,7 @@ impl Merger<'_> {
     /// Elements of both lists: the configuration's order, with the live list's own elements where they stood.
     fn lists(&self, list: &List, items: Place, live: &[Value], applied: &[Value]) -> Result<Vec<Value>, String> {
         let keys = |values: &[Value]| -> Result<Vec<String>, String> {
-            let name = |(at, value)| {
-                element(self.schema, list, items, value).map_err(|e| format!("element {at}: {e}"))
-            };
+            let name = |(at, value)| element(self.schema, list, items, value).map_err(|e| format!("element {at}: {e}"));
             values.iter().enumerate().map(name).collect()
         };
         let (left, right) = (keys(live)?, keys(applied)?);

@@ -19,6 +19,12 @@ pub(super) enum Shape<'s> {
     Leaf,
 }
 
+impl Shape<'_> {
+    pub(super) fn is_like(&self, other: &Shape<'_>) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
 static ATOMIC: List = List::Atomic;
 
 pub(super) fn shape<'s>(schema: &'s Schema, place: Place, value: &Value) -> Shape<'s> {
@@ -86,9 +92,7 @@ pub(super) fn element(schema: &Schema, list: &List, items: Place, value: &Value)
         _ => match value {
             Value::Object(_) => Err("associative list without keys has an element that's a map type".to_string()),
             Value::Array(_) => Err("not supported: associative list with lists as elements".to_string()),
-            Value::Null => {
-                Err("associative list without keys has an element that's an explicit null".to_string())
-            }
+            Value::Null => Err("associative list without keys has an element that's an explicit null".to_string()),
             scalar => Ok(format!("v:{scalar}")),
         },
     }

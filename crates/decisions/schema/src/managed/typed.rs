@@ -108,12 +108,12 @@ fn go_type(value: &Value) -> &'static str {
 }
 
 fn interface(value: &Value) -> String {
-    format!("&value.valueUnstructured{{Value:{}}}", shown(value))
+    format!("&value.valueUnstructured{{Value:{value}}}")
 }
 
 /// A value the way typed errors print it.
 fn shown(value: &Value) -> String {
-    value.to_string()
+    format!("&{{{}}}", crate::error::go_plain(value))
 }
 
 #[cfg(test)]

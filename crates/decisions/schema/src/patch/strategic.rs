@@ -28,12 +28,7 @@ fn bad(text: &str) -> PatchError {
 
 type Object = Map<String, Value>;
 
-fn merge_maps(
-    schema: &Schema,
-    id: Option<Id>,
-    mut original: Object,
-    patch: &Object,
-) -> Result<Object, PatchError> {
+fn merge_maps(schema: &Schema, id: Option<Id>, mut original: Object, patch: &Object) -> Result<Object, PatchError> {
     match patch.get(DIRECTIVE) {
         Some(Value::String(directive)) => match directive.as_str() {
             "replace" => {
@@ -88,11 +83,8 @@ fn merge_maps(
             continue;
         }
         // An order without a change still sorts what is there.
-        if let (Some(Value::Array(list)), Some(order)) = (original.get_mut(field), order.as_array())
-        {
-            let child = node
-                .and_then(|node| schema.field(node, field))
-                .map(|id| schema.node(id));
+        if let (Some(Value::Array(list)), Some(order)) = (original.get_mut(field), order.as_array()) {
+            let child = node.and_then(|node| schema.field(node, field)).map(|id| schema.node(id));
             sort_by_order(list, order, &[], child.and_then(merge_key));
         }
     }
@@ -109,9 +101,7 @@ fn retain_keys(original: &mut Object, patch: &Object) -> Result<(), PatchError> 
     let kept = |key: &String| keys.iter().any(|k| k == key);
     for key in patch.keys().filter(|k| !k.starts_with('$')) {
         if !kept(key) && !patch[key].is_null() {
-            return Err(PatchError::Unprocessable(
-                "patch content doesn't match retainKeys".to_string(),
-            ));
+            return Err(PatchError::Unprocessable("patch content doesn't match retainKeys".to_string()));
         }
     }
     original.retain(|key, _| kept(key));
@@ -183,13 +173,8 @@ fn merge_keyed(
     mut list: Vec<Value>,
     patch: &[Value],
 ) -> Result<Vec<Value>, PatchError> {
-    if patch
-        .iter()
-        .any(|element| element.get(DIRECTIVE).is_some_and(|d| d == "replace"))
-    {
-        let kept = patch
-            .iter()
-            .filter(|element| element.get(DIRECTIVE).is_none());
+    if patch.iter().any(|element| element.get(DIRECTIVE).is_some_and(|d| d == "replace")) {
+        let kept = patch.iter().filter(|element| element.get(DIRECTIVE).is_none());
         return Ok(kept.map(without_directives).collect());
     }
     for element in patch {
@@ -197,15 +182,10 @@ fn merge_keyed(
             return Err(bad("invalid JSON document"));
         };
         let Some(wanted) = change.get(key) else {
-            let text = format!(
-                "map: {} does not contain declared merge key: {key}",
-                go_map(element)
-            );
+            let text = format!("map: {} does not contain declared merge key: {key}", crate::error::go_plain(element));
             return Err(bad(&text));
         };
-        let position = list
-            .iter()
-            .position(|candidate| candidate.get(key) == Some(wanted));
+        let position = list.iter().position(|candidate| candidate.get(key) == Some(wanted));
         if change.get(DIRECTIVE).is_some_and(|d| d == "delete") {
             list.retain(|candidate| candidate.get(key) != Some(wanted));
             continue;
@@ -228,25 +208,17 @@ fn merge_keyed(
 }
 
 /// Sorts by the wanted order; elements it does not name keep their place relative to the server's order.
-fn sort_by_order(
-    list: &mut Vec<Value>,
-    order: &[Value],
-    server_order: &[Value],
-    key: Option<&str>,
-) {
+fn sort_by_order(list: &mut Vec<Value>, order: &[Value], server_order: &[Value], key: Option<&str>) {
     let identity = |value: &Value| match key {
         Some(key) => value.get(key).cloned().unwrap_or(Value::Null),
         None => value.clone(),
     };
     let position_in = |order: &[Value], value: &Value| {
         let wanted = identity(value);
-        order
-            .iter()
-            .position(|candidate| identity(candidate) == wanted)
+        order.iter().position(|candidate| identity(candidate) == wanted)
     };
-    let (mut named, unnamed): (Vec<Value>, Vec<Value>) = list
-        .drain(..)
-        .partition(|value| position_in(order, value).is_some());
+    let (mut named, unnamed): (Vec<Value>, Vec<Value>) =
+        list.drain(..).partition(|value| position_in(order, value).is_some());
     named.sort_by_key(|value| position_in(order, value));
     // Both runs are merged by where the server has the elements, as the real server does.
     let server = |value: &Value| position_in(server_order, value);
@@ -257,11 +229,7 @@ fn sort_by_order(
             (Some(left), Some(right)) => right < left,
             _ => false,
         };
-        list.extend(if server_first {
-            unnamed.next()
-        } else {
-            named.next()
-        });
+        list.extend(if server_first { unnamed.next() } else { named.next() });
     }
     list.extend(named);
     list.extend(unnamed);
@@ -286,26 +254,6 @@ fn without_directives(value: &Value) -> Value {
     }
 }
 
-/// A map as Go prints it with `%v`.
-fn go_map(value: &Value) -> String {
-    match value {
-        Value::Object(map) => {
-            let entries: Vec<String> = map
-                .iter()
-                .map(|(k, v)| format!("{k}:{}", go_map(v)))
-                .collect();
-            format!("map[{}]", entries.join(" "))
-        }
-        Value::Array(list) => format!(
-            "[{}]",
-            list.iter().map(go_map).collect::<Vec<_>>().join(" ")
-        ),
-        Value::String(text) => text.clone(),
-        Value::Null => "<nil>".to_string(),
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -320,10 +268,7 @@ mod tests {
 
     #[track_caller]
     fn check(definition: &str, object: Value, patch: Value, expected: Value) {
-        assert_eq!(
-            strategic(&schema(definition), &object, &patch),
-            Ok(expected)
-        );
+        assert_eq!(strategic(&schema(definition), &object, &patch), Ok(expected));
     }
 
     const NODE: &str = "io.k8s.api.core.v1.Node";
@@ -386,17 +331,8 @@ mod tests {
 
     #[test]
     fn an_element_without_its_key_is_refused() {
-        let error = strategic(
-            &schema(POD),
-            &json!({}),
-            &json!({"spec": {"containers": [{"image": "x"}]}}),
-        );
-        assert_eq!(
-            error,
-            Err(bad(
-                "map: map[image:x] does not contain declared merge key: name"
-            ))
-        );
+        let error = strategic(&schema(POD), &json!({}), &json!({"spec": {"containers": [{"image": "x"}]}}));
+        assert_eq!(error, Err(bad("map: map[image:x] does not contain declared merge key: name")));
         assert!(strategic(&schema(POD), &json!({}), &json!([])).is_err());
     }
 }

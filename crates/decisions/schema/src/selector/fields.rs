@@ -27,18 +27,13 @@ impl FieldSelector {
 
     /// `get` answers a field's value, empty if the object does not have it.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
-        self.requirements
-            .iter()
-            .all(|r| (get(&r.field) == r.value.as_str()) == r.equal)
+        self.requirements.iter().all(|r| (get(&r.field) == r.value.as_str()) == r.equal)
     }
 
     /// The one value a field must have, if the selector says so.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
-        self.requirements
-            .iter()
-            .find(|r| r.field == field && r.equal)
-            .map(|r| r.value.as_str())
+        self.requirements.iter().find(|r| r.field == field && r.equal).map(|r| r.value.as_str())
     }
 }
 
@@ -55,15 +50,9 @@ pub fn fields(text: &str) -> Result<FieldSelector, String> {
             continue;
         }
         let Some((field, equal, value)) = split_term(term) else {
-            return Err(format!(
-                "invalid selector: '{text}'; can't understand '{term}'"
-            ));
+            return Err(format!("invalid selector: '{text}'; can't understand '{term}'"));
         };
-        requirements.push(FieldRequirement {
-            field: field.to_string(),
-            equal,
-            value: unescape(value)?,
-        });
+        requirements.push(FieldRequirement { field: field.to_string(), equal, value: unescape(value)? });
     }
     Ok(FieldSelector { requirements })
 }
@@ -108,9 +97,7 @@ fn unescape(value: &str) -> Result<String, String> {
             '\\' => match characters.next() {
                 Some(c @ ('\\' | ',' | '=')) => plain.push(c),
                 Some(c) => {
-                    return Err(format!(
-                        "invalid field selector: invalid escape sequence: \\{c}"
-                    ));
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{c}"));
                 }
                 None => {
                     return Err("invalid field selector: invalid escape sequence: \\".to_string());
@@ -118,9 +105,7 @@ fn unescape(value: &str) -> Result<String, String> {
             },
             ',' | '=' => {
                 let code = u32::from(character);
-                return Err(format!(
-                    "invalid field selector: unescaped character in value: {code}"
-                ));
+                return Err(format!("invalid field selector: unescaped character in value: {code}"));
             }
             c => plain.push(c),
         }
@@ -145,10 +130,7 @@ mod tests {
         for no in ["a=2", "a!=1", "b=1"] {
             assert!(!fields(no).expect("parses").matches(get), "{no}");
         }
-        assert_eq!(
-            fields(r"a=x\,y\=z").expect("parses").exact("a"),
-            Some("x,y=z")
-        );
+        assert_eq!(fields(r"a=x\,y\=z").expect("parses").exact("a"), Some("x,y=z"));
     }
 
     #[track_caller]
@@ -159,14 +141,8 @@ mod tests {
     #[test]
     fn what_is_not_a_selector_is_refused_in_the_servers_words() {
         refuses("a", expect!["invalid selector: 'a'; can't understand 'a'"]);
-        refuses(
-            r"a=\x",
-            expect![r"invalid field selector: invalid escape sequence: \x"],
-        );
-        refuses(
-            "a=b=c",
-            expect!["invalid field selector: unescaped character in value: 61"],
-        );
+        refuses(r"a=\x", expect![r"invalid field selector: invalid escape sequence: \x"]);
+        refuses("a=b=c", expect!["invalid field selector: unescaped character in value: 61"]);
     }
 
     proptest::proptest! {

@@ -38,19 +38,13 @@ pub struct LabelSelector {
 impl LabelSelector {
     #[must_use]
     pub fn new(requirements: Vec<Requirement>) -> LabelSelector {
-        LabelSelector {
-            requirements,
-            nothing: false,
-        }
+        LabelSelector { requirements, nothing: false }
     }
 
     /// Matches no object at all.
     #[must_use]
     pub fn nothing() -> LabelSelector {
-        LabelSelector {
-            requirements: Vec::new(),
-            nothing: true,
-        }
+        LabelSelector { requirements: Vec::new(), nothing: true }
     }
 
     /// Matches every object.
@@ -66,19 +60,13 @@ impl LabelSelector {
 
     #[must_use]
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        !self.nothing
-            && self
-                .requirements
-                .iter()
-                .all(|requirement| requirement.matches(labels))
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
 }
 
 impl Requirement {
     fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let value = labels
-            .and_then(|l| l.get(&self.key))
-            .map(|v| v.as_str().unwrap_or(""));
+        let value = labels.and_then(|l| l.get(&self.key)).map(|v| v.as_str().unwrap_or(""));
         let named = |value: &str| self.values.iter().any(|v| v == value);
         match (self.operator, value) {
             (Operator::In | Operator::Equals, Some(value)) => named(value),
@@ -86,12 +74,8 @@ impl Requirement {
             (Operator::NotIn | Operator::NotEquals | Operator::DoesNotExist, None) => true,
             (Operator::Exists, present) => present.is_some(),
             (Operator::DoesNotExist, Some(_)) | (Operator::In | Operator::Equals, None) => false,
-            (Operator::GreaterThan, value) => {
-                self.compare(value).is_some_and(std::cmp::Ordering::is_gt)
-            }
-            (Operator::LessThan, value) => {
-                self.compare(value).is_some_and(std::cmp::Ordering::is_lt)
-            }
+            (Operator::GreaterThan, value) => self.compare(value).is_some_and(std::cmp::Ordering::is_gt),
+            (Operator::LessThan, value) => self.compare(value).is_some_and(std::cmp::Ordering::is_lt),
         }
     }
 
@@ -105,11 +89,7 @@ impl Requirement {
         let mut errors = Vec::new();
         let problems = names::is_qualified_name(&self.key);
         if !problems.is_empty() {
-            errors.push(FieldError::invalid(
-                "key",
-                self.key.as_str(),
-                problems.join("; "),
-            ));
+            errors.push(FieldError::invalid("key", self.key.as_str(), problems.join("; ")));
         }
         let values = || Value::from(self.values.clone());
         match self.operator {
@@ -121,11 +101,7 @@ impl Requirement {
                 for (at, value) in self.values.iter().enumerate() {
                     if value.parse::<i64>().is_err() {
                         let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-                        errors.push(FieldError::invalid(
-                            format!("values[{at}]"),
-                            value.as_str(),
-                            detail,
-                        ));
+                        errors.push(FieldError::invalid(format!("values[{at}]"), value.as_str(), detail));
                     }
                 }
             }
@@ -135,11 +111,7 @@ impl Requirement {
             let problems = names::is_label_value(value);
             if !problems.is_empty() {
                 let field = format!("values[{at}][{}]", self.key);
-                errors.push(FieldError::invalid(
-                    field,
-                    value.as_str(),
-                    problems.join("; "),
-                ));
+                errors.push(FieldError::invalid(field, value.as_str(), problems.join("; ")));
             }
         }
         errors
@@ -151,43 +123,29 @@ impl Requirement {
 /// # Errors
 /// The selector does not follow the grammar, or names a key or value that no label can have.
 pub fn labels(text: &str) -> Result<LabelSelector, String> {
-    let mut parser = Parser {
-        tokens: scan(text),
-        at: 0,
-    };
+    let mut parser = Parser { tokens: scan(text), at: 0 };
     let mut requirements = Vec::new();
     loop {
         match parser.peek() {
             Token::Word(_) | Token::Symbol("!") => {
-                let requirement = parser
-                    .requirement()
-                    .map_err(|e| format!("unable to parse requirement: {e}"))?;
+                let requirement = parser.requirement().map_err(|e| format!("unable to parse requirement: {e}"))?;
                 requirements.push(requirement);
                 match parser.next() {
                     Token::End => break,
                     Token::Symbol(",") => {
                         if !matches!(parser.peek(), Token::Word(_) | Token::Symbol("!")) {
                             let found = parser.peek();
-                            return Err(format!(
-                                "found '{}', expected: identifier after ','",
-                                found.text()
-                            ));
+                            return Err(format!("found '{}', expected: identifier after ','", found.text()));
                         }
                     }
                     other => {
-                        return Err(format!(
-                            "found '{}', expected: ',' or 'end of string'",
-                            other.text()
-                        ));
+                        return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
                     }
                 }
             }
             Token::End => break,
             other => {
-                return Err(format!(
-                    "found '{}', expected: !, identifier, or 'end of string'",
-                    other.text()
-                ));
+                return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text()));
             }
         }
     }
@@ -225,9 +183,7 @@ fn scan(text: &str) -> Vec<Token> {
             tokens.push(Token::Symbol("<"));
             rest = after;
         } else {
-            let end = rest.find([
-                '=', '!', '(', ')', ',', '>', '<', ' ', '\t', '\r', '\n', '\0',
-            ]);
+            let end = rest.find(['=', '!', '(', ')', ',', '>', '<', ' ', '\t', '\r', '\n', '\0']);
             let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
             tokens.push(match word.is_empty() {
                 true => Token::Error(format!("error expected: keyword found '{rest}'")),
@@ -273,16 +229,8 @@ impl Parser {
         if absent || matches!(self.peek(), Token::End | Token::Symbol(",")) {
             let ends = matches!(self.peek(), Token::End | Token::Symbol(","));
             if ends || absent {
-                let operator = if absent {
-                    Operator::DoesNotExist
-                } else {
-                    Operator::Exists
-                };
-                return checked(Requirement {
-                    key,
-                    operator,
-                    values: Vec::new(),
-                });
+                let operator = if absent { Operator::DoesNotExist } else { Operator::Exists };
+                return checked(Requirement { key, operator, values: Vec::new() });
             }
         }
         let operator = self.operator()?;
@@ -290,11 +238,7 @@ impl Parser {
             Operator::In | Operator::NotIn => self.values()?,
             _ => self.exact_value()?,
         };
-        checked(Requirement {
-            key,
-            operator,
-            values,
-        })
+        checked(Requirement { key, operator, values })
     }
 
     fn operator(&mut self) -> Result<Operator, String> {
@@ -307,10 +251,7 @@ impl Parser {
             Token::Word(word) if word == "in" => Operator::In,
             Token::Word(word) if word == "notin" => Operator::NotIn,
             other => {
-                return Err(format!(
-                    "found '{}', expected: in, notin, =, ==, !=, gt, lt",
-                    other.text()
-                ));
+                return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text()));
             }
         })
     }
@@ -333,10 +274,7 @@ impl Parser {
                 self.next();
                 Ok(vec![String::new()])
             }
-            other => Err(format!(
-                "found '{}', expected: ',', ')' or identifier",
-                other.text()
-            )),
+            other => Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
         }
     }
 
@@ -364,10 +302,7 @@ impl Parser {
                     }
                 }
                 other => {
-                    return Err(format!(
-                        "found '{}', expected: ',', or identifier",
-                        other.text()
-                    ));
+                    return Err(format!("found '{}', expected: ',', or identifier", other.text()));
                 }
             }
         }
@@ -405,9 +340,7 @@ mod tests {
 
     #[track_caller]
     fn matches(selector: &str, labels: Value) -> bool {
-        super::labels(selector)
-            .expect("parses")
-            .matches(labels.as_object())
+        super::labels(selector).expect("parses").matches(labels.as_object())
     }
 
     #[test]
@@ -434,27 +367,11 @@ mod tests {
         ] {
             assert!(matches(yes, object.clone()), "{yes}");
         }
-        for no in [
-            "z",
-            "!a",
-            "a=c",
-            "a!=b",
-            "a in (c)",
-            "a notin (b)",
-            "n>5",
-            "n<5",
-            "z=",
-            "z>1",
-            "a>1",
-        ] {
+        for no in ["z", "!a", "a=c", "a!=b", "a in (c)", "a notin (b)", "n>5", "n<5", "z=", "z>1", "a>1"] {
             assert!(!matches(no, object.clone()), "{no}");
         }
         assert!(!LabelSelector::nothing().matches(object.as_object()));
-        assert!(
-            super::labels("a")
-                .expect("parses")
-                .matches(json!({"a": "x"}).as_object())
-        );
+        assert!(super::labels("a").expect("parses").matches(json!({"a": "x"}).as_object()));
         assert!(!super::labels("a").expect("parses").matches(None));
     }
 
@@ -466,24 +383,10 @@ mod tests {
     #[test]
     fn what_is_not_a_selector_is_refused_in_the_servers_words() {
         refuses("a=b,", expect!["found '', expected: identifier after ','"]);
-        refuses(
-            "=b",
-            expect!["found '=', expected: !, identifier, or 'end of string'"],
-        );
-        refuses(
-            "a in b",
-            expect!["unable to parse requirement: found 'b' expected: '('"],
-        );
-        refuses(
-            "a b",
-            expect![
-                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"
-            ],
-        );
-        refuses(
-            "a=b c",
-            expect!["found 'c', expected: ',' or 'end of string'"],
-        );
+        refuses("=b", expect!["found '=', expected: !, identifier, or 'end of string'"]);
+        refuses("a in b", expect!["unable to parse requirement: found 'b' expected: '('"]);
+        refuses("a b", expect!["unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"]);
+        refuses("a=b c", expect!["found 'c', expected: ',' or 'end of string'"]);
         refuses(
             "-a",
             expect![[

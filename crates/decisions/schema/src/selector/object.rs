@@ -16,34 +16,19 @@ pub fn from_object(selector: &Value) -> Result<LabelSelector, String> {
     let mut requirements = Vec::new();
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
         let values = vec![value.as_str().unwrap_or("").to_string()];
-        requirements.push(Requirement {
-            key: key.clone(),
-            operator: Operator::Equals,
-            values,
-        });
+        requirements.push(Requirement { key: key.clone(), operator: Operator::Equals, values });
     }
-    for expression in selector["matchExpressions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         let operator = match expression["operator"].as_str().unwrap_or("") {
             "In" => Operator::In,
             "NotIn" => Operator::NotIn,
             "Exists" => Operator::Exists,
             "DoesNotExist" => Operator::DoesNotExist,
             other => {
-                return Err(format!(
-                    "{} is not a valid label selector operator",
-                    crate::error::go_quote(other)
-                ));
+                return Err(format!("{} is not a valid label selector operator", crate::error::go_quote(other)));
             }
         };
-        let values = expression["values"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str);
+        let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let mut values: Vec<String> = values.map(str::to_string).collect();
         values.sort();
         values.dedup();
@@ -52,11 +37,7 @@ pub fn from_object(selector: &Value) -> Result<LabelSelector, String> {
             let detail = "values set must be empty for exists and does not exist";
             return Err(FieldError::invalid("values", values, detail).message());
         }
-        requirements.push(Requirement {
-            key,
-            operator,
-            values,
-        });
+        requirements.push(Requirement { key, operator, values });
     }
     for requirement in &requirements {
         let errors = requirement.check();
@@ -89,8 +70,7 @@ mod tests {
 
     #[test]
     fn an_unknown_operator_is_refused() {
-        let error = from_object(&json!({"matchExpressions": [{"key": "a", "operator": "Like"}]}))
-            .expect_err("refused");
+        let error = from_object(&json!({"matchExpressions": [{"key": "a", "operator": "Like"}]})).expect_err("refused");
         assert_eq!(error, "\"Like\" is not a valid label selector operator");
     }
 }

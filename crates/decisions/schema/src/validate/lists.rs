@@ -10,13 +10,7 @@ use crate::{
     path::Path,
 };
 
-pub(super) fn check(
-    schema: &Schema,
-    id: Id,
-    value: &Value,
-    path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
-) {
+pub(super) fn check(schema: &Schema, id: Id, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let node = schema.node(id);
     if !node.below.keyed_lists {
         return;
@@ -27,9 +21,7 @@ pub(super) fn check(
                 match (node.property(key), node.additional) {
                     (Some(_), _) if id == schema.root && key == "metadata" => {}
                     (Some(id), _) => check(schema, id, child, &path.field(key), errors),
-                    (None, Additional::Schema(id)) => {
-                        check(schema, id, child, &path.key(key), errors)
-                    }
+                    (None, Additional::Schema(id)) => check(schema, id, child, &path.key(key), errors),
                     (None, Additional::None | Additional::Any) => {}
                 }
             }
@@ -38,10 +30,7 @@ pub(super) fn check(
             match &node.list {
                 List::Set => {
                     for at in repeated(list.iter().map(|v| Some(v.clone()))) {
-                        errors.push(FieldError::duplicate(
-                            path.index(at).text(),
-                            list[at].clone(),
-                        ));
+                        errors.push(FieldError::duplicate(path.index(at).text(), list[at].clone()));
                     }
                 }
                 List::Map(keys) => check_map(list, keys, path, errors),
@@ -60,24 +49,15 @@ pub(super) fn check(
 fn check_map(list: &[Value], keys: &[Box<str>], path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if let Some(at) = list.iter().position(|v| !v.is_object() && !v.is_null()) {
         let detail = "must be an object for an array of list-type map";
-        errors.push(FieldError::invalid(
-            path.index(at).text(),
-            list[at].clone(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(path.index(at).text(), list[at].clone(), detail));
         return;
     }
     let key_of = |element: &Value| {
-        let fields = keys
-            .iter()
-            .filter_map(|key| Some((key.to_string(), element.get(key.as_ref())?.clone())));
+        let fields = keys.iter().filter_map(|key| Some((key.to_string(), element.get(key.as_ref())?.clone())));
         Value::Object(fields.collect::<Map<_, _>>())
     };
     for at in repeated(list.iter().map(|element| Some(key_of(element)))) {
-        errors.push(FieldError::duplicate(
-            path.index(at).text(),
-            key_of(&list[at]),
-        ));
+        errors.push(FieldError::duplicate(path.index(at).text(), key_of(&list[at])));
     }
 }
 
@@ -89,9 +69,7 @@ fn repeated(values: impl ExactSizeIterator<Item = Option<Value>>) -> Vec<usize> 
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(values.len());
     let mut found = Vec::new();
     for (at, value) in values.enumerate() {
-        let times = seen
-            .entry(value.unwrap_or_default().to_string())
-            .or_default();
+        let times = seen.entry(value.unwrap_or_default().to_string()).or_default();
         *times += 1;
         if *times == 2 {
             found.push(at);

@@ -13,13 +13,7 @@ pub(super) fn is_integral(value: Option<f64>) -> bool {
     value.is_some_and(|v| v.is_finite() && v.fract() == 0.0)
 }
 
-pub(super) fn check(
-    checker: &mut Checker<'_>,
-    node: &Node,
-    limits: Option<&Limits>,
-    number: &Number,
-    path: &Path<'_>,
-) {
+pub(super) fn check(checker: &mut Checker<'_>, node: &Node, limits: Option<&Limits>, number: &Number, path: &Path<'_>) {
     check_range(checker, node, number, path);
     let Some(limits) = limits else { return };
     let float = number.as_f64().unwrap_or(0.0);
@@ -31,11 +25,7 @@ pub(super) fn check(
             _ => is_integral(Some(float / factor)),
         };
         if !multiple {
-            checker.invalid(
-                path,
-                number.clone(),
-                &format!("should be a multiple of {}", go_float(factor)),
-            );
+            checker.invalid(path, number.clone(), &format!("should be a multiple of {}", go_float(factor)));
         }
     }
     if let Some(limit) = limits.minimum {
@@ -44,16 +34,8 @@ pub(super) fn check(
             None => float < limit || (limits.exclusive_minimum && float <= limit),
         };
         if below {
-            let than = if limits.exclusive_minimum {
-                "greater than"
-            } else {
-                "greater than or equal to"
-            };
-            checker.invalid(
-                path,
-                number.clone(),
-                &format!("should be {than} {}", shown(limit, integer)),
-            );
+            let than = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+            checker.invalid(path, number.clone(), &format!("should be {than} {}", shown(limit, integer)));
         }
     }
     if let Some(limit) = limits.maximum {
@@ -62,16 +44,8 @@ pub(super) fn check(
             None => float > limit || (limits.exclusive_maximum && float >= limit),
         };
         if above {
-            let than = if limits.exclusive_maximum {
-                "less than"
-            } else {
-                "less than or equal to"
-            };
-            checker.invalid(
-                path,
-                number.clone(),
-                &format!("should be {than} {}", shown(limit, integer)),
-            );
+            let than = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
+            checker.invalid(path, number.clone(), &format!("should be {than} {}", shown(limit, integer)));
         }
     }
 }
@@ -98,28 +72,19 @@ fn check_range(checker: &mut Checker<'_>, node: &Node, number: &Number, path: &P
         let fits = match (value, format) {
             (Some(value), "int32") => i32::try_from(value).is_ok(),
             (Some(_), _) => true,
-            // A fraction is a wrong type and reported as one.
-            (None, _) => number.is_f64(),
+            (None, _) => false,
         };
         if !fits {
             let with = match format {
                 "int32" | "int64" => format!("with format {format}"),
                 _ => "(default format)".to_string(),
             };
-            checker.whole(format!(
-                "Checked value must be of type integer {with} in {}",
-                path.dotted()
-            ));
+            checker.whole(format!("Checked value must be of type integer {with} in {}", path.dotted()));
         }
     } else if node.types == Types::NUMBER && format == "float" {
-        let fits = number
-            .as_f64()
-            .is_some_and(|v| v.abs() <= f64::from(f32::MAX));
+        let fits = number.as_f64().is_some_and(|v| v.abs() <= f64::from(f32::MAX));
         if !fits {
-            checker.whole(format!(
-                "Checked value must be of type number with format float in {}",
-                path.dotted()
-            ));
+            checker.whole(format!("Checked value must be of type number with format float in {}", path.dotted()));
         }
     }
 }

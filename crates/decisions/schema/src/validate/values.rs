@@ -31,21 +31,11 @@ pub(super) fn type_of(value: &Value) -> (&'static str, &'static str, Types) {
 
 impl<'a> Checker<'a> {
     pub(super) fn new(schema: &'a Schema, prefix: &'a str) -> Checker<'a> {
-        Checker {
-            schema,
-            prefix,
-            errors: Vec::new(),
-        }
+        Checker { schema, prefix, errors: Vec::new() }
     }
 
     /// Checks a value and returns how many checks passed, by which the best of several alternatives is chosen.
-    pub(super) fn check(
-        &mut self,
-        id: Id,
-        value: &Value,
-        old: Option<&Value>,
-        path: &Path<'_>,
-    ) -> usize {
+    pub(super) fn check(&mut self, id: Id, value: &Value, old: Option<&Value>, path: &Path<'_>) -> usize {
         let node = self.schema.node(id);
         if old == Some(value) {
             return 1;
@@ -73,10 +63,7 @@ impl<'a> Checker<'a> {
                     passed += 1;
                     if !valid {
                         let quoted = crate::error::go_quote(text);
-                        let detail = format!(
-                            "{} in body must be of type {format}: {quoted}",
-                            path.dotted()
-                        );
+                        let detail = format!("{} in body must be of type {format}: {quoted}", path.dotted());
                         self.push(ErrorKind::TypeInvalid, path, Some(value.clone()), detail);
                     }
                 }
@@ -129,10 +116,7 @@ impl<'a> Checker<'a> {
     }
 
     fn wrong_type(&mut self, expected: &str, actual: &str, path: &Path<'_>) -> usize {
-        let detail = format!(
-            "{} in body must be of type {expected}: \"{actual}\"",
-            path.dotted()
-        );
+        let detail = format!("{} in body must be of type {expected}: \"{actual}\"", path.dotted());
         self.push(ErrorKind::TypeInvalid, path, Some(actual.into()), detail);
         0
     }
@@ -145,10 +129,7 @@ impl<'a> Checker<'a> {
             candidate == value
                 || matches!((candidate, value), (Value::Number(a), Value::Number(b)) if a.as_f64() == b.as_f64())
         };
-        if allowed
-            .iter()
-            .any(|candidate| !candidate.is_null() && equal(candidate))
-        {
+        if allowed.iter().any(|candidate| !candidate.is_null() && equal(candidate)) {
             return;
         }
         let supported: Vec<String> = allowed
@@ -159,26 +140,17 @@ impl<'a> Checker<'a> {
             })
             .collect();
         let field = self.place(path);
-        self.errors
-            .push(FieldError::not_supported(field, value.clone(), &supported));
+        self.errors.push(FieldError::not_supported(field, value.clone(), &supported));
     }
 
     fn check_string(&mut self, limits: &Limits, text: &str, path: &Path<'_>) {
         let needs_length = limits.max_length.is_some() || limits.min_length.is_some();
-        let length = if needs_length {
-            text.chars().count() as u64
-        } else {
-            0
-        };
+        let length = if needs_length { text.chars().count() as u64 } else { 0 };
         if let Some(limit) = limits.max_length.filter(|limit| length > *limit) {
             let field = self.place(path);
             self.errors.push(FieldError::too_long(field, limit));
         } else if let Some(limit) = limits.min_length.filter(|limit| length < *limit) {
-            self.invalid(
-                path,
-                text,
-                &format!("should be at least {limit} chars long"),
-            );
+            self.invalid(path, text, &format!("should be at least {limit} chars long"));
         } else if let Some(pattern) = limits.pattern.as_ref().filter(|p| !p.matches(text)) {
             self.invalid(path, text, &format!("should match '{}'", pattern.text));
         }
@@ -230,23 +202,16 @@ impl<'a> Checker<'a> {
         if let Some(limits) = limits {
             let size = map.len() as u64;
             if let Some(limit) = limits.min_properties.filter(|limit| size < *limit) {
-                self.invalid(
-                    path,
-                    size,
-                    &format!("should have at least {limit} properties"),
-                );
+                self.invalid(path, size, &format!("should have at least {limit} properties"));
             }
             if let Some(limit) = limits.max_properties.filter(|limit| size > *limit) {
                 let field = self.place(path);
-                self.errors
-                    .push(FieldError::too_many(field, map.len(), limit));
+                self.errors.push(FieldError::too_many(field, map.len(), limit));
             }
         }
         for (key, value) in map {
             let child = match (node.property(key), node.additional) {
-                (Some(_), _) if id == self.schema.root && key == "metadata" => {
-                    self.schema.checked_metadata
-                }
+                (Some(_), _) if id == self.schema.root && key == "metadata" => self.schema.checked_metadata,
                 (Some(id), _) | (None, Additional::Schema(id)) => Some(id),
                 (None, Additional::None | Additional::Any) => None,
             };
@@ -264,38 +229,24 @@ impl<'a> Checker<'a> {
         passed
     }
 
-    fn check_branches(
-        &mut self,
-        limits: &Limits,
-        value: &Value,
-        old: Option<&Value>,
-        path: &Path<'_>,
-    ) -> usize {
+    fn check_branches(&mut self, limits: &Limits, value: &Value, old: Option<&Value>, path: &Path<'_>) -> usize {
         let mut passed = 1;
         if !limits.any_of.is_empty() {
-            let (valid, best, best_passed) =
-                self.try_branches(&limits.any_of, value, old, path, true);
+            let (valid, best, best_passed) = self.try_branches(&limits.any_of, value, old, path, true);
             if valid == 0 {
-                self.whole(format!(
-                    "\"{}\" must validate at least one schema (anyOf)",
-                    path.dotted()
-                ));
+                self.whole(format!("\"{}\" must validate at least one schema (anyOf)", path.dotted()));
                 self.errors.extend(best);
             }
             passed += best_passed;
         }
         if !limits.one_of.is_empty() {
-            let (valid, best, best_passed) =
-                self.try_branches(&limits.one_of, value, old, path, false);
+            let (valid, best, best_passed) = self.try_branches(&limits.one_of, value, old, path, false);
             if valid != 1 {
                 let found = match valid {
                     0 => "Found none valid".to_string(),
                     count => format!("Found {count} valid alternatives"),
                 };
-                self.whole(format!(
-                    "\"{}\" must validate one and only one schema (oneOf). {found}",
-                    path.dotted()
-                ));
+                self.whole(format!("\"{}\" must validate one and only one schema (oneOf). {found}", path.dotted()));
                 if valid == 0 {
                     self.errors.extend(best);
                 }
@@ -311,20 +262,14 @@ impl<'a> Checker<'a> {
             }
             if valid != limits.all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                self.whole(format!(
-                    "\"{}\" must validate all the schemas (allOf){none}",
-                    path.dotted()
-                ));
+                self.whole(format!("\"{}\" must validate all the schemas (allOf){none}", path.dotted()));
             }
         }
         if let Some(not) = limits.not {
             let mut checker = Checker::new(self.schema, self.prefix);
             checker.check(not, value, old, path);
             if checker.errors.is_empty() {
-                self.whole(format!(
-                    "\"{}\" must not validate the schema (not)",
-                    path.dotted()
-                ));
+                self.whole(format!("\"{}\" must not validate the schema (not)", path.dotted()));
             }
         }
         passed
@@ -365,18 +310,13 @@ impl<'a> Checker<'a> {
 
     /// A finding that the server gives no path of its own.
     pub(super) fn whole(&mut self, detail: String) {
-        let field = if self.prefix.is_empty() {
-            "<nil>"
-        } else {
-            self.prefix
-        };
+        let field = if self.prefix.is_empty() { "<nil>" } else { self.prefix };
         self.errors.push(FieldError::invalid(field, "", detail));
     }
 
     fn push(&mut self, kind: ErrorKind, path: &Path<'_>, value: Option<Value>, detail: String) {
         let field = self.place(path);
-        self.errors
-            .push(FieldError::new(kind, field, value, detail));
+        self.errors.push(FieldError::new(kind, field, value, detail));
     }
 
     fn place(&self, path: &Path<'_>) -> String {
@@ -394,9 +334,7 @@ impl<'a> Checker<'a> {
 pub(crate) fn correlated<'v>(node: &Node, old: &'v [Value], value: &Value) -> Option<&'v Value> {
     match &node.list {
         List::Map(keys) => old.iter().find(|candidate| {
-            keys.iter()
-                .all(|key| candidate.get(key.as_ref()) == value.get(key.as_ref()))
-                && candidate.is_object()
+            keys.iter().all(|key| candidate.get(key.as_ref()) == value.get(key.as_ref())) && candidate.is_object()
         }),
         List::Set => old.iter().find(|candidate| *candidate == value),
         List::Atomic | List::Unspecified => None,

@@ -1,0 +1,6 @@
+//! The crate against what a real server answered.
+
+#![allow(clippy::unwrap_used)]
+
+mod model;
+mod recorded;
