@@ -29,7 +29,7 @@ pub enum Error {
 
 /// Connects with `kubeconfig`, or as kubectl would without one: `KUBECONFIG`, the home folder, the pod's service account.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
-    let config = match kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
             let fail = |source| Error::ReadKubeconfig { path: path.to_owned(), source };
             let kubeconfig = Kubeconfig::read_from(path).map_err(fail)?;
@@ -37,6 +37,9 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
         }
         None => Config::infer().await.map_err(Error::Infer)?,
     };
+    // The client would wait for half a minute inside a request that a disruption budget refuses. Here each request gives its
+    // answer, and whoever made it decides when to try again.
+    config.default_retry = false;
     Client::try_from(config).map_err(Error::Client)
 }
 

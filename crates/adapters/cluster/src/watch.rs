@@ -84,6 +84,10 @@ impl<T> Store<T> {
         self.records.read().values().cloned().collect()
     }
 
+    pub fn keys(&self) -> Vec<Key> {
+        self.records.read().keys().cloned().collect()
+    }
+
     pub fn len(&self) -> usize {
         self.records.read().len()
     }

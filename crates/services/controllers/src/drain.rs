@@ -1,23 +1,27 @@
 //! Empties nodes for daemons that ask for it, and lets pods return afterwards.
 //!
-//! The daemon writes what it wants into `desiredDrain`; this controller carries it out and copies the value to
-//! `lastAppliedDrain`. Everything it must remember is on the Node, so a restart continues where the last process was.
+//! The rules are in the crate `drain`. Here the pods of a node are watched while it is being drained, what was decided is
+//! carried out, and the API's answers to evictions are remembered until the next look. Everything that must survive a
+//! restart is on the Node itself.
 
-use std::collections::BTreeMap;
+mod active;
+mod apply;
+
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::annotations;
-use api::names::{cordon, drain as verb};
-use cluster::{Outcome, Problem, Queue, problem, write};
+use cluster::{Change, Events, Outcome, Queue};
+use drain::{DisruptionBudget, Next, Plan, Settings, Snapshot};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, EvictParams, ListParams};
+use parking_lot::Mutex;
 use rollout::NodeFacts;
-use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::context::Context;
+use crate::metrics;
+use crate::world::DrainChanges;
+use active::Active;
 
 pub(crate) const MANAGER: &str = "machinist-drain";
 const COMPONENT: &str = "machineconfigcontroller-draincontroller";
@@ -25,17 +29,26 @@ const COMPONENT: &str = "machineconfigcontroller-draincontroller";
 /// Drains wait for pods most of the time; many of them fit side by side.
 const WORKERS: usize = 16;
 
-/// Evictions that were refused are asked for again after this time.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Why the drain of a node does not get on, or that it does again.
+pub(crate) struct Blocked {
+    pub(crate) node: String,
+    pub(crate) why: Option<String>,
+}
 
 pub(crate) struct Drain {
     context: Arc<Context>,
     nodes: Queue<String>,
+    /// Nodes that are being drained now.
+    active: Mutex<HashMap<String, Active>>,
+    /// Tells the rollout controller what blocks a drain, for the pool's status.
+    blocked: UnboundedSender<Blocked>,
+    events: Events,
 }
 
 impl Drain {
-    pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, nodes: Queue::default() }
+    pub(crate) fn new(context: Arc<Context>, blocked: UnboundedSender<Blocked>) -> Self {
+        let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
+        Self { context, nodes: Queue::default(), active: Mutex::default(), blocked, events }
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -43,22 +56,42 @@ impl Drain {
         nodes.run(WORKERS, |node| self.clone().reconcile(node)).await;
     }
 
-    /// Queues every node whose daemon waits for an answer.
-    pub(crate) async fn follow(self: Arc<Self>, mut changes: UnboundedReceiver<cluster::Change<NodeFacts>>) {
+    /// Queues nodes whose daemon waits for an answer, and all drains when a budget changes.
+    pub(crate) async fn follow(self: Arc<Self>, changes: DrainChanges) {
+        tokio::join!(self.follow_nodes(changes.nodes), self.follow_budgets(changes.budgets));
+    }
+
+    async fn follow_nodes(&self, mut changes: UnboundedReceiver<Change<NodeFacts>>) {
         while let Some(change) = changes.recv().await {
-            if change.new.as_ref().is_some_and(|node| waits(node)) {
+            let is_active = self.active.lock().contains_key(&change.key.name);
+            if is_active || change.new.as_ref().is_some_and(|node| waits(node)) {
                 self.nodes.add(change.key.name);
             }
         }
     }
 
-    async fn reconcile(self: Arc<Self>, name: String) -> Outcome {
-        let Some(node) = self.context.world.nodes.named(&name) else { return Outcome::Done };
-        if !waits(&node) {
-            return Outcome::Done;
+    async fn follow_budgets(&self, mut changes: UnboundedReceiver<Change<DisruptionBudget>>) {
+        while changes.recv().await.is_some() {
+            // Few nodes are drained at a time, and each looks only at its own pods.
+            self.active.lock().keys().for_each(|node| self.nodes.add(node.clone()));
         }
-        match self.step(&node).await {
-            Ok(outcome) => outcome,
+    }
+
+    async fn reconcile(self: Arc<Self>, name: String) -> Outcome {
+        let Some(node) = self.context.world.nodes.named(&name).filter(|node| waits(node)) else {
+            self.finish(&name);
+            return Outcome::Done;
+        };
+        let Some(snapshot) = self.snapshot(&node) else {
+            // The pods are being listed, and bring the node back when they are there.
+            return Outcome::Done;
+        };
+        let plan = drain::plan(&snapshot);
+        tracing::debug!(node = name, actions = ?plan.actions, next = ?plan.next, "planned");
+        self.report(&node, &plan);
+        match self.apply(&node, &plan).await {
+            Ok(true) => outcome(&plan.next),
+            Ok(false) => Outcome::Again(Duration::ZERO),
             Err(error) => {
                 tracing::warn!(node = name, error = &error as &dyn std::error::Error, "cannot drain");
                 Outcome::Retry
@@ -66,71 +99,57 @@ impl Drain {
         }
     }
 
-    async fn step(&self, node: &NodeFacts) -> Result<Outcome, kube::Error> {
-        let wanted = node.desired_drain.clone().unwrap_or_default();
-        self.context.metrics.worked(COMPONENT, "Drain", &node.name);
-        match wanted.split_once('-').map(|(word, _)| word) {
-            Some(verb::DRAIN) => self.empty(node, &wanted).await,
-            Some(verb::UNCORDON) => self.release(node, &wanted).await,
-            _ => {
-                tracing::error!("node {}: non-recognized drain verb detected {wanted}", node.name);
-                Ok(Outcome::Done)
-            }
+    fn snapshot(&self, node: &NodeFacts) -> Option<Snapshot> {
+        let mut active = self.active.lock();
+        let drain = active
+            .entry(node.name.clone())
+            .or_insert_with(|| Active::start(&self.context.world.client, &node.name, &self.nodes));
+        let pods = drain.pods()?;
+        let world = &self.context.world;
+        Some(Snapshot {
+            node: node.name.clone(),
+            resource_version: node.resource_version.text.clone(),
+            unschedulable: node.unschedulable,
+            desired_drain: node.desired_drain.clone(),
+            last_applied_drain: node.last_applied_drain.clone(),
+            cordoned_by: node.cordoned_by.clone(),
+            started: node.drain_started,
+            pods,
+            budgets: world.budgets.all().iter().map(|budget| (**budget).clone()).collect(),
+            refusals: drain.refusals.clone(),
+            daemon_sets: Some(daemon_sets(&world.daemon_sets)),
+            settings: Settings::default(),
+            now: Timestamp::now(),
+        })
+    }
+
+    /// What people see of a drain: log lines, the alarm and, through the pool's status, what blocks it.
+    fn report(&self, node: &NodeFacts, plan: &Plan) {
+        let mut active = self.active.lock();
+        let Some(drain) = active.get_mut(&node.name) else { return };
+        for line in plan.log.iter().filter(|line| !drain.said.contains(*line)) {
+            tracing::info!("{line}");
+        }
+        for event in plan.events.iter().filter(|event| !drain.said.contains(&event.message)) {
+            self.publish(node, event);
+        }
+        drain.said = plan.log.iter().chain(plan.events.iter().map(|event| &event.message)).cloned().collect();
+        let labels = metrics::Node { node: node.name.clone() };
+        if plan.alarm {
+            self.context.metrics.drain_failing.get_or_create(&labels).set(1);
+        }
+        let why = plan.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let why = Some(why).filter(|why| !why.is_empty());
+        if drain.blocked != why {
+            drain.blocked.clone_from(&why);
+            let _ = self.blocked.send(Blocked { node: node.name.clone(), why });
         }
     }
 
-    async fn empty(&self, node: &NodeFacts, wanted: &str) -> Result<Outcome, kube::Error> {
-        if !node.unschedulable || node.cordoned_by.is_none() {
-            let by = if node.unschedulable { cordon::PERSON } else { cordon::MACHINIST };
-            let started = Timestamp::now().to_string();
-            let notes = BTreeMap::from([(annotations::CORDONED_BY, by), (annotations::DRAIN_STARTED, &started)]);
-            let patch = json!({
-                "metadata": { "resourceVersion": node.resource_version.text, "annotations": notes },
-                "spec": { "unschedulable": true },
-            });
-            return self.patch(node, patch).await;
-        }
-        let pods: Api<Pod> = Api::all(self.context.world.client.clone());
-        let here = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
-        let left: Vec<Pod> = write::in_time(pods.list(&here)).await?.items.into_iter().filter(must_go).collect();
-        if left.is_empty() {
-            let done = BTreeMap::from([(annotations::LAST_APPLIED_DRAIN, wanted)]);
-            return self.patch(node, json!({ "metadata": { "annotations": done } })).await;
-        }
-        for pod in &left {
-            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-            let name = pod.metadata.name.as_deref().unwrap_or_default();
-            let api: Api<Pod> = Api::namespaced(self.context.world.client.clone(), namespace);
-            match write::in_time(api.evict(name, &EvictParams::default())).await {
-                Ok(_) => {}
-                Err(error) if matches!(problem(&error), Problem::NotFound | Problem::TooManyRequests) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Outcome::Again(AGAIN))
-    }
-
-    async fn release(&self, node: &NodeFacts, wanted: &str) -> Result<Outcome, kube::Error> {
-        let notes = json!({
-            annotations::LAST_APPLIED_DRAIN: wanted, annotations::CORDONED_BY: null, annotations::DRAIN_STARTED: null,
-        });
-        let mut patch = json!({ "metadata": { "resourceVersion": node.resource_version.text, "annotations": notes } });
-        if node.cordoned_by.as_deref() != Some(cordon::PERSON) {
-            patch["spec"] = json!({ "unschedulable": null });
-        }
-        self.patch(node, patch).await
-    }
-
-    async fn patch(&self, node: &NodeFacts, patch: Value) -> Result<Outcome, kube::Error> {
-        let api: Api<Node> = Api::all(self.context.world.client.clone());
-        match write::merge(&api, MANAGER, &node.name, &patch).await {
-            Ok(_) => {
-                self.context.metrics.wrote("Node");
-                Ok(Outcome::Done)
-            }
-            // The newer node is on its way to us and brings this one back.
-            Err(error) if matches!(problem(&error), Problem::Conflict | Problem::NotFound) => Ok(Outcome::Done),
-            Err(error) => Err(error),
+    fn finish(&self, node: &str) {
+        if self.active.lock().remove(node).is_some() {
+            self.context.metrics.drain_failing.remove(&metrics::Node { node: node.to_owned() });
+            let _ = self.blocked.send(Blocked { node: node.to_owned(), why: None });
         }
     }
 }
@@ -139,10 +158,13 @@ fn waits(node: &NodeFacts) -> bool {
     node.desired_drain.is_some() && node.desired_drain != node.last_applied_drain
 }
 
-fn must_go(pod: &Pod) -> bool {
-    let owners = pod.metadata.owner_references.iter().flatten();
-    let by_daemon_set = owners.into_iter().any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet");
-    let is_mirror =
-        pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
-    !by_daemon_set && !is_mirror
+fn daemon_sets(store: &cluster::Store<()>) -> BTreeSet<String> {
+    store.keys().into_iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect()
+}
+
+fn outcome(next: &Next) -> Outcome {
+    match next {
+        Next::OnChange(_) => Outcome::Done,
+        Next::After(wait, _) => Outcome::Again(crate::rollout::positive(*wait)),
+    }
 }

@@ -127,10 +127,11 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     let pools = cluster::Queue::default();
     let rendering = Arc::new(render::Render::new(context.clone(), pools.clone()));
     let rollout = Arc::new(rollout::Rollout::new(context.clone(), pools));
-    let drain = Arc::new(drain::Drain::new(context));
+    let (blocked, blocks) = tokio::sync::mpsc::unbounded_channel();
+    let drain = Arc::new(drain::Drain::new(context, blocked));
     tasks.spawn(report_readiness(world.clone(), health.clone()));
     tasks.spawn(rendering.clone().follow(changes.render));
-    tasks.spawn(rollout.clone().follow(changes.rollout));
+    tasks.spawn(rollout.clone().follow(changes.rollout, blocks));
     tasks.spawn(drain.clone().follow(changes.drain));
     tasks.spawn(async move {
         // Acting on half of what there is would look like deletions.

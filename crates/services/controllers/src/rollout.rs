@@ -13,8 +13,10 @@ use cluster::{Events, Outcome, Queue};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use rollout::{Next, Plan};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::context::Context;
+use crate::drain::Blocked;
 use crate::metrics;
 use crate::world::RolloutChanges;
 use index::Index;
@@ -52,13 +54,17 @@ impl Rollout {
     }
 
     /// Takes in changes for ever and queues the pools they concern.
-    pub(crate) async fn follow(self: Arc<Self>, mut changes: RolloutChanges) {
+    pub(crate) async fn follow(self: Arc<Self>, mut changes: RolloutChanges, mut blocked: UnboundedReceiver<Blocked>) {
         loop {
             tokio::select! {
                 Some(change) = changes.pools.recv() => self.index.lock().pool_changed(&self.pools, &change),
                 Some(change) = changes.nodes.recv() => self.index.lock().node_changed(&self.pools, &change),
                 Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
                 Some(change) = changes.policies.recv() => self.index.lock().policy_changed(&self.pools, &change),
+                Some(change) = changes.reports.recv() => {
+                    self.index.lock().report_changed(&self.pools, &change.key.name, change.new.as_deref().cloned());
+                }
+                Some(Blocked { node, why }) = blocked.recv() => self.index.lock().drain_blocked(&self.pools, &node, why),
                 else => return,
             }
         }
@@ -106,6 +112,6 @@ fn outcome(next: &Next) -> Outcome {
     }
 }
 
-fn positive(wait: SignedDuration) -> Duration {
+pub(crate) fn positive(wait: SignedDuration) -> Duration {
     Duration::try_from(wait).unwrap_or(Duration::ZERO)
 }

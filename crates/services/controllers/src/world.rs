@@ -1,14 +1,17 @@
 //! What the controllers see: one shared watch per kind, read into records.
 
-use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::machineconfiguration::{MachineConfig, MachineConfigNode, MachineConfigPool};
 use api::machinist::{PoolLedger, PoolPolicy, RenderedProvenance};
 use cluster::watch::State;
 use cluster::{Change, Store, Watch};
+use drain::DisruptionBudget;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::Api;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
-use rollout::NodeFacts;
+use rollout::{NodeFacts, Report};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
@@ -22,6 +25,10 @@ pub(crate) struct World {
     pub(crate) ledgers: Store<PoolLedger>,
     pub(crate) policies: Store<PoolPolicy>,
     pub(crate) provenances: Store<Provenance>,
+    pub(crate) reports: Store<Report>,
+    pub(crate) budgets: Store<DisruptionBudget>,
+    /// Which DaemonSets exist; nothing else about them matters.
+    pub(crate) daemon_sets: Store<()>,
 }
 
 /// What is kept in memory of a provenance: enough to find pins and to know that the rest exists.
@@ -36,7 +43,7 @@ pub(crate) struct Provenance {
 pub(crate) struct Changes {
     pub(crate) render: RenderChanges,
     pub(crate) rollout: RolloutChanges,
-    pub(crate) drain: UnboundedReceiver<Change<NodeFacts>>,
+    pub(crate) drain: DrainChanges,
 }
 
 /// What makes a pool worth rendering again.
@@ -53,6 +60,13 @@ pub(crate) struct RolloutChanges {
     pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
     pub(crate) ledgers: UnboundedReceiver<Change<PoolLedger>>,
     pub(crate) policies: UnboundedReceiver<Change<PoolPolicy>>,
+    pub(crate) reports: UnboundedReceiver<Change<Report>>,
+}
+
+/// What makes a drain worth another look.
+pub(crate) struct DrainChanges {
+    pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
+    pub(crate) budgets: UnboundedReceiver<Change<DisruptionBudget>>,
 }
 
 impl World {
@@ -60,6 +74,7 @@ impl World {
     pub(crate) fn start(client: &Client, tasks: &mut JoinSet<()>) -> (Self, Changes) {
         let (mut pools, mut configs, mut nodes) = (Watch::default(), Watch::default(), Watch::default());
         let (mut ledgers, mut policies, provenances) = (Watch::default(), Watch::default(), Watch::default());
+        let (mut reports, mut budgets, daemon_sets) = (Watch::default(), Watch::default(), Watch::default());
         let render = RenderChanges {
             pools: pools.subscribe(),
             configs: configs.subscribe(),
@@ -71,8 +86,9 @@ impl World {
             nodes: nodes.subscribe(),
             ledgers: ledgers.subscribe(),
             policies: policies.subscribe(),
+            reports: reports.subscribe(),
         };
-        let drain = nodes.subscribe();
+        let drain = DrainChanges { nodes: nodes.subscribe(), budgets: budgets.subscribe() };
         let world = Self {
             client: client.clone(),
             pools: pools.store(),
@@ -81,6 +97,9 @@ impl World {
             ledgers: ledgers.store(),
             policies: policies.store(),
             provenances: provenances.store(),
+            reports: reports.store(),
+            budgets: budgets.store(),
+            daemon_sets: daemon_sets.store(),
         };
         let all = || watcher::Config::default().any_semantic().page_size(500);
         tasks.spawn(pools.run(Api::all(client.clone()), all(), slim::<MachineConfigPool>));
@@ -89,6 +108,11 @@ impl World {
         tasks.spawn(ledgers.run(Api::all(client.clone()), all(), slim::<PoolLedger>));
         tasks.spawn(policies.run(Api::all(client.clone()), all(), slim::<PoolPolicy>));
         tasks.spawn(provenances.run(Api::all(client.clone()), all(), Provenance::from_object));
+        tasks.spawn(reports.run(Api::all(client.clone()), all(), |node: MachineConfigNode| Report::from_object(&node)));
+        tasks.spawn(budgets.run(Api::all(client.clone()), all(), |budget: PodDisruptionBudget| {
+            DisruptionBudget::from_object(&budget)
+        }));
+        tasks.spawn(daemon_sets.run(Api::all(client.clone()), all(), |_: DaemonSet| ()));
         (world, Changes { render, rollout, drain })
     }
 
@@ -100,6 +124,9 @@ impl World {
         self.ledgers.synced().await;
         self.policies.synced().await;
         self.provenances.synced().await;
+        self.reports.synced().await;
+        self.budgets.synced().await;
+        self.daemon_sets.synced().await;
     }
 
     /// The kinds that cannot be watched now, each with the reason.
@@ -111,6 +138,9 @@ impl World {
             ("poolledgers", self.ledgers.state()),
             ("poolpolicies", self.policies.state()),
             ("renderedprovenances", self.provenances.state()),
+            ("machineconfignodes", self.reports.state()),
+            ("poddisruptionbudgets", self.budgets.state()),
+            ("daemonsets", self.daemon_sets.state()),
         ];
         let trouble = |(kind, state)| match state {
             State::Synced => None,

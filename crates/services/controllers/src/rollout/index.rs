@@ -9,7 +9,7 @@ use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolCondition, M
 use api::machinist::{PoolLedger, PoolPolicy};
 use cluster::Change;
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Ledger, Membership, NodeFacts, PoolFacts, Pools, ResourceVersion, Settings, Snapshot};
+use rollout::{Ledger, Membership, NodeFacts, PoolFacts, Pools, Report, ResourceVersion, Settings, Snapshot};
 
 use super::Pools as Queue;
 use crate::context::Context;
@@ -23,11 +23,20 @@ pub(super) struct Index {
     ledgers: HashMap<String, Ledger>,
     settles: HashMap<String, SignedDuration>,
     nodes: HashMap<String, Entry>,
+    remarks: HashMap<String, Remark>,
 }
 
 struct Entry {
     facts: NodeFacts,
     membership: Membership,
+}
+
+/// What is known of a node besides its own object.
+#[derive(Default)]
+struct Remark {
+    report: Option<Report>,
+    /// What blocks its drain, as the drain controller of this process saw it. The report says the same, later.
+    blocked: Option<String>,
 }
 
 impl Index {
@@ -47,6 +56,7 @@ impl Index {
             ledgers: HashMap::new(),
             settles: HashMap::new(),
             nodes: HashMap::new(),
+            remarks: HashMap::new(),
         }
     }
 
@@ -158,6 +168,33 @@ impl Index {
         queue.add(pool.clone());
     }
 
+    pub(super) fn report_changed(&mut self, queue: &Queue, node: &str, report: Option<Report>) {
+        self.remarks.entry(node.to_owned()).or_default().report = report;
+        self.remarked(queue, node);
+    }
+
+    pub(super) fn drain_blocked(&mut self, queue: &Queue, node: &str, why: Option<String>) {
+        self.remarks.entry(node.to_owned()).or_default().blocked = why;
+        self.remarked(queue, node);
+    }
+
+    /// Passes what is known of a node on to the snapshot of its pool.
+    fn remarked(&mut self, queue: &Queue, node: &str) {
+        let Some(Membership::Member { primary, .. }) = self.nodes.get(node).map(|entry| &entry.membership) else {
+            return;
+        };
+        let report = self.remarks.get(node).map(Remark::report).unwrap_or_default();
+        if let Some(snapshot) = self.snapshots.get_mut(primary)
+            && snapshot.nodes.report(node) != Some(&report)
+        {
+            snapshot.observe_report(node, report);
+            queue.add(primary.clone());
+        }
+        if self.remarks.get(node).is_some_and(|remark| remark.report.is_none() && remark.blocked.is_none()) {
+            self.remarks.remove(node);
+        }
+    }
+
     /// Puts a status that was just written where the next plan finds it.
     pub(super) fn put_status(&mut self, pool: &str, status: MachineConfigPoolStatus) {
         if let Some(snapshot) = self.snapshots.get_mut(pool) {
@@ -192,6 +229,9 @@ impl Index {
                     // Labels decided where the node belongs and are not looked at again.
                     let labels = BTreeMap::new();
                     snapshot.observe_node(NodeFacts { labels, ..entry.facts.clone() });
+                    if let Some(remark) = self.remarks.get(name) {
+                        snapshot.observe_report(name, remark.report());
+                    }
                     queue.add(primary.clone());
                 }
             }
@@ -213,6 +253,7 @@ impl Index {
             Membership::Member { primary, .. } => {
                 if let Some(snapshot) = self.snapshots.get_mut(primary) {
                     snapshot.nodes.forget(name);
+                    snapshot.nodes.forget_report(name);
                     queue.add(primary.clone());
                 }
             }
@@ -225,6 +266,16 @@ impl Index {
             }
             Membership::Unmanaged => {}
         }
+    }
+}
+
+impl Remark {
+    fn report(&self) -> Report {
+        let mut report = self.report.clone().unwrap_or_default();
+        if self.blocked.is_some() {
+            report.drain_blocked.clone_from(&self.blocked);
+        }
+        report
     }
 }
 

@@ -1,0 +1,64 @@
+//! One node that is being drained: its pods, watched, and what the API said to evictions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::{Queue, Store, Watch};
+use drain::{Condition, PodFacts, Refusal};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::Api;
+use kube::runtime::watcher;
+use tokio::task::JoinSet;
+
+pub(super) struct Active {
+    pods: Store<PodFacts>,
+    /// Answers to evictions by pod uid. Losing them costs a question, nothing more.
+    pub(super) refusals: BTreeMap<String, Refusal>,
+    /// What was already told to people, so that each look does not tell it again.
+    pub(super) said: BTreeSet<String>,
+    /// What blocked it at the last look.
+    pub(super) blocked: Option<String>,
+    /// Conditions as last written.
+    pub(super) conditions: Vec<Condition>,
+    _watching: JoinSet<()>,
+}
+
+impl Active {
+    /// Watches the pods of `node`; each change brings the node back to the queue.
+    pub(super) fn start(client: &Client, node: &str, queue: &Queue<String>) -> Self {
+        let mut watch: Watch<PodFacts> = Watch::default();
+        let mut changes = watch.subscribe();
+        let pods = watch.store();
+        let mut watching = JoinSet::new();
+        // A list from a cache could miss a pod that was bound a moment ago.
+        let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
+        let api: Api<Pod> = Api::all(client.clone());
+        watching.spawn(watch.run(api, config, |pod: Pod| PodFacts::from_object(&pod)));
+        let (store, name, queue) = (pods.clone(), node.to_owned(), queue.clone());
+        watching.spawn(async move {
+            store.synced().await;
+            queue.add(name.clone());
+            while changes.recv().await.is_some() {
+                queue.add(name.clone());
+            }
+        });
+        Self {
+            pods,
+            refusals: BTreeMap::new(),
+            said: BTreeSet::new(),
+            blocked: None,
+            conditions: Vec::new(),
+            _watching: watching,
+        }
+    }
+
+    /// The pods, once they have been listed. Answers about pods that are gone are forgotten.
+    pub(super) fn pods(&mut self) -> Option<Vec<PodFacts>> {
+        if !self.pods.is_synced() {
+            return None;
+        }
+        let pods: Vec<PodFacts> = self.pods.all().iter().map(|pod| (**pod).clone()).collect();
+        self.refusals.retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+        Some(pods)
+    }
+}
