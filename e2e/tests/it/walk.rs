@@ -1,16 +1,18 @@
 //! The way of a change: from `kubectl apply` of a MachineConfig to the file on each node, on a real API.
 
+use std::sync::{Arc, Mutex};
+
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use fleet::{Behaviour, Fleet};
 use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
 use kube::api::{Api, PostParams};
 use testkit::objects::{file_config, pool};
-use testkit::{ControlPlane, Kind, control_plane, needs, wait_for, wait_for_all};
+use testkit::process::Process;
+use testkit::{ControlPlane, Kind, control_plane, needs, wait_for, wait_for_all, wait_until};
 
 use crate::processes::controller;
-use crate::watching::{annotation, watch_fleet};
+use crate::watching::{Seen, annotation, is_down, watch_fleet};
 
 fn manifest(fragment: &MachineConfig) -> String {
     serde_json::to_string(fragment).unwrap()
@@ -34,40 +36,72 @@ async fn updated(control_plane: &ControlPlane, pool: &str, old: &str) -> String 
     pool.status.unwrap().configuration.unwrap().name.unwrap()
 }
 
+/// A pool of three nodes that have their first config.
+struct Scene {
+    control_plane: ControlPlane,
+    folder: tempfile::TempDir,
+    nodes: Api<Node>,
+    seen: Arc<Mutex<Seen>>,
+    first: String,
+    controller: Option<Process>,
+}
+
+impl Scene {
+    async fn start() -> Option<Self> {
+        if !needs::kubectl() {
+            return None;
+        }
+        let control_plane = control_plane(Kind::Real).await?;
+        control_plane.install().await;
+        let folder = tempfile::tempdir().unwrap();
+        let client = control_plane.client().await;
+        let controller = controller(&control_plane, folder.path(), "first", &[]);
+        let fleet = Fleet::new(client.clone(), "walk", Behaviour { drains: true, ..Behaviour::default() });
+        fleet.create(vec!["a".into(), "b".into(), "c".into()], &["worker"], None).await.unwrap();
+        tokio::spawn(fleet.run());
+        let nodes: Api<Node> = Api::all(client.clone());
+        let seen = watch_fleet(nodes.clone());
+        let pools: Api<MachineConfigPool> = Api::all(client);
+        pools.create(&PostParams::default(), &pool("worker")).await.unwrap();
+        control_plane.apply(&manifest(&file_config("00-worker", "worker", "/etc/base", "base")));
+        let first = updated(&control_plane, "worker", "").await;
+        seen.lock().unwrap().restart();
+        Some(Self { control_plane, folder, nodes, seen, first, controller: Some(controller) })
+    }
+
+    /// Checks that the change went to one node after the other and that the pool says so.
+    async fn check(&self) {
+        let second = updated(&self.control_plane, "worker", &self.first).await;
+        let all = wait_for_all(&self.nodes, "three nodes at the new config", |nodes| {
+            nodes.iter().all(|node| annotation(node, annotations::CURRENT_CONFIG) == second && !is_down(node))
+        });
+        assert_eq!(all.await.len(), 3);
+        let seen = self.seen.lock().unwrap().clone();
+        assert_eq!(seen.most_down, 1, "{seen:?}");
+        assert_eq!(seen.targeted.len(), 3, "{seen:?}");
+        let table = self.control_plane.kubectl(&["get", "mcp", "worker"]);
+        let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(row[..9], ["worker", &second, "True", "False", "False", "3", "3", "3", "0"], "{table}");
+    }
+}
+
 #[tokio::test]
 async fn a_machine_config_reaches_each_node_of_its_pool_one_at_a_time() {
-    if !needs::kubectl() {
-        return;
-    }
-    let Some(control_plane) = control_plane(Kind::Real).await else { return };
-    control_plane.install().await;
-    let folder = tempfile::tempdir().unwrap();
-    let client = control_plane.client().await;
-    let _controller = controller(&control_plane, folder.path(), "one", &[]);
+    let Some(scene) = Scene::start().await else { return };
+    scene.control_plane.apply(&manifest(&file_config("50-motd", "worker", "/etc/motd", "hello")));
+    scene.check().await;
+}
 
-    let fleet = Fleet::new(client.clone(), "walk", Behaviour { drains: true, ..Behaviour::default() });
-    fleet.create(vec!["a".into(), "b".into(), "c".into()], &["worker"], None).await.unwrap();
-    tokio::spawn(fleet.run());
-    let nodes: Api<Node> = Api::all(client.clone());
-    let seen = watch_fleet(nodes.clone());
-    let pools: Api<MachineConfigPool> = Api::all(client);
-    pools.create(&PostParams::default(), &pool("worker")).await.unwrap();
-
-    control_plane.apply(&manifest(&file_config("00-worker", "worker", "/etc/base", "base")));
-    let first = updated(&control_plane, "worker", "").await;
-    seen.lock().unwrap().restart();
-
-    control_plane.apply(&manifest(&file_config("50-motd", "worker", "/etc/motd", "hello")));
-    let second = updated(&control_plane, "worker", &first).await;
-    let all = wait_for_all(&nodes, "three nodes at the new config", |nodes| {
-        nodes.iter().all(|node| annotation(node, annotations::CURRENT_CONFIG) == second)
-    });
-    assert_eq!(all.await.len(), 3);
-    let seen = seen.lock().unwrap().clone();
-    assert_eq!(seen.most_down, 1, "{seen:?}");
-    assert_eq!(seen.targeted.len(), 3, "{seen:?}");
-
-    let table = control_plane.kubectl(&["get", "mcp", "worker"]);
-    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(row[..9], ["worker", &second, "True", "False", "False", "3", "3", "3", "0"], "{table}");
+#[tokio::test]
+async fn a_controller_killed_in_the_middle_is_replaced_by_one_that_goes_on() {
+    let Some(mut scene) = Scene::start().await else { return };
+    scene.control_plane.apply(&manifest(&file_config("50-motd", "worker", "/etc/motd", "hello")));
+    let seen = scene.seen.clone();
+    wait_until("the first node to be targeted", || async { (!seen.lock().unwrap().targeted.is_empty()).then_some(()) })
+        .await;
+    scene.controller.take().unwrap().kill();
+    let at_the_kill = scene.seen.lock().unwrap().targeted.len();
+    assert!(at_the_kill < 3, "the rollout was over before the kill");
+    scene.controller = Some(controller(&scene.control_plane, scene.folder.path(), "second", &[]));
+    scene.check().await;
 }
