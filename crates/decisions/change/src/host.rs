@@ -150,11 +150,7 @@ pub struct Attributes {
 impl Attributes {
     /// Owned by root.
     pub const fn root(mode: u32) -> Self {
-        Self {
-            mode,
-            user: 0,
-            group: 0,
-        }
+        Self { mode, user: 0, group: 0 }
     }
 }
 
@@ -192,12 +188,7 @@ pub struct InvalidPath {
 
 impl HostPath {
     pub fn parse(text: &str) -> Result<Self, InvalidPath> {
-        let refuse = |problem| {
-            Err(InvalidPath {
-                path: text.chars().take(256).collect(),
-                problem,
-            })
-        };
+        let refuse = |problem| Err(InvalidPath { path: text.chars().take(256).collect(), problem });
         if !text.starts_with('/') {
             return refuse("is not absolute");
         }
@@ -252,9 +243,7 @@ impl HostPath {
 
     /// Whether it is `folder` or lies beneath it.
     pub fn is_beneath(&self, folder: &str) -> bool {
-        self.0
-            .strip_prefix(folder)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        self.0.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
@@ -311,18 +300,8 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    pub fn new(
-        kind: ErrorKind,
-        action: &'static str,
-        subject: impl Into<String>,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self {
-            kind,
-            action,
-            subject: subject.into(),
-            detail: detail.into(),
-        }
+    pub fn new(kind: ErrorKind, action: &'static str, subject: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { kind, action, subject: subject.into(), detail: detail.into() }
     }
 }
 
@@ -333,18 +312,8 @@ mod tests {
 
     #[test]
     fn a_path_is_kept_in_one_normal_form() {
-        assert_eq!(
-            HostPath::parse("//etc///motd/").unwrap().as_str(),
-            "/etc/motd"
-        );
-        assert_eq!(
-            HostPath::parse("/etc/motd")
-                .unwrap()
-                .parent()
-                .unwrap()
-                .as_str(),
-            "/etc"
-        );
+        assert_eq!(HostPath::parse("//etc///motd/").unwrap().as_str(), "/etc/motd");
+        assert_eq!(HostPath::parse("/etc/motd").unwrap().parent().unwrap().as_str(), "/etc");
         assert_eq!(HostPath::parse("/etc").unwrap().parent(), None);
     }
 

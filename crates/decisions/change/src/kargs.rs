@@ -34,30 +34,20 @@ pub fn split_all(entries: &[String]) -> Vec<String> {
 
 /// What `rpm-ostree kargs` must be told to come from one list to the other: every old argument goes, every new one comes.
 pub fn rpm_ostree_arguments(old: &[String], new: &[String]) -> Vec<String> {
-    let deletions = split_all(old)
-        .into_iter()
-        .map(|argument| format!("--delete-if-present={argument}"));
-    let additions = split_all(new)
-        .into_iter()
-        .map(|argument| format!("--append={argument}"));
+    let deletions = split_all(old).into_iter().map(|argument| format!("--delete-if-present={argument}"));
+    let additions = split_all(new).into_iter().map(|argument| format!("--append={argument}"));
     deletions.chain(additions).collect()
 }
 
 /// Those wanted arguments that a booted command line lacks.
 pub fn missing(wanted: &[String], booted: &str) -> Vec<String> {
     let present = booted_arguments(booted);
-    split_all(wanted)
-        .into_iter()
-        .filter(|argument| !present.contains(argument))
-        .collect()
+    split_all(wanted).into_iter().filter(|argument| !present.contains(argument)).collect()
 }
 
 /// Those requested entries that are on the booted command line, in boot order. Entries are taken whole, as they were written.
 pub fn running(requested: &[String], booted: &str) -> Vec<String> {
-    split(booted)
-        .into_iter()
-        .filter(|argument| requested.contains(argument))
-        .collect()
+    split(booted).into_iter().filter(|argument| requested.contains(argument)).collect()
 }
 
 /// A booted line in single arguments. A quote that never closes may belong to the last argument or be a slip in the middle,

@@ -33,39 +33,23 @@ pub fn plan(from: &Target, to: &Target) -> Vec<Step> {
 
 /// Every path a config writes: files, links, unit files and drop-ins. Folders are not among them: they are never kept.
 pub fn managed_paths(target: &Target) -> BTreeSet<HostPath> {
-    let mut paths: BTreeSet<HostPath> = target
-        .files
-        .keys()
-        .chain(target.links.keys())
-        .cloned()
-        .collect();
+    let mut paths: BTreeSet<HostPath> = target.files.keys().chain(target.links.keys()).cloned().collect();
     for (name, unit) in &target.units {
         if unit.contents.is_some() || unit.mask {
             paths.extend(unit_path(name));
         }
-        paths.extend(
-            unit.dropins
-                .keys()
-                .filter_map(|dropin| dropin_path(name, dropin)),
-        );
+        paths.extend(unit.dropins.keys().filter_map(|dropin| dropin_path(name, dropin)));
     }
     paths
 }
 
 fn keep_originals(from: &Target, to: &Target) -> Vec<Step> {
     let before = managed_paths(from);
-    let mut steps: Vec<Step> = managed_paths(to)
-        .into_iter()
-        .filter(|path| !before.contains(path))
-        .map(|path| Step::Keep { path })
-        .collect();
+    let mut steps: Vec<Step> =
+        managed_paths(to).into_iter().filter(|path| !before.contains(path)).map(|path| Step::Keep { path }).collect();
     let changes_enablement = |unit: &&Unit| unit.enabled.is_some() || unit.contents.is_some();
     for (name, _) in to.units.iter().filter(|(_, unit)| changes_enablement(unit)) {
-        if !from
-            .units
-            .get(name)
-            .is_some_and(|unit| changes_enablement(&unit))
-        {
+        if !from.units.get(name).is_some_and(|unit| changes_enablement(&unit)) {
             steps.push(Step::KeepEnablement { unit: name.clone() });
         }
     }
@@ -100,12 +84,7 @@ fn put_back(from: &Target, to: &Target) -> Vec<Step> {
         .map(|path| Step::PutBack { path })
         .collect();
     // A folder goes after what is in it; it stays if somebody else's files are in it.
-    for path in from
-        .folders
-        .keys()
-        .rev()
-        .filter(|path| !to.folders.contains_key(path))
-    {
+    for path in from.folders.keys().rev().filter(|path| !to.folders.contains_key(path)) {
         steps.push(Step::PutBack { path: path.clone() });
     }
     steps
@@ -127,11 +106,7 @@ impl UnitSteps {
     fn new(from: &Target, to: &Target) -> Self {
         let mut steps = Self::default();
         let mut touched = false;
-        for (name, old) in from
-            .units
-            .iter()
-            .filter(|(name, _)| !to.units.contains_key(*name))
-        {
+        for (name, old) in from.units.iter().filter(|(name, _)| !to.units.contains_key(*name)) {
             steps.remove(name, old);
             touched = true;
         }
@@ -166,15 +141,8 @@ impl UnitSteps {
         if old.enabled == Some(true) && old.contents != new.contents && !old.mask {
             self.before.push(Step::DisableUnit { unit: unit.clone() });
         }
-        for dropin in new
-            .dropins
-            .iter()
-            .filter(|(dropin, text)| old.dropins.get(*dropin) != Some(text))
-        {
-            self.write.push(Step::WriteDropin {
-                unit: unit.clone(),
-                name: dropin.0.clone(),
-            });
+        for dropin in new.dropins.iter().filter(|(dropin, text)| old.dropins.get(*dropin) != Some(text)) {
+            self.write.push(Step::WriteDropin { unit: unit.clone(), name: dropin.0.clone() });
         }
         if new.mask {
             self.write.push(Step::MaskUnit { unit });
@@ -203,8 +171,7 @@ fn users(from: &Target, to: &Target) -> Vec<Step> {
         if old.map(|user| &user.keys) != new.map(|user| &user.keys) {
             steps.push(Step::SetKeys { user: name.clone() });
         }
-        let hash =
-            |user: Option<&crate::target::User>| user.and_then(|user| user.password_hash.clone());
+        let hash = |user: Option<&crate::target::User>| user.and_then(|user| user.password_hash.clone());
         if hash(old) != hash(new) {
             steps.push(Step::SetPassword { user: name.clone() });
         }
@@ -215,62 +182,38 @@ fn users(from: &Target, to: &Target) -> Vec<Step> {
 fn system(from: &Target, to: &Target) -> Vec<Step> {
     let mut steps = Vec::new();
     if from.os_image != to.os_image && !to.os_image.is_empty() {
-        steps.push(Step::StageImage {
-            image: to.os_image.clone(),
-        });
+        steps.push(Step::StageImage { image: to.os_image.clone() });
     }
-    let (old, new) = (
-        kargs::split_all(&from.kernel_arguments),
-        kargs::split_all(&to.kernel_arguments),
-    );
+    let (old, new) = (kargs::split_all(&from.kernel_arguments), kargs::split_all(&to.kernel_arguments));
     if old != new {
-        steps.push(Step::KernelArguments {
-            delete: old,
-            append: new,
-        });
+        steps.push(Step::KernelArguments { delete: old, append: new });
     }
     let (old, new) = (packages(&from.extensions), packages(&to.extensions));
-    let kernel = (kernel_type(from) != kernel_type(to))
-        .then(|| (kernel_type(from).to_owned(), kernel_type(to).to_owned()));
+    let kernel =
+        (kernel_type(from) != kernel_type(to)).then(|| (kernel_type(from).to_owned(), kernel_type(to).to_owned()));
     if old != new || kernel.is_some() {
         let install = new.difference(&old).cloned().collect();
         let uninstall = old.difference(&new).cloned().collect();
-        steps.push(Step::Packages {
-            install,
-            uninstall,
-            kernel,
-        });
+        steps.push(Step::Packages { install, uninstall, kernel });
     }
     steps
 }
 
 /// Empty and `default` are one kernel type.
 pub fn kernel_type(target: &Target) -> &str {
-    if target.kernel_type.is_empty() {
-        "default"
-    } else {
-        &target.kernel_type
-    }
+    if target.kernel_type.is_empty() { "default" } else { &target.kernel_type }
 }
 
 /// The packages behind extension names. An unknown name is refused when the target is built.
 fn packages(extensions: &[String]) -> BTreeSet<String> {
-    extensions
-        .iter()
-        .flat_map(|extension| extension_packages(extension))
-        .map(|&package| package.to_owned())
-        .collect()
+    extensions.iter().flat_map(|extension| extension_packages(extension)).map(|&package| package.to_owned()).collect()
 }
 
 pub fn extension_packages(extension: &str) -> &'static [&'static str] {
     match extension {
         "usbguard" => &["usbguard"],
         "kerberos" => &["krb5-workstation", "libkadm5"],
-        "ipsec" => &[
-            "NetworkManager-libreswan",
-            "libreswan",
-            "openvswitch3.5-ipsec",
-        ],
+        "ipsec" => &["NetworkManager-libreswan", "libreswan", "openvswitch3.5-ipsec"],
         "kernel-devel" => &["kernel-devel", "kernel-headers"],
         "sandboxed-containers" => &["kata-containers"],
         "sysstat" => &["sysstat"],

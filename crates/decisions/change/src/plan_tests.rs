@@ -9,21 +9,12 @@ fn path(text: &str) -> HostPath {
 }
 
 fn with_files(files: &[(&str, &str)]) -> Target {
-    let files = files
-        .iter()
-        .map(|(name, text)| (path(name), File::new(*text, 0o644)))
-        .collect();
-    Target {
-        files,
-        ..Target::default()
-    }
+    let files = files.iter().map(|(name, text)| (path(name), File::new(*text, 0o644))).collect();
+    Target { files, ..Target::default() }
 }
 
 fn with_unit(name: &str, unit: Unit) -> Target {
-    Target {
-        units: [(name.to_owned(), unit)].into(),
-        ..Target::default()
-    }
+    Target { units: [(name.to_owned(), unit)].into(), ..Target::default() }
 }
 
 #[track_caller]
@@ -55,14 +46,8 @@ fn only_files_that_differ_are_written_and_those_that_go_are_put_back() {
 
 #[test]
 fn a_removed_unit_is_stopped_and_disabled_before_its_file_goes() {
-    let old = with_unit(
-        "old.service",
-        Unit {
-            contents: Some("[Unit]".into()),
-            enabled: Some(true),
-            ..Unit::default()
-        },
-    );
+    let old =
+        with_unit("old.service", Unit { contents: Some("[Unit]".into()), enabled: Some(true), ..Unit::default() });
     check(
         &old,
         &Target::default(),
@@ -78,15 +63,8 @@ fn a_removed_unit_is_stopped_and_disabled_before_its_file_goes() {
 #[test]
 fn a_new_unit_is_written_before_it_is_enabled() {
     let dropins = [("10-x.conf".to_owned(), "[Service]".to_owned())].into();
-    let new = with_unit(
-        "new.service",
-        Unit {
-            contents: Some("[Unit]".into()),
-            enabled: Some(true),
-            dropins,
-            mask: false,
-        },
-    );
+    let new =
+        with_unit("new.service", Unit { contents: Some("[Unit]".into()), enabled: Some(true), dropins, mask: false });
     check(
         &Target::default(),
         &new,
@@ -105,13 +83,7 @@ fn a_new_unit_is_written_before_it_is_enabled() {
 fn a_masked_unit_needs_no_contents() {
     check(
         &Target::default(),
-        &with_unit(
-            "a.service",
-            Unit {
-                mask: true,
-                ..Unit::default()
-            },
-        ),
+        &with_unit("a.service", Unit { mask: true, ..Unit::default() }),
         expect![[r#"
             keep the original of /etc/systemd/system/a.service
             mask a.service
@@ -121,11 +93,7 @@ fn a_masked_unit_needs_no_contents() {
 
 #[test]
 fn an_enabled_unit_whose_text_changes_is_disabled_while_the_old_text_stands() {
-    let unit = |text: &str| Unit {
-        contents: Some(text.into()),
-        enabled: Some(true),
-        ..Unit::default()
-    };
+    let unit = |text: &str| Unit { contents: Some(text.into()), enabled: Some(true), ..Unit::default() };
     check(
         &with_unit("a.service", unit("1")),
         &with_unit("a.service", unit("2")),
@@ -139,10 +107,7 @@ fn an_enabled_unit_whose_text_changes_is_disabled_while_the_old_text_stands() {
 
 #[test]
 fn system_changes_come_last() {
-    let user = User {
-        keys: vec!["ssh-ed25519 A".into()],
-        password_hash: Some("$6$x".into()),
-    };
+    let user = User { keys: vec!["ssh-ed25519 A".into()], password_hash: Some("$6$x".into()) };
     let to = Target {
         users: [("core".to_owned(), user)].into(),
         kernel_arguments: vec!["a b=\"1 2\"".into()],
@@ -152,10 +117,7 @@ fn system_changes_come_last() {
         ..with_files(&[("/etc/a", "1")])
     };
     check(
-        &Target {
-            kernel_type: "default".into(),
-            ..Target::default()
-        },
+        &Target { kernel_type: "default".into(), ..Target::default() },
         &to,
         expect![[r#"
             keep the original of /etc/a
@@ -170,11 +132,7 @@ fn system_changes_come_last() {
 
 #[test]
 fn a_folder_goes_after_what_is_in_it() {
-    let folder = Folder {
-        mode: 0o755,
-        user: Owner::Id(0),
-        group: Owner::Id(0),
-    };
+    let folder = Folder { mode: 0o755, user: Owner::Id(0), group: Owner::Id(0) };
     let mut from = with_files(&[("/etc/d/e/f", "1")]);
     from.folders = [(path("/etc/d"), folder.clone()), (path("/etc/d/e"), folder)].into();
     check(
@@ -189,9 +147,6 @@ fn a_folder_goes_after_what_is_in_it() {
 
 #[test]
 fn certificates_that_others_keep_fresh_stay_when_their_entry_goes() {
-    let from = with_files(&[
-        ("/etc/kubernetes/kubelet-ca.crt", "x"),
-        ("/etc/docker/certs.d/r/ca.crt", "x"),
-    ]);
+    let from = with_files(&[("/etc/kubernetes/kubelet-ca.crt", "x"), ("/etc/docker/certs.d/r/ca.crt", "x")]);
     check(&from, &Target::default(), expect![""]);
 }

@@ -108,20 +108,10 @@ impl fmt::Display for Step {
             Step::SetPassword { user } => write!(formatter, "set password of {user}"),
             Step::StageImage { image } => write!(formatter, "stage OS image {image}"),
             Step::KernelArguments { delete, append } => {
-                write!(
-                    formatter,
-                    "kernel arguments: delete {delete:?}, append {append:?}"
-                )
+                write!(formatter, "kernel arguments: delete {delete:?}, append {append:?}")
             }
-            Step::Packages {
-                install,
-                uninstall,
-                kernel,
-            } => {
-                write!(
-                    formatter,
-                    "packages: install {install:?}, uninstall {uninstall:?}"
-                )?;
+            Step::Packages { install, uninstall, kernel } => {
+                write!(formatter, "packages: install {install:?}, uninstall {uninstall:?}")?;
                 match kernel {
                     Some((from, to)) => write!(formatter, ", kernel {from} to {to}"),
                     None => Ok(()),

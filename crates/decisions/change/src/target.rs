@@ -73,23 +73,13 @@ pub struct User {
 
 impl Default for File {
     fn default() -> Self {
-        Self {
-            contents: Some(Vec::new()),
-            append: Vec::new(),
-            mode: 0o644,
-            user: Owner::Id(0),
-            group: Owner::Id(0),
-        }
+        Self { contents: Some(Vec::new()), append: Vec::new(), mode: 0o644, user: Owner::Id(0), group: Owner::Id(0) }
     }
 }
 
 impl File {
     pub fn new(contents: impl Into<Vec<u8>>, mode: u32) -> Self {
-        Self {
-            contents: Some(contents.into()),
-            mode,
-            ..Self::default()
-        }
+        Self { contents: Some(contents.into()), mode, ..Self::default() }
     }
 }
 
@@ -110,12 +100,7 @@ impl std::fmt::Debug for File {
 
 impl std::fmt::Debug for User {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "User({} keys, password {})",
-            self.keys.len(),
-            self.password_hash.is_some()
-        )
+        write!(formatter, "User({} keys, password {})", self.keys.len(), self.password_hash.is_some())
     }
 }
 

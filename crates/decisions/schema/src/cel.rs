@@ -107,6 +107,11 @@ pub(crate) fn syntax_error(expression: &str) -> Option<String> {
     Program::compile(expression).err().map(|error| error.to_string())
 }
 
+/// Whether a rule compares with the old value.
+pub(crate) fn uses_old_self(expression: &str) -> bool {
+    Program::compile(expression).is_ok_and(|program| program.references().has_variable("oldSelf"))
+}
+
 impl Schema {
     /// Runs every rule at and below a node.
     pub(crate) fn run_rules(&self, id: Id, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Vec<FieldError> {

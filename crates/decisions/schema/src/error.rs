@@ -168,7 +168,7 @@ fn go_value(value: &Value) -> String {
 
 /// Compact JSON with the characters that Go's encoder hides from HTML escaped.
 #[must_use]
-pub(crate) fn go_json(value: &Value) -> String {
+pub fn go_json(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
         return text;
@@ -187,7 +187,7 @@ pub(crate) fn go_json(value: &Value) -> String {
 
 /// A string in double quotes with Go's escapes.
 #[must_use]
-pub(crate) fn go_quote(text: &str) -> String {
+pub fn go_quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {
@@ -228,7 +228,7 @@ pub(crate) fn go_plain(value: &Value) -> String {
 
 /// A float the way Go's `%v` prints it: shortest digits, exponent from 1e21 up and below 1e-4.
 #[must_use]
-pub(crate) fn go_float(float: f64) -> String {
+pub fn go_float(float: f64) -> String {
     let magnitude = float.abs();
     if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
         let text = format!("{float:e}");

@@ -8,19 +8,20 @@ mod compile;
 mod decode;
 mod defaults;
 mod error;
-mod names;
 mod node;
 mod path;
 mod prune;
 mod validate;
 mod zero;
 
+pub mod crd;
 pub mod managed;
 pub mod metadata;
+pub mod names;
 pub mod patch;
 pub mod selector;
 pub mod status;
 pub mod strict;
 
-pub use error::{ErrorKind, FieldError, aggregate};
+pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};
 pub use node::Schema;

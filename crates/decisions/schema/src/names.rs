@@ -8,10 +8,12 @@ const LABEL_LENGTH: usize = 63;
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// What is wrong with a DNS subdomain (RFC 1123).
-pub(crate) fn is_subdomain(text: &str) -> Vec<String> {
+#[must_use]
+pub fn is_subdomain(text: &str) -> Vec<String> {
     let mut errors = length(text, SUBDOMAIN_LENGTH);
     if !text.split('.').all(|part| bounded(part, is_lower, is_lower_or_dash)) {
         errors.push(SUBDOMAIN.to_string());
@@ -20,7 +22,8 @@ pub(crate) fn is_subdomain(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS label (RFC 1123).
-pub(crate) fn is_label(text: &str) -> Vec<String> {
+#[must_use]
+pub fn is_label(text: &str) -> Vec<String> {
     let mut errors = length(text, LABEL_LENGTH);
     if !bounded(text, is_lower, is_lower_or_dash) {
         errors.push(LABEL.to_string());
@@ -28,8 +31,19 @@ pub(crate) fn is_label(text: &str) -> Vec<String> {
     errors
 }
 
+/// What is wrong with a DNS label (RFC 1035: it starts with a letter).
+#[must_use]
+pub fn is_label_1035(text: &str) -> Vec<String> {
+    let mut errors = length(text, LABEL_LENGTH);
+    if !bounded(text, is_lower, is_lower_or_dash) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        errors.push(LABEL_1035.to_string());
+    }
+    errors
+}
+
 /// What is wrong with a label value.
-pub(crate) fn is_label_value(text: &str) -> Vec<String> {
+#[must_use]
+pub fn is_label_value(text: &str) -> Vec<String> {
     let mut errors = length(text, LABEL_LENGTH);
     if !text.is_empty() && !bounded(text, is_alphanumeric, is_name_byte) {
         errors.push(LABEL_VALUE.to_string());
@@ -38,7 +52,8 @@ pub(crate) fn is_label_value(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a qualified name (`prefix/name`), as keys of labels and annotations are.
-pub(crate) fn is_qualified_name(text: &str) -> Vec<String> {
+#[must_use]
+pub fn is_qualified_name(text: &str) -> Vec<String> {
     let parts: Vec<&str> = text.split('/').collect();
     let mut errors = Vec::new();
     let name = match parts.as_slice() {
@@ -70,7 +85,8 @@ pub(crate) fn is_qualified_name(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a path segment, the only rule for names of RBAC objects.
-pub(crate) fn is_path_segment(text: &str, prefix: bool) -> Vec<String> {
+#[must_use]
+pub fn is_path_segment(text: &str, prefix: bool) -> Vec<String> {
     let mut errors = Vec::new();
     if !prefix {
         for whole in [".", ".."] {

@@ -54,3 +54,44 @@ fn custom_resources_are_answered_as_by_a_real_server() {
     assert!(compared > 150, "only {compared} answers were compared");
     assert!(differences.is_empty(), "{} of {compared} differ:\n{}", differences.len(), differences.join("\n"));
 }
+
+#[test]
+fn definitions_are_judged_as_by_a_real_server() {
+    let cases: Vec<Value> = serde_json::from_str(include_str!("definitions.json")).unwrap();
+    let mut differences = Vec::new();
+    for case in &cases {
+        let mut crd = case["crd"].clone();
+        Schema::builtin("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
+            .unwrap()
+            .default(&mut crd);
+        schema::crd::default(&mut crd);
+        let mut errors = schema::metadata::validate_create(&crd, false, schema::metadata::NameRule::Subdomain);
+        errors.extend(schema::crd::validate(&crd, None));
+        errors.sort_by_key(schema::FieldError::message);
+        errors.dedup();
+        // Go prints an internal type here, in its own order of fields.
+        let plain = |text: String| match text.starts_with("spec.versions: Invalid value: [") {
+            true => text.rsplit(": ").next().unwrap_or_default().to_string(),
+            false => text,
+        };
+        let ours: Vec<String> = errors.iter().map(schema::FieldError::message).map(plain).collect();
+        let mut real: Vec<String> = case["answer"]["causes"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|c| format!("{}: {}", c["field"].as_str().unwrap(), c["message"].as_str().unwrap()))
+            .map(plain)
+            .collect();
+        real.sort();
+        real.dedup();
+        if ours != real {
+            differences.push(format!(
+                "{}:\n  real {}\n  ours {}",
+                case["name"],
+                real.join("\n       "),
+                ours.join("\n       ")
+            ));
+        }
+    }
+    assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), cases.len(), differences.join("\n"));
+}
