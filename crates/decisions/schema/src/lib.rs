@@ -18,6 +18,7 @@ pub mod crd;
 pub mod managed;
 pub mod metadata;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod selector;
 pub mod status;
