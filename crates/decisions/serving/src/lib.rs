@@ -7,6 +7,7 @@ pub mod choose;
 mod compose;
 mod kubeconfig;
 pub mod pointer;
+pub mod route;
 pub mod token;
 
 pub use compose::{Error, Parts, compose};

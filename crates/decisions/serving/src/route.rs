@@ -1,0 +1,69 @@
+//! Reads the path of a request. What is not exactly one of ours leads nowhere: no cleaning, no redirects.
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'a> {
+    /// The config of a pool.
+    Config(&'a str),
+    Health,
+    Ready,
+    Metrics,
+    Nowhere,
+}
+
+/// Kubernetes allows no longer name, so a longer one cannot be a pool.
+const LONGEST_NAME: usize = 253;
+
+pub fn route(path: &str) -> Route<'_> {
+    match path {
+        "/healthz" => Route::Health,
+        "/readyz" => Route::Ready,
+        "/metrics" => Route::Metrics,
+        _ => match path.strip_prefix("/config/") {
+            Some(pool) if is_name(pool) => Route::Config(pool),
+            _ => Route::Nowhere,
+        },
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    bytes.len() <= LONGEST_NAME
+        && bytes.first().is_some_and(is_alphanumeric)
+        && bytes.last().is_some_and(is_alphanumeric)
+        && bytes.iter().all(|byte| is_alphanumeric(byte) || matches!(byte, b'-' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_the_whole_rest_of_the_path() {
+        assert_eq!(route("/config/worker"), Route::Config("worker"));
+        assert_eq!(route("/config/infra-2.gpu"), Route::Config("infra-2.gpu"));
+    }
+
+    #[test]
+    fn tricks_with_paths_lead_nowhere() {
+        let long = format!("/config/{}", "a".repeat(10_000_000));
+        for path in [
+            "/config",
+            "/config/",
+            "/config/a/b",
+            "/config/worker/",
+            "//config/worker",
+            "/config/../config/worker",
+            "/config/%77orker",
+            "/config/Worker",
+            "/config/.",
+            "/config/-a",
+            "",
+            "/",
+            &long,
+        ] {
+            assert_eq!(route(path), Route::Nowhere, "for {:?}", &path[..path.len().min(40)]);
+        }
+    }
+}

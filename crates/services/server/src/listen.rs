@@ -1,0 +1,175 @@
+//! Listens: TLS always, plain HTTP only when asked for; bounded in connections, headers and time.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::answer::Answerer;
+use crate::body::Bodies;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::source::Source;
+use crate::tls;
+
+/// Machines that connect at the same moment wait in the kernel's queue, which costs us nothing.
+const BACKLOG: u32 = 4096;
+
+/// Connections served at once. Each holds some tens of kilobytes of TLS state; the rest wait their turn.
+const CONNECTIONS: usize = 256;
+
+/// A machine sends its few hundred bytes at once; who trickles them is not a machine.
+const HEADER_TIME: Duration = Duration::from_secs(5);
+
+/// How long one connection may stay; after that it gets the answer it waits for, and no further one.
+const VISIT: Duration = Duration::from_secs(60);
+
+/// The slowest management network carries a config in this time; who reads slower holds up nobody else.
+const LAST_ANSWER: Duration = Duration::from_secs(30);
+
+/// Far more than Ignition sends.
+const HEADER_BYTES: usize = 16 * 1024;
+
+pub struct Settings {
+    /// Where TLS is served.
+    pub secure: SocketAddr,
+    /// Where plain HTTP is served, if at all.
+    pub insecure: Option<SocketAddr>,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot listen on {address}: {source}")]
+    Bind { address: SocketAddr, source: std::io::Error },
+    #[error(transparent)]
+    Certificate(#[from] tls::Error),
+}
+
+/// A server that is bound and not yet serving, so that the caller learns its ports first.
+pub struct Listener {
+    secure: TcpListener,
+    insecure: Option<TcpListener>,
+    acceptor: TlsAcceptor,
+    answerer: Arc<Answerer>,
+}
+
+impl Listener {
+    pub fn bind(settings: &Settings, source: Source) -> Result<Self, Error> {
+        let acceptor = TlsAcceptor::from(Arc::new(tls::config(&settings.certificate, &settings.key)?));
+        let answerer =
+            Answerer { source, bodies: Bodies::default(), limits: Limits::default(), metrics: Metrics::new() };
+        Ok(Self {
+            secure: bind(settings.secure)?,
+            insecure: settings.insecure.map(bind).transpose()?,
+            acceptor,
+            answerer: Arc::new(answerer),
+        })
+    }
+
+    /// The address of the TLS port.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.secure.local_addr()
+    }
+
+    /// The address of the plain port, where there is one.
+    pub fn insecure_address(&self) -> Option<SocketAddr> {
+        self.insecure.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Serves until it is dropped.
+    pub async fn run(self) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let plain = async {
+            match &self.insecure {
+                None => std::future::pending().await,
+                Some(listener) => accept(listener, None, &self.answerer, &places).await,
+            }
+        };
+        tokio::join!(accept(&self.secure, Some(&self.acceptor), &self.answerer, &places), plain);
+    }
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|source| Error::Bind { address, source })
+}
+
+async fn accept(
+    listener: &TcpListener,
+    acceptor: Option<&TlsAcceptor>,
+    answerer: &Arc<Answerer>,
+    places: &Arc<Semaphore>,
+) {
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, most likely: those that are open will end.
+                tracing::warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (acceptor, answerer) = (acceptor.cloned(), answerer.clone());
+        tokio::spawn(async move {
+            answerer.metrics.connections.inc();
+            visit(stream, peer, acceptor, &answerer).await;
+            answerer.metrics.connections.dec();
+            drop(place);
+        });
+    }
+}
+
+async fn visit(stream: TcpStream, peer: SocketAddr, acceptor: Option<TlsAcceptor>, answerer: &Arc<Answerer>) {
+    let _ = stream.set_nodelay(true);
+    match acceptor {
+        None => serve(stream, peer, answerer).await,
+        Some(acceptor) => {
+            if let Ok(Ok(stream)) = timeout(HEADER_TIME, acceptor.accept(stream)).await {
+                serve(stream, peer, answerer).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, answerer: &Arc<Answerer>) {
+    let service = service_fn(|request| {
+        let answerer = answerer.clone();
+        async move { Ok::<_, Infallible>(answerer.answer(request, peer.ip()).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let ended = match timeout(VISIT, connection.as_mut()).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            connection.as_mut().graceful_shutdown();
+            timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a connection ended early");
+    }
+}
