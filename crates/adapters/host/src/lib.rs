@@ -2,11 +2,16 @@
 //!
 //! `conformance` is the one suite that all three pass. Nothing here decides what a host should look like.
 
+mod bus;
 pub mod conformance;
 pub mod directory;
+pub mod machine;
+pub mod memory;
+pub mod os;
 pub mod root;
 mod simulated;
 mod units;
+pub mod watch;
 
 /// Services and system of a host that has a `simulation` over its files. One place, so that simulated hosts cannot differ.
 macro_rules! simulated_services {

@@ -161,6 +161,18 @@ impl Root {
         }
     }
 
+    /// The deepest folder that exists on the way to `folder` (`None` is the root), and which one it is.
+    pub(crate) fn nearest_folder(&self, folder: Option<HostPath>) -> Option<(OwnedFd, Option<HostPath>)> {
+        let mut wanted = folder;
+        loop {
+            let relative = wanted.as_ref().map_or("", HostPath::relative);
+            if let Ok(open) = self.open_beneath(relative, OFlags::PATH | OFlags::DIRECTORY) {
+                return Some((open, wanted));
+            }
+            wanted = wanted?.parent();
+        }
+    }
+
     /// Where `path` would really be written: its deepest existing ancestor, links followed.
     fn resolved_ancestor(&self, path: &HostPath) -> Option<(OwnedFd, String)> {
         let mut ancestor = path.parent();

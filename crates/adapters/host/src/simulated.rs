@@ -31,6 +31,10 @@ struct State {
 }
 
 impl Simulation {
+    pub(crate) fn with_backend(backend: Option<Backend>) -> Self {
+        Self { state: Mutex::default(), backend }
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

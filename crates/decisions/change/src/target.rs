@@ -2,7 +2,11 @@
 //!
 //! `plan` and the daemon work on this and never on Ignition text, so there is one place where a config can be refused.
 
+mod read;
+
 use std::collections::BTreeMap;
+
+pub use read::Error;
 
 use crate::host::HostPath;
 

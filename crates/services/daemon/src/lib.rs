@@ -1,1 +1,19 @@
-//! .
+//! The node daemon: brings one host to the config its Node asks for, survives anything, and says what it is doing.
+//!
+//! `engine` changes the host and keeps a journal, and knows no cluster; `run` is the loop that listens to the Node and reports
+//! to it. Which steps lead from one config to another is decided in `change`; what a host can do is in `adapters/host`.
+
+pub mod accounts;
+pub mod apply;
+pub mod cluster_policy;
+pub mod decide;
+pub mod engine;
+mod faults;
+pub mod journal;
+pub mod node;
+pub mod originals;
+pub mod prepare;
+pub mod run;
+pub mod store;
+pub mod trial;
+pub mod verify;

@@ -2,3 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod directory;
+mod disk;
+mod memory;
+mod os;
+mod watch;

@@ -1,0 +1,231 @@
+//! The OS image, kernel arguments and packages, through the host's own tools: `rpm-ostree`, or `bootc` alone.
+//!
+//! Tools are run behind [`Run`], so that tests can stand in for them. Which of the two is used is decided by what the host
+//! has; a host with neither has no backend.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use change::host::{Backend, Error, ErrorKind, KernelChange, PackageChange};
+
+/// Runs a program of the host and gives its standard output.
+pub trait Run: Send + Sync {
+    fn has(&self, program: &str) -> bool;
+    fn run(&self, program: &str, arguments: &[String]) -> Result<String, Error>;
+}
+
+/// Programs of the host at a root folder; anywhere but `/` they run inside it.
+pub struct Programs {
+    root: PathBuf,
+}
+
+impl Programs {
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+}
+
+impl Run for Programs {
+    fn has(&self, program: &str) -> bool {
+        self.root.join("usr/bin").join(program).exists()
+    }
+
+    fn run(&self, program: &str, arguments: &[String]) -> Result<String, Error> {
+        let mut command = if self.root == Path::new("/") {
+            Command::new(program)
+        } else {
+            let mut command = Command::new("chroot");
+            command.arg(&self.root).arg(program);
+            command
+        };
+        command.args(arguments).env("RPMOSTREE_CLIENT_ID", "machine-config-operator");
+        let failed = |detail: String| Error::new(ErrorKind::Failed, "run", program, detail);
+        let output = command.output().map_err(|error| failed(error.to_string()))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let last: Vec<&str> = errors.lines().rev().take(3).collect();
+        Err(failed(format!("{}: {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" "))))
+    }
+}
+
+pub struct Os {
+    run: Box<dyn Run>,
+}
+
+/// Parts of the default kernel that another kernel replaces.
+const KERNEL: [&str; 5] = ["kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-modules-extra"];
+
+impl Os {
+    pub fn new(run: Box<dyn Run>) -> Self {
+        Self { run }
+    }
+
+    pub fn backend(&self) -> Option<Backend> {
+        if self.run.has("rpm-ostree") {
+            Some(Backend::RpmOstree)
+        } else if self.run.has("bootc") {
+            Some(Backend::Bootc)
+        } else {
+            None
+        }
+    }
+
+    /// Of the deployment that boots next where the tool can tell, else of the running kernel.
+    pub fn kernel_arguments(&self) -> Result<String, Error> {
+        match self.backend() {
+            Some(Backend::RpmOstree) => self.rpm_ostree(&["kargs"]),
+            Some(Backend::Bootc) | None => Ok(std::fs::read_to_string("/proc/cmdline").unwrap_or_default()),
+        }
+    }
+
+    pub fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error> {
+        self.needs_rpm_ostree("kernel arguments")?;
+        let deletions = delete.iter().map(|argument| format!("--delete-if-present={argument}"));
+        let additions = append.iter().map(|argument| format!("--append={argument}"));
+        let mut arguments = vec!["kargs".to_owned()];
+        arguments.extend(deletions.chain(additions));
+        self.run.run("rpm-ostree", &arguments).map(drop)
+    }
+
+    pub fn booted_image(&self) -> Result<Option<String>, Error> {
+        match self.backend() {
+            None => Ok(None),
+            Some(Backend::RpmOstree) => {
+                let status = self.json("rpm-ostree", &["status", "--json"])?;
+                let deployments = status["deployments"].as_array().cloned().unwrap_or_default();
+                let booted = deployments.into_iter().find(|deployment| deployment["booted"] == true);
+                let reference =
+                    booted.and_then(|deployment| Some(deployment["container-image-reference"].as_str()?.to_owned()));
+                Ok(reference.map(|reference| without_transport(&reference)))
+            }
+            Some(Backend::Bootc) => {
+                let status = self.json("bootc", &["status", "--format=json"])?;
+                let image = &status["status"]["booted"]["image"];
+                let name = image["image"]["image"].as_str();
+                let digest = image["imageDigest"].as_str();
+                Ok(name.map(|name| match digest {
+                    Some(digest) if !name.contains('@') => {
+                        format!("{}@{digest}", name.split(':').next().unwrap_or(name))
+                    }
+                    _ => name.to_owned(),
+                }))
+            }
+        }
+    }
+
+    pub fn stage_image(&self, image: &str) -> Result<(), Error> {
+        match self.backend() {
+            Some(Backend::RpmOstree) => {
+                let reference = format!("ostree-unverified-registry:{image}");
+                self.rpm_ostree(&["rebase", "--experimental", &reference]).map(drop)
+            }
+            Some(Backend::Bootc) => self.run.run("bootc", &["switch".into(), image.into()]).map(drop),
+            None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
+        }
+    }
+
+    pub fn drop_staged(&self) -> Result<(), Error> {
+        match self.backend() {
+            Some(Backend::RpmOstree) => self.rpm_ostree(&["cleanup", "-p"]).map(drop),
+            // bootc replaces what is staged when the next image is.
+            Some(Backend::Bootc) | None => Ok(()),
+        }
+    }
+
+    pub fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
+        self.needs_rpm_ostree("packages")?;
+        if let Some(kernel) = &change.kernel {
+            self.change_kernel(kernel)?;
+        }
+        if change.install.is_empty() && change.uninstall.is_empty() {
+            return Ok(());
+        }
+        let mut arguments = vec!["update".to_owned()];
+        for package in &change.install {
+            arguments.extend(["--install".to_owned(), package.clone()]);
+        }
+        for package in &change.uninstall {
+            arguments.extend(["--uninstall".to_owned(), package.clone()]);
+        }
+        self.run.run("rpm-ostree", &arguments).map(drop)
+    }
+
+    fn change_kernel(&self, change: &KernelChange) -> Result<(), Error> {
+        let packages = |kind: &str| -> &[&str] {
+            match kind {
+                "realtime" => &["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"],
+                "64k-pages" => {
+                    &["kernel-64k-core", "kernel-64k-modules", "kernel-64k-modules-core", "kernel-64k-modules-extra"]
+                }
+                _ => &[],
+            }
+        };
+        if change.from != "default" {
+            let mut arguments = vec!["override".to_owned(), "reset".to_owned()];
+            arguments.extend(KERNEL.map(str::to_owned));
+            for package in packages(&change.from) {
+                arguments.extend(["--uninstall".to_owned(), (*package).to_owned()]);
+            }
+            self.run.run("rpm-ostree", &arguments)?;
+        }
+        if change.to != "default" {
+            if change.to == "64k-pages" && std::env::consts::ARCH != "aarch64" {
+                return Err(unsupported(
+                    "change the kernel of",
+                    "64k-pages is only supported for aarch64 architecture",
+                ));
+            }
+            let mut arguments = vec!["override".to_owned(), "remove".to_owned()];
+            arguments.extend(KERNEL.map(str::to_owned));
+            for package in packages(&change.to) {
+                arguments.extend(["--install".to_owned(), (*package).to_owned()]);
+            }
+            self.run.run("rpm-ostree", &arguments)?;
+        }
+        Ok(())
+    }
+
+    fn needs_rpm_ostree(&self, what: &str) -> Result<(), Error> {
+        match self.backend() {
+            Some(Backend::RpmOstree) => Ok(()),
+            Some(Backend::Bootc) => {
+                Err(unsupported("change", &format!("bootc alone cannot change {what} of a running host")))
+            }
+            None => Err(unsupported("change", "it has neither bootc nor rpm-ostree")),
+        }
+    }
+
+    fn rpm_ostree(&self, arguments: &[&str]) -> Result<String, Error> {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self.run.run("rpm-ostree", &arguments)
+    }
+
+    fn json(&self, program: &str, arguments: &[&str]) -> Result<serde_json::Value, Error> {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let text = self.run.run(program, &arguments)?;
+        serde_json::from_str(&text)
+            .map_err(|error| Error::new(ErrorKind::Failed, "read the answer of", program, error.to_string()))
+    }
+}
+
+fn unsupported(action: &'static str, detail: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, action, "this host", detail)
+}
+
+/// `ostree-unverified-registry:quay.io/os@sha256:…` without its transport.
+fn without_transport(reference: &str) -> String {
+    const TRANSPORTS: [&str; 5] = [
+        "ostree-unverified-registry:",
+        "ostree-unverified-image:",
+        "ostree-image-signed:",
+        "docker://",
+        "containers-storage:",
+    ];
+    let mut rest = reference;
+    while let Some(shorter) = TRANSPORTS.iter().find_map(|transport| rest.strip_prefix(transport)) {
+        rest = shorter;
+    }
+    rest.to_owned()
+}

@@ -1,0 +1,42 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "machinistd", version, about = "Brings this host to the config its Node asks for, and keeps it there")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) start: Start,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon (also what happens without a command).
+    Start,
+}
+
+#[derive(Args)]
+pub(crate) struct Start {
+    /// Name of this host's Node.
+    #[arg(long = "node", visible_alias = "node-name", env = "NODE_NAME", global = true)]
+    pub(crate) node: Option<String>,
+    /// Folder where the host's files are.
+    #[arg(long, visible_alias = "root-mount", default_value = "/", global = true)]
+    pub(crate) root: PathBuf,
+    /// How to reach the cluster. The kubelet's own by default.
+    #[arg(long, env = "KUBECONFIG", default_value = "/var/lib/kubelet/kubeconfig", global = true)]
+    pub(crate) kubeconfig: PathBuf,
+    /// Simulate services and reboots, whatever is at the root. So it is anyway where the root has no systemd.
+    #[arg(long, global = true)]
+    pub(crate) simulate: bool,
+    /// Where the kubelet tells its health.
+    #[arg(long, default_value = "127.0.0.1:10248", global = true)]
+    pub(crate) kubelet_healthz: String,
+    /// `host:port` that answers when this node's network is well; the default gateway unless set.
+    #[arg(long, global = true)]
+    pub(crate) witness: Option<String>,
+}

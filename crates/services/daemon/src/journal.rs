@@ -1,0 +1,100 @@
+//! What is under way on this host, written before it happens.
+//!
+//! The whole plan is recorded before its first step, and every later phase before it begins. Steps can be repeated, so after
+//! a crash the daemon does not need to know where it stopped: it does the recorded steps again, or their reverse.
+
+use change::policy::Action;
+use change::step::Step;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Journal {
+    pub version: u32,
+    pub from: String,
+    pub to: String,
+    #[serde(flatten)]
+    pub phase: Phase,
+    /// The boot in which it began: what was staged then and not booted yet can simply be dropped.
+    pub boot: String,
+    /// What leads from `from` to `to`, in order.
+    pub steps: Vec<Step>,
+    /// What makes the change take effect.
+    pub actions: Vec<PostAction>,
+    pub trial: Option<Trial>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "phase")]
+pub enum Phase {
+    /// Steps are being carried out.
+    Applying,
+    /// All steps are done; services have not picked them up yet.
+    Applied,
+    /// A reboot was asked for while this boot was running.
+    Rebooting { boot: String },
+    /// It took effect; its checks must pass. Seconds since the epoch; `extended` while only the API is silent.
+    Trying { since: i64 },
+    /// Steps are being taken back.
+    Undoing { reason: String },
+    /// All steps were taken back.
+    Undone { reason: String },
+    /// All steps were taken back; a reboot was asked for while this boot was running.
+    RebootingBack { boot: String, reason: String },
+}
+
+/// Disruption as it is kept on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "action", content = "unit")]
+pub enum PostAction {
+    DaemonReload,
+    Reload(String),
+    Restart(String),
+    Reboot,
+}
+
+/// How to tell whether the new config works.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trial {
+    pub deadline_seconds: u32,
+    /// Units that must not have failed.
+    pub units: Vec<String>,
+    /// The kubelet answered before, so it must answer again.
+    pub kubelet: bool,
+    /// Could be reached before: `host:port`.
+    pub witness: Option<String>,
+    pub checks: Vec<Check>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Check {
+    Unit { name: String, unit: String },
+    Tcp { name: String, address: String },
+    Http { name: String, url: String },
+}
+
+impl Journal {
+    /// Newer daemons finish older journals; older ones refuse newer.
+    pub const VERSION: u32 = 1;
+
+    pub fn reboots(&self) -> bool {
+        self.actions.contains(&PostAction::Reboot)
+    }
+}
+
+impl PostAction {
+    /// `runtime` is the unit that the policies' special action means.
+    pub fn of(action: &Action, runtime: &str) -> Option<Self> {
+        match action {
+            // Drains happen before the first write.
+            Action::None | Action::Drain => None,
+            Action::DaemonReload => Some(PostAction::DaemonReload),
+            Action::Reload(unit) => Some(PostAction::Reload(unit.clone())),
+            Action::Restart(unit) => Some(PostAction::Restart(unit.clone())),
+            Action::Special => Some(PostAction::Reload(runtime.to_owned())),
+            Action::Reboot => Some(PostAction::Reboot),
+        }
+    }
+}

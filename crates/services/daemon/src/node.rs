@@ -1,0 +1,152 @@
+//! The daemon's own Node in the cluster: what it asks for, and what is reported there.
+//!
+//! Only annotations matter, so only metadata is read and watched. Reports are server-side applied with the Node's uid: a Node
+//! that was deleted is never made again by a report.
+
+use std::collections::BTreeMap;
+
+use api::annotations;
+use api::names::{drain, state};
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::Client;
+use kube::api::{Api, PartialObjectMeta, Patch, PatchParams};
+use kube::runtime::watcher::{self, watcher};
+use serde_json::json;
+
+/// The field manager of everything the daemon writes.
+pub const MANAGER: &str = "machinist-daemon";
+
+/// Longer reasons are cut; annotations have one shared limit.
+const REASON_LIMIT: usize = 2000;
+
+/// What the Node's annotations say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    pub uid: String,
+    pub current: String,
+    pub desired: String,
+    pub state: String,
+    pub reason: String,
+    pub desired_drain: String,
+    pub last_applied_drain: String,
+    pub post_action: String,
+    pub topology: String,
+    /// The config that an administrator forces, whatever the checks say.
+    pub forced: String,
+    pub reverted: String,
+    pub daemon: String,
+}
+
+impl View {
+    pub fn read(node: &PartialObjectMeta<NodeObject>) -> Self {
+        let annotations = node.metadata.annotations.as_ref();
+        let get = |key: &str| annotations.and_then(|all| all.get(key)).cloned().unwrap_or_default();
+        Self {
+            uid: node.metadata.uid.clone().unwrap_or_default(),
+            current: get(annotations::CURRENT_CONFIG),
+            desired: get(annotations::DESIRED_CONFIG),
+            state: get(annotations::STATE),
+            reason: get(annotations::REASON),
+            desired_drain: get(annotations::DESIRED_DRAIN),
+            last_applied_drain: get(annotations::LAST_APPLIED_DRAIN),
+            post_action: get(annotations::POST_CONFIG_ACTION),
+            topology: get(annotations::CONTROL_PLANE_TOPOLOGY),
+            forced: get(annotations::FORCE),
+            reverted: get(annotations::REVERTED),
+            daemon: get(annotations::DAEMON),
+        }
+    }
+
+    pub fn is_failing(&self) -> bool {
+        [state::DEGRADED, state::UNRECONCILABLE].contains(&self.state.as_str())
+    }
+
+    /// Whether the last thing asked of the drain controller was to empty this node.
+    pub fn is_drained_by_us(&self) -> bool {
+        self.desired_drain.starts_with(&format!("{}-", drain::DRAIN))
+    }
+
+    /// Whether the drain controller still has to answer.
+    pub fn waits_for_drain(&self) -> bool {
+        !self.desired_drain.is_empty() && self.desired_drain != self.last_applied_drain
+    }
+}
+
+/// All annotations the daemon owns, as they shall be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub current: String,
+    pub state: String,
+    pub reason: String,
+    pub desired_drain: String,
+    pub post_action: String,
+    pub reverted: String,
+}
+
+impl Report {
+    /// What was last reported, also by an earlier daemon.
+    pub fn of(view: &View) -> Self {
+        Self {
+            current: view.current.clone(),
+            state: view.state.clone(),
+            reason: view.reason.clone(),
+            desired_drain: view.desired_drain.clone(),
+            post_action: view.post_action.clone(),
+            reverted: view.reverted.clone(),
+        }
+    }
+
+    fn annotations(&self) -> BTreeMap<&'static str, String> {
+        let mut all = BTreeMap::from([
+            (annotations::STATE, self.state.clone()),
+            (annotations::REASON, self.reason.chars().take(REASON_LIMIT).collect()),
+            (annotations::POST_CONFIG_ACTION, self.post_action.clone()),
+            (annotations::DAEMON, env!("CARGO_PKG_VERSION").to_owned()),
+        ]);
+        let optional = [
+            (annotations::CURRENT_CONFIG, &self.current),
+            (annotations::DESIRED_DRAIN, &self.desired_drain),
+            (annotations::REVERTED, &self.reverted),
+        ];
+        all.extend(
+            optional.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.clone())),
+        );
+        all
+    }
+}
+
+#[derive(Clone)]
+pub struct Node {
+    api: Api<PartialObjectMeta<NodeObject>>,
+    name: String,
+}
+
+impl Node {
+    pub fn new(client: Client, name: &str) -> Self {
+        Self { api: Api::all(client), name: name.to_owned() }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Changes of this one Node, as metadata.
+    pub fn watch(
+        &self,
+    ) -> impl futures::Stream<Item = Result<watcher::Event<PartialObjectMeta<NodeObject>>, watcher::Error>> + Send + use<>
+    {
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        watcher(self.api.clone(), config)
+    }
+
+    /// Writes the report and returns the Node as it is then.
+    pub async fn publish(&self, uid: &str, report: &Report) -> Result<View, kube::Error> {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": self.name, "uid": uid, "annotations": report.annotations() },
+        });
+        let parameters = PatchParams::apply(MANAGER).force();
+        self.api.patch(&self.name, &parameters, &Patch::Apply(&body)).await.map(|node| View::read(&node))
+    }
+}

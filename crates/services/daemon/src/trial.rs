@@ -1,0 +1,306 @@
+//! Whether a new config works on this node, and whether it may stay.
+//!
+//! A local failure (a unit of the config, the kubelet, a check) reverts when the deadline has passed, or at once when a unit
+//! has plainly failed. A silent API alone only extends the deadline; an API that is silent together with a witness that
+//! could be reached before means that this config has cut the node off.
+
+use std::time::Duration;
+
+use change::host::{Activity, Host};
+use change::step::Step;
+use change::target::Target;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::cluster_policy::ClusterPolicy;
+use crate::journal::{Check, PostAction, Trial};
+use crate::run::Options;
+
+const DEADLINE: u32 = 600;
+/// How long a config with units or checks of its own must stay well; services that crash do it soon after their start.
+const SETTLE: i64 = 5;
+/// A unit that failed is given this long to be restarted by its manager.
+const FAILED_FOR: i64 = 10;
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// A change is tried where the policy says so; else where it reboots or touches the kubelet, the runtime or the network.
+pub fn plan(policy: &ClusterPolicy, steps: &[Step], actions: &[PostAction], to: &Target) -> Option<Trial> {
+    let runtime = &policy.settings.runtime_service;
+    let is_risky = actions.contains(&PostAction::Reboot) || steps.iter().any(|step| is_vital(step, runtime));
+    let wanted = policy.pool.trial.as_ref();
+    if wanted.is_none() && !is_risky {
+        return None;
+    }
+    let deadline = wanted.and_then(|trial| trial.deadline.as_deref()).and_then(seconds);
+    let checks = wanted.map(|trial| trial.checks.iter().filter_map(check).collect()).unwrap_or_default();
+    let is_run = |unit: &change::target::Unit| !unit.mask && unit.enabled != Some(false);
+    let units = to.units.iter().filter(|(_, unit)| is_run(unit)).map(|(name, _)| name.clone()).collect();
+    Some(Trial { deadline_seconds: deadline.unwrap_or(DEADLINE), units, checks, ..Trial::default() })
+}
+
+fn is_vital(step: &Step, runtime: &str) -> bool {
+    let vital_unit = |unit: &str| unit == "kubelet.service" || unit == runtime;
+    match step {
+        Step::WriteUnit { unit } | Step::WriteDropin { unit, .. } | Step::MaskUnit { unit } => vital_unit(unit),
+        Step::WriteFile { path } | Step::PutBack { path } | Step::WriteLink { path } => {
+            const FOLDERS: [&str; 7] = [
+                "/etc/kubernetes",
+                "/etc/crio",
+                "/etc/containerd",
+                "/etc/containers",
+                "/etc/NetworkManager",
+                "/etc/systemd/network",
+                "/etc/nmstate",
+            ];
+            FOLDERS.iter().any(|folder| path.is_beneath(folder))
+                || path.as_str().starts_with(&format!("/etc/systemd/system/{runtime}"))
+                || path.as_str().starts_with("/etc/systemd/system/kubelet.service")
+        }
+        _ => false,
+    }
+}
+
+fn check(check: &api::machinist::TrialCheck) -> Option<Check> {
+    let name = check.name.clone();
+    match (&check.unit, &check.tcp, &check.http) {
+        (Some(unit), _, _) => Some(Check::Unit { name, unit: unit.clone() }),
+        (_, Some(address), _) => Some(Check::Tcp { name, address: address.clone() }),
+        (_, _, Some(url)) => Some(Check::Http { name, url: url.clone() }),
+        _ => None,
+    }
+}
+
+/// `1h30m`, `90s`, `500ms`.
+fn seconds(text: &str) -> Option<u32> {
+    let mut total = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|character: char| !character.is_ascii_digit() && character != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit_length = rest.find(|character: char| character.is_ascii_digit()).unwrap_or(rest.len());
+        total += number
+            * match &rest[..unit_length] {
+                "ms" => 0.001,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                _ => return None,
+            };
+        rest = &rest[unit_length..];
+    }
+    // Durations of a policy are small; a float of this size is exact.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    (total >= 0.0).then(|| total.min(f64::from(u32::MAX)).ceil() as u32)
+}
+
+/// Before the change: what answers now must answer again.
+pub async fn note_what_works(trial: &mut Trial, options: &Options) {
+    trial.kubelet = kubelet_is_well(&options.kubelet).await;
+    let witness = options.witness.clone().or_else(gateway);
+    trial.witness = match witness {
+        Some(address) if answers(&address).await => Some(address),
+        _ => None,
+    };
+}
+
+/// What was seen at one look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub failed_units: Vec<String>,
+    pub failed_checks: Vec<String>,
+    pub kubelet_is_well: bool,
+    pub api_is_heard: bool,
+    pub witness_answers: bool,
+}
+
+pub async fn observe(
+    trial: &Trial,
+    options: &Options,
+    api_is_heard: bool,
+    failed: Vec<(String, Activity)>,
+    inactive: Vec<String>,
+) -> Seen {
+    let mut failed_checks = inactive;
+    for check in &trial.checks {
+        let (name, is_well) = match check {
+            Check::Unit { .. } => continue,
+            Check::Tcp { name, address } => (name, connects(address).await),
+            Check::Http { name, url } => (name, answers_http(url).await),
+        };
+        if !is_well {
+            failed_checks.push(format!("check \"{name}\" does not pass"));
+        }
+    }
+    let witness_answers = match &trial.witness {
+        Some(address) if !api_is_heard => answers(address).await,
+        _ => true,
+    };
+    Seen {
+        failed_units: failed.into_iter().map(|(unit, _)| unit).collect(),
+        failed_checks,
+        kubelet_is_well: !trial.kubelet || kubelet_is_well(&options.kubelet).await,
+        api_is_heard,
+        witness_answers,
+    }
+}
+
+/// Checks on units, which the host answers.
+pub fn inactive_units(host: &dyn Host, trial: &Trial) -> Vec<String> {
+    let mut inactive = Vec::new();
+    for check in &trial.checks {
+        if let Check::Unit { name, unit } = check
+            && host.services().activity(unit).map(|activity| activity.active).as_deref() != Ok("active")
+        {
+            inactive.push(format!("check \"{name}\" does not pass: {unit} is not active"));
+        }
+    }
+    inactive
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    Waiting,
+    Failed(String),
+}
+
+/// `elapsed` is in seconds since the config took effect.
+pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
+    let mut problems: Vec<String> = Vec::new();
+    problems.extend(seen.failed_units.iter().map(|unit| format!("unit {unit} has failed")));
+    problems.extend(seen.failed_checks.iter().cloned());
+    if !seen.kubelet_is_well {
+        problems.push("the kubelet is not healthy".into());
+    }
+    let is_cut_off = !seen.api_is_heard && !seen.witness_answers;
+    if is_cut_off {
+        problems.push("neither the API nor the witness can be reached, and both could before".into());
+    }
+    let deadline = i64::from(trial.deadline_seconds);
+    let failed =
+        |problems: &[String]| Verdict::Failed(format!("the new config failed its trial: {}", problems.join("; ")));
+    if !seen.failed_units.is_empty() && elapsed >= FAILED_FOR.min(deadline) {
+        return failed(&problems);
+    }
+    if !problems.is_empty() {
+        return if elapsed >= deadline { failed(&problems) } else { Verdict::Waiting };
+    }
+    if !seen.api_is_heard {
+        return Verdict::Waiting;
+    }
+    let settle = if trial.units.is_empty() && trial.checks.is_empty() { 0 } else { SETTLE.min(deadline) };
+    if elapsed >= settle { Verdict::Passed } else { Verdict::Waiting }
+}
+
+async fn kubelet_is_well(address: &str) -> bool {
+    http_status(address, "/healthz").await.is_some_and(|status| status == 200)
+}
+
+async fn answers_http(url: &str) -> bool {
+    // Certificates are not this check's business: for https only the connection counts.
+    if let Some(rest) = url.strip_prefix("https://") {
+        let authority = rest.split('/').next().unwrap_or_default();
+        return connects(&with_port(authority, 443)).await;
+    }
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    http_status(&with_port(authority, 80), &format!("/{path}")).await.is_some_and(|status| status < 400)
+}
+
+fn with_port(authority: &str, port: u16) -> String {
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { authority.to_owned() } else { format!("{authority}:{port}") }
+}
+
+async fn http_status(address: &str, path: &str) -> Option<u16> {
+    let ask = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut head = [0_u8; 64];
+        let length = stream.read(&mut head).await.ok()?;
+        let head = String::from_utf8_lossy(&head[..length]).into_owned();
+        head.split_whitespace().nth(1)?.parse().ok()
+    };
+    tokio::time::timeout(CONNECT, ask).await.ok().flatten()
+}
+
+async fn connects(address: &str) -> bool {
+    matches!(tokio::time::timeout(CONNECT, TcpStream::connect(address)).await, Ok(Ok(_)))
+}
+
+/// A refusal is an answer too: something is there.
+async fn answers(address: &str) -> bool {
+    match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+        Err(_) => false,
+    }
+}
+
+/// The default gateway, as the kernel's routing table has it.
+fn gateway() -> Option<String> {
+    let table = std::fs::read_to_string("/proc/net/route").ok()?;
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_default = fields.get(1) == Some(&"00000000");
+        let number = u32::from_str_radix(fields.get(2)?, 16).ok()?;
+        (is_default && number != 0).then(|| format!("{}:22623", std::net::Ipv4Addr::from(number.to_le_bytes())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial() -> Trial {
+        Trial { deadline_seconds: 60, units: vec!["a.service".into()], kubelet: true, ..Trial::default() }
+    }
+
+    fn well() -> Seen {
+        Seen { kubelet_is_well: true, api_is_heard: true, witness_answers: true, ..Seen::default() }
+    }
+
+    #[test]
+    fn a_config_that_stays_well_passes() {
+        assert_eq!(judge(&trial(), &well(), 0), Verdict::Waiting);
+        assert_eq!(judge(&trial(), &well(), 6), Verdict::Passed);
+    }
+
+    #[test]
+    fn a_failed_unit_ends_the_trial_before_its_deadline() {
+        let seen = Seen { failed_units: vec!["a.service".into()], ..well() };
+        assert_eq!(judge(&trial(), &seen, 3), Verdict::Waiting);
+        let verdict = Verdict::Failed("the new config failed its trial: unit a.service has failed".into());
+        assert_eq!(judge(&trial(), &seen, 11), verdict);
+    }
+
+    #[test]
+    fn a_silent_api_alone_only_extends_the_deadline() {
+        let seen = Seen { api_is_heard: false, ..well() };
+        assert_eq!(judge(&trial(), &seen, 100_000), Verdict::Waiting);
+    }
+
+    #[test]
+    fn a_silent_api_with_a_lost_witness_reverts_at_the_deadline() {
+        let seen = Seen { api_is_heard: false, witness_answers: false, ..well() };
+        assert_eq!(judge(&trial(), &seen, 59), Verdict::Waiting);
+        assert!(matches!(judge(&trial(), &seen, 60), Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn a_kubelet_that_was_well_must_be_well_again() {
+        let seen = Seen { kubelet_is_well: false, ..well() };
+        assert_eq!(judge(&trial(), &seen, 59), Verdict::Waiting);
+        assert!(matches!(judge(&trial(), &seen, 60), Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        assert_eq!(
+            (seconds("1h30m"), seconds("90s"), seconds("500ms"), seconds("x")),
+            (Some(5400), Some(90), Some(1), None)
+        );
+    }
+}

@@ -1,0 +1,143 @@
+use api::machineconfiguration::MachineConfig;
+use change::host::{EntryKind, Host};
+use daemon::engine::{Engine, Error, Prepared, Standing};
+use daemon::verify;
+use host::directory::Directory;
+use serde_json::json;
+
+use crate::configs::{config, furnish, path, put, text};
+
+fn update(host: &dyn Host, from: &MachineConfig, to: &MachineConfig) -> Result<(), Error> {
+    let engine = Engine::new(host);
+    let steps = engine.prepare(from, to)?;
+    let prepared = Prepared { from: from.clone(), to: to.clone(), steps, actions: Vec::new(), trial: None };
+    engine.execute(&prepared)?;
+    assert_eq!(engine.recover()?, Standing::Applied);
+    engine.finish()
+}
+
+fn full(name: &str) -> MachineConfig {
+    let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    let units = json!([
+        {"name": "mine.service", "enabled": true, "contents": unit, "dropins": [{"name": "10-a.conf", "contents": "[Service]\nNice=1\n"}]},
+        {"name": "shipped.service", "enabled": false},
+        {"name": "masked.service", "mask": true},
+    ]);
+    let users = json!([{"name": "core", "sshAuthorizedKeys": ["ssh-ed25519 A a"], "passwordHash": "$6$x"}]);
+    config(name, &[("/etc/chrony.conf", "ours\n"), ("/etc/new/deep", "new\n")], &units, &users)
+}
+
+#[test]
+fn a_config_arrives_whole_and_leaves_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    furnish(&host);
+    let (nothing, full) = (MachineConfig::default(), full("rendered-worker-1"));
+    update(&host, &nothing, &full).unwrap();
+    let target = daemon::engine::read(&full).unwrap();
+    assert_eq!(verify::verify(&host, &target), []);
+    assert_eq!(text(&host, "/etc/chrony.conf").unwrap(), "ours\n");
+    assert_eq!(host.services().enablement("mine.service").unwrap(), "enabled");
+    assert_eq!(host.services().enablement("shipped.service").unwrap(), "disabled");
+    assert_eq!(host.services().enablement("masked.service").unwrap(), "masked");
+    assert_eq!(text(&host, "/home/core/.ssh/authorized_keys.d/ignition").unwrap(), "ssh-ed25519 A a\n");
+    assert!(text(&host, "/etc/shadow").unwrap().contains("core:$6$x:1:0:99999:7:::"));
+
+    update(&host, &full, &config("rendered-worker-2", &[], &json!([]), &json!([]))).unwrap();
+    assert_eq!(text(&host, "/etc/chrony.conf").unwrap(), "distribution\n", "the distribution's file is back");
+    assert_eq!(host.files().look(&path("/etc/new/deep")).unwrap(), None);
+    assert_eq!(host.services().enablement("mine.service").unwrap(), "not-found");
+    assert_eq!(host.services().enablement("shipped.service").unwrap(), "enabled", "as it was before");
+    assert_eq!(text(&host, "/home/core/.ssh/authorized_keys.d/ignition").unwrap(), "", "removed keys are removed");
+    assert!(text(&host, "/etc/shadow").unwrap().contains("core:*:1:"), "locked, not empty");
+    let leftovers = host.files().list(&path("/etc/machine-config-daemon/orig/etc")).unwrap();
+    assert_eq!(leftovers, Vec::<String>::new(), "what was put back is forgotten");
+}
+
+#[test]
+fn configs_are_kept_for_the_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    furnish(&host);
+    let (one, two) = (
+        config("one", &[("/etc/a", "1")], &json!([]), &json!([])),
+        config("two", &[("/etc/a", "2")], &json!([]), &json!([])),
+    );
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    update(&host, &one, &two).unwrap();
+    for name in ["currentconfig", "previousconfig"] {
+        let entry = host.files().look(&path(&format!("/etc/machine-config-daemon/{name}"))).unwrap().unwrap();
+        assert_eq!((entry.kind, entry.mode), (EntryKind::File, 0o600));
+    }
+    let engine = Engine::new(&host);
+    assert_eq!(engine.store().current().unwrap().unwrap(), two);
+    assert_eq!(engine.store().previous().unwrap().unwrap(), one);
+    assert_eq!(host.files().list(&path("/etc/machine-config-daemon/journal")).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_step_that_fails_takes_everything_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    furnish(&host);
+    // Something that no config put there stands where a file shall go, and cannot be replaced by a file.
+    put(&host, "/etc/zz/taken/by-somebody", "x");
+    let one = config("one", &[("/etc/chrony.conf", "one\n")], &json!([]), &json!([]));
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    let two =
+        config("two", &[("/etc/chrony.conf", "two\n"), ("/etc/a", "2"), ("/etc/zz/taken", "2")], &json!([]), &json!([]));
+    let error = update(&host, &one, &two).unwrap_err();
+    assert!(matches!(&error, Error::Undone { config, .. } if config == "one"), "{error}");
+    assert!(error.to_string().contains("/etc/zz/taken"), "{error}");
+    assert_eq!(text(&host, "/etc/chrony.conf").unwrap(), "one\n");
+    assert_eq!(text(&host, "/etc/a"), None);
+    assert_eq!(text(&host, "/etc/zz/taken/by-somebody").unwrap(), "x");
+    let engine = Engine::new(&host);
+    assert!(matches!(engine.recover().unwrap(), Standing::WentBack { .. }));
+    assert_eq!(engine.store().reverted().unwrap().unwrap().config, "two");
+    assert_eq!(engine.recover().unwrap(), Standing::Settled);
+}
+
+#[test]
+fn a_host_without_an_os_backend_refuses_what_needs_one_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    let mut to = config("two", &[("/etc/a", "2")], &json!([]), &json!([]));
+    to.spec.kernel_arguments = vec!["nosmt".into()];
+    to.spec.os_image_url = Some("registry/os@sha256:1".into());
+    to.spec.kernel_type = Some("realtime".into());
+    let error = Engine::new(&host).prepare(&MachineConfig::default(), &to).unwrap_err().to_string();
+    for what in ["kernel arguments", "the OS image", "the kernel type", "neither bootc nor rpm-ostree"] {
+        assert!(error.contains(what), "{error}");
+    }
+    assert_eq!(text(&host, "/etc/a"), None);
+}
+
+#[test]
+fn on_a_read_only_host_only_what_resolves_into_etc_and_var_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap().with_read_only_usr();
+    std::fs::create_dir_all(folder.path().join("var/opt")).unwrap();
+    std::fs::create_dir_all(folder.path().join("usr/share")).unwrap();
+    std::os::unix::fs::symlink("var/opt", folder.path().join("opt")).unwrap();
+    let good = config("good", &[("/opt/tool/x", "1"), ("/etc/a", "1")], &json!([]), &json!([]));
+    Engine::new(&host).prepare(&MachineConfig::default(), &good).unwrap();
+    let bad = config("bad", &[("/usr/share/x", "1"), ("/lost/x", "1")], &json!([]), &json!([]));
+    let error = Engine::new(&host).prepare(&MachineConfig::default(), &bad).unwrap_err().to_string();
+    assert!(error.contains("/usr/share/x") && error.contains("/lost/x"), "all are named: {error}");
+}
+
+#[test]
+fn a_file_that_did_not_change_is_not_written_again() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    let one = config("one", &[("/etc/a", "1"), ("/etc/b", "1")], &json!([]), &json!([]));
+    let two = config("two", &[("/etc/a", "1"), ("/etc/b", "2")], &json!([]), &json!([]));
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    let inode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().ino();
+    let (a, b) = (inode("etc/a"), inode("etc/b"));
+    update(&host, &one, &two).unwrap();
+    assert_eq!(inode("etc/a"), a);
+    assert_ne!(inode("etc/b"), b);
+}

@@ -1,0 +1,6 @@
+//! The engine on hosts that are not machines.
+#![allow(clippy::unwrap_used)]
+
+mod configs;
+mod directory;
+mod power;
