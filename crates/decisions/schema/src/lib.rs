@@ -23,6 +23,7 @@ pub mod patch;
 pub mod selector;
 pub mod status;
 pub mod strict;
+pub mod table;
 
 pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};
 pub use node::Schema;
