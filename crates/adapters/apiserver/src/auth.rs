@@ -1,0 +1,211 @@
+//! Who asks, and whether they may.
+//!
+//! A caller is known by a client certificate of our CA or by a bearer token; everyone else is `system:anonymous`.
+//! What they may do is decided by the RBAC objects in the store, and for nodes also by the node rules.
+
+pub mod bootstrap;
+pub mod certificates;
+pub mod node;
+pub mod rbac;
+pub mod reviews;
+
+use std::collections::{BTreeMap, HashMap};
+
+use http::HeaderMap;
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+
+use crate::{
+    http::Call,
+    registry::Resource,
+    server::Api,
+    status::{Answer, Failure},
+};
+
+/// What the connection itself proves.
+#[derive(Debug, Default)]
+pub struct Peer {
+    pub certificate: Option<User>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct User {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    pub fn new(name: &str, groups: &[&str]) -> Self {
+        let mut groups: Vec<String> = groups.iter().map(|&group| group.to_owned()).collect();
+        if !groups.iter().any(|group| group == "system:authenticated") {
+            groups.push("system:authenticated".to_owned());
+        }
+        Self { name: name.to_owned(), groups, ..Self::default() }
+    }
+
+    pub fn anonymous() -> Self {
+        Self {
+            name: "system:anonymous".to_owned(),
+            groups: vec!["system:unauthenticated".to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// The server's own hand: housekeeping and bootstrap.
+    pub fn system() -> Self {
+        Self::new("system:apiserver", &["system:masters"])
+    }
+
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+
+    /// The node this user is, if it is one.
+    pub fn node(&self) -> Option<&str> {
+        self.name.strip_prefix("system:node:").filter(|_| self.is_in("system:nodes"))
+    }
+
+    pub fn value(&self) -> Value {
+        let mut info = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+        info
+    }
+}
+
+/// One thing a user wants to do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Action<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// Set for requests outside the resource API; the other fields but `verb` are empty then.
+    pub path: &'a str,
+    /// Of lists and watches; node rules read it.
+    pub field_selector: &'a str,
+}
+
+#[derive(Default)]
+pub struct Access {
+    tokens: RwLock<HashMap<String, User>>,
+    rules: rbac::Cache,
+}
+
+impl Access {
+    pub fn add_token(&self, token: &str, user: User) {
+        self.tokens.write().insert(token.to_owned(), user);
+    }
+
+    pub fn by_token(&self, token: &str) -> Option<User> {
+        self.tokens.read().get(token).cloned()
+    }
+
+    pub fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Answer<User> {
+        let header = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header.and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        match (token, &peer.certificate) {
+            (Some(token), _) if !token.is_empty() => self.by_token(token).ok_or_else(Failure::unauthorized),
+            (_, Some(user)) => Ok(user.clone()),
+            (_, None) => Ok(User::anonymous()),
+        }
+    }
+
+    /// The user to act as: the caller, or whom the impersonation headers name if the caller may.
+    pub fn impersonate(&self, api: &Api, call: &Call) -> Answer<User> {
+        let name = call.header("impersonate-user");
+        if name.is_empty() {
+            return Ok(call.user.clone());
+        }
+        let groups: Vec<&str> =
+            call.headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok()).collect();
+        let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+        let (resource, namespace, object) = match account {
+            Some((namespace, account)) => ("serviceaccounts", namespace, account),
+            None => ("users", "", name),
+        };
+        let wanted = Action { verb: "impersonate", resource, namespace, name: object, ..Action::default() };
+        self.require(api, &call.user, &wanted)?;
+        for group in &groups {
+            let wanted = Action { verb: "impersonate", resource: "groups", name: group, ..Action::default() };
+            self.require(api, &call.user, &wanted)?;
+        }
+        let mut user = User::new(name, &groups);
+        if let (Some((namespace, _)), true) = (account, groups.is_empty()) {
+            user.groups.insert(0, "system:serviceaccounts".to_owned());
+            user.groups.insert(1, format!("system:serviceaccounts:{namespace}"));
+        }
+        if name == "system:anonymous" && groups.is_empty() {
+            return Ok(User::anonymous());
+        }
+        Ok(user)
+    }
+
+    pub fn allows(&self, api: &Api, user: &User, action: &Action<'_>) -> bool {
+        user.is_in("system:masters")
+            || user.node().is_some_and(|name| node::allows(api, name, action))
+            || self.rules.current(api).allow(user, action)
+    }
+
+    /// What RBAC grants `user` in `namespace`, for rules reviews and escalation checks.
+    pub fn rules(&self, api: &Api) -> std::sync::Arc<rbac::Rules> {
+        self.rules.current(api)
+    }
+
+    pub fn require(&self, api: &Api, user: &User, action: &Action<'_>) -> Answer<()> {
+        if self.allows(api, user, action) { Ok(()) } else { Err(denied(user, action)) }
+    }
+}
+
+fn denied(user: &User, action: &Action<'_>) -> Box<Failure> {
+    let Action { verb, group, resource, subresource, namespace, name, path, .. } = *action;
+    if !path.is_empty() {
+        let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name);
+        let mut failure = Failure::new(403, "Forbidden", message);
+        failure.details = Some(json!({}));
+        return failure;
+    }
+    let what = if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
+    let place = match namespace {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+    let subject = if name.is_empty() { qualified } else { format!("{qualified} {name:?}") };
+    let message = format!(
+        "{subject} is forbidden: User {:?} cannot {verb} resource {what:?} in API group {group:?} {place}",
+        user.name
+    );
+    let mut details = json!({"kind": resource});
+    if !name.is_empty() {
+        details["name"] = name.into();
+    }
+    if !group.is_empty() {
+        details["group"] = group.into();
+    }
+    let mut failure = Failure::new(403, "Forbidden", message);
+    failure.details = Some(details);
+    failure
+}
+
+/// The action a verb on a resource is.
+pub fn action<'a>(
+    resource: &'a Resource,
+    verb: &'a str,
+    subresource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+) -> Action<'a> {
+    Action { verb, group: &resource.group, resource: &resource.plural, subresource, namespace, name, ..Action::default() }
+}

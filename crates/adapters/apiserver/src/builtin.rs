@@ -1,0 +1,176 @@
+//! What the API itself knows about built-in kinds: defaults, preparation and checks.
+
+mod defaults;
+mod pods;
+mod validate;
+
+use serde_json::{Map, Value, json};
+
+use crate::{auth::User, object::text, registry::Resource, verbs::update::move_field};
+
+pub use defaults::default;
+pub use pods::grace;
+pub use validate::validate;
+
+/// Completes a new object of a kind that starts with a state of its own.
+pub fn prepare_create(resource: &Resource, value: &mut Value, _user: &User) {
+    let name = text(&value["metadata"]["name"]).to_owned();
+    match &*resource.collection {
+        "/namespaces" => {
+            if !value["spec"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|item| item == "kubernetes")) {
+                let mut list = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+                list.push("kubernetes".into());
+                value["spec"]["finalizers"] = list.into();
+            }
+            value["status"] = json!({"phase": "Active"});
+            value["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+        }
+        "/pods" => pods::prepare_create(value),
+        "/services" => pods::service_address(value, None),
+        "apiextensions.k8s.io/customresourcedefinitions" => {
+            value["status"] = json!({
+                "acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": stored_versions(value),
+            });
+        }
+        "apps/deployments" | "apps/daemonsets" | "apps/replicasets" | "apps/statefulsets" | "batch/jobs"
+        | "batch/cronjobs" | "policy/poddisruptionbudgets" => {
+            value["status"] = empty_status(&resource.collection);
+        }
+        "certificates.k8s.io/certificatesigningrequests" => value["status"] = json!({}),
+        _ => {}
+    }
+}
+
+fn empty_status(collection: &str) -> Value {
+    match collection {
+        "apps/daemonsets" => json!({
+            "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+        }),
+        "apps/replicasets" => json!({"replicas": 0}),
+        "apps/statefulsets" => json!({"availableReplicas": 0, "replicas": 0}),
+        "policy/poddisruptionbudgets" => json!({
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        }),
+        _ => json!({}),
+    }
+}
+
+fn stored_versions(definition: &Value) -> Vec<Value> {
+    let versions = definition["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    versions.iter().filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect()
+}
+
+/// What an update of a built-in keeps, beyond the rules of all kinds.
+pub fn prepare_update(resource: &Resource, subresource: &str, old: &Value, new: &mut Value) {
+    match (&*resource.collection, subresource) {
+        ("/namespaces", "" | "status") => {
+            new["spec"]["finalizers"] = old["spec"]["finalizers"].clone();
+            let name = text(&new["metadata"]["name"]).to_owned();
+            new["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+            if !new["status"]["phase"].is_string() {
+                new["status"] = old["status"].clone();
+            }
+        }
+        ("/namespaces", "finalize") => {
+            let finalizers = new["spec"]["finalizers"].clone();
+            let mut kept = old.clone();
+            kept["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
+            *new = kept;
+        }
+        ("/services", "") => pods::service_address(new, Some(old)),
+        ("/nodes", "") => {
+            for field in ["podCIDR", "podCIDRs", "providerID"] {
+                if new["spec"][field].is_null() && !old["spec"][field].is_null() {
+                    new["spec"][field] = old["spec"][field].clone();
+                }
+            }
+            if new["spec"].is_null() {
+                new["spec"] = Map::new().into();
+            }
+        }
+        ("certificates.k8s.io/certificatesigningrequests", "") => move_field(old, new, "spec"),
+        ("certificates.k8s.io/certificatesigningrequests", "approval") => {
+            let conditions = new["status"]["conditions"].clone();
+            let mut kept = old.clone();
+            kept["metadata"] = new["metadata"].clone();
+            if conditions.is_null() {
+                if let Some(status) = kept["status"].as_object_mut() {
+                    status.remove("conditions");
+                }
+            } else {
+                kept["status"]["conditions"] = stamped(&conditions, &old["status"]["conditions"]);
+            }
+            *new = kept;
+        }
+        _ => {}
+    }
+}
+
+/// Approval conditions get their times from the server.
+fn stamped(conditions: &Value, old: &Value) -> Value {
+    let now = crate::verbs::now();
+    let before = old.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut list = conditions.as_array().cloned().unwrap_or_default();
+    for condition in &mut list {
+        if before.contains(condition) {
+            continue;
+        }
+        if condition["status"].as_str().is_none_or(str::is_empty) {
+            condition["status"] = "True".into();
+        }
+        for field in ["lastUpdateTime", "lastTransitionTime"] {
+            if condition[field].is_null() {
+                condition[field] = now.clone().into();
+            }
+        }
+    }
+    list.into()
+}
+
+/// A write to `status` changes status; built-ins also let it change metadata.
+pub fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
+    let status = new.get("status").cloned();
+    let managed = new["metadata"].get("managedFields").cloned();
+    let metadata = new["metadata"].clone();
+    let mut kept = old.clone();
+    if let Some(object) = kept.as_object_mut() {
+        match status {
+            Some(status) => object.insert("status".into(), status),
+            None => object.remove("status"),
+        };
+    }
+    if resource.custom.is_some() || resource.is("apiextensions.k8s.io/customresourcedefinitions") {
+        if let Some(target) = kept["metadata"].as_object_mut() {
+            match managed {
+                Some(managed) => target.insert("managedFields".into(), managed),
+                None => target.remove("managedFields"),
+            };
+        }
+    } else if metadata.is_object() {
+        kept["metadata"] = metadata;
+        if resource.is("/pods") {
+            match old["metadata"].get("ownerReferences") {
+                Some(owners) => kept["metadata"]["ownerReferences"] = owners.clone(),
+                None => {
+                    if let Some(target) = kept["metadata"].as_object_mut() {
+                        target.remove("ownerReferences");
+                    }
+                }
+            }
+        }
+    }
+    *new = kept;
+}
+
+pub fn mark_deleting(resource: &Resource, value: &mut Value) {
+    if resource.is("/namespaces") {
+        value["status"]["phase"] = "Terminating".into();
+    }
+}
+
+/// Namespaces wait for the finalizers in their spec, not only for those in metadata.
+pub fn has_spec_finalizers(value: &Value) -> bool {
+    value["kind"] == "Namespace"
+        && value["apiVersion"] == "v1"
+        && value["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+}

@@ -1,0 +1,277 @@
+//! Defaults of built-in kinds that no schema carries.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+
+use crate::{object::text, registry::Resource};
+
+pub fn default(resource: &Resource, value: &mut Value) {
+    match &*resource.collection {
+        "/pods" => {
+            pod_spec(&mut value["spec"]);
+            set(&mut value["spec"], "enableServiceLinks", true);
+        }
+        "apps/deployments" => {
+            let spec = &mut value["spec"];
+            set(spec, "replicas", 1);
+            set(spec, "revisionHistoryLimit", 10);
+            set(spec, "progressDeadlineSeconds", 600);
+            set(&mut spec["strategy"], "type", "RollingUpdate");
+            if spec["strategy"]["type"] == "RollingUpdate" {
+                set(&mut spec["strategy"]["rollingUpdate"], "maxSurge", "25%");
+                set(&mut spec["strategy"]["rollingUpdate"], "maxUnavailable", "25%");
+            }
+            template(spec);
+        }
+        "apps/daemonsets" => {
+            let spec = &mut value["spec"];
+            set(spec, "revisionHistoryLimit", 10);
+            set(&mut spec["updateStrategy"], "type", "RollingUpdate");
+            if spec["updateStrategy"]["type"] == "RollingUpdate" {
+                set(&mut spec["updateStrategy"]["rollingUpdate"], "maxSurge", 0);
+                set(&mut spec["updateStrategy"]["rollingUpdate"], "maxUnavailable", 1);
+            }
+            template(spec);
+        }
+        "apps/replicasets" | "/replicationcontrollers" => {
+            set(&mut value["spec"], "replicas", 1);
+            template(&mut value["spec"]);
+        }
+        "apps/statefulsets" => {
+            let spec = &mut value["spec"];
+            set(spec, "replicas", 1);
+            set(spec, "revisionHistoryLimit", 10);
+            set(spec, "podManagementPolicy", "OrderedReady");
+            set(&mut spec["updateStrategy"], "type", "RollingUpdate");
+            if spec["updateStrategy"]["type"] == "RollingUpdate" {
+                set(&mut spec["updateStrategy"]["rollingUpdate"], "partition", 0);
+            }
+            let policy = &mut spec["persistentVolumeClaimRetentionPolicy"];
+            set(policy, "whenDeleted", "Retain");
+            set(policy, "whenScaled", "Retain");
+            template(spec);
+        }
+        "batch/jobs" => job(&mut value["spec"]),
+        "batch/cronjobs" => {
+            let spec = &mut value["spec"];
+            set(spec, "concurrencyPolicy", "Allow");
+            set(spec, "suspend", false);
+            set(spec, "successfulJobsHistoryLimit", 3);
+            set(spec, "failedJobsHistoryLimit", 1);
+            template(&mut spec["jobTemplate"]["spec"]);
+        }
+        "/services" => service(&mut value["spec"]),
+        "/secrets" => secret(value),
+        "/endpoints" => endpoints(value),
+        "discovery.k8s.io/endpointslices" => {
+            for port in list(&mut value["ports"]) {
+                set(port, "protocol", "TCP");
+                set(port, "name", "");
+            }
+        }
+        "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
+            set(&mut value["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
+            for subject in list(&mut value["subjects"]) {
+                if matches!(text(&subject["kind"]), "User" | "Group") {
+                    set(subject, "apiGroup", "rbac.authorization.k8s.io");
+                }
+            }
+        }
+        "scheduling.k8s.io/priorityclasses" => {
+            if let Some(object) = value.as_object_mut() {
+                object.entry("preemptionPolicy").or_insert_with(|| "PreemptLowerPriority".into());
+            }
+        }
+        "apiextensions.k8s.io/customresourcedefinitions" => schema::crd::default(value),
+        "/nodes" if value["spec"].is_null() => value["spec"] = Map::new().into(),
+        "/namespaces" if value["spec"].is_null() => value["spec"] = Map::new().into(),
+        _ => {}
+    }
+}
+
+/// Sets a field that is absent; a parent that is no object becomes one if it is absent too.
+fn set(parent: &mut Value, field: &str, value: impl Into<Value>) {
+    if parent.is_null() {
+        *parent = Map::new().into();
+    }
+    if let Some(object) = parent.as_object_mut()
+        && object.get(field).is_none_or(Value::is_null)
+    {
+        object.insert(field.into(), value.into());
+    }
+}
+
+fn list(value: &mut Value) -> &mut [Value] {
+    match value {
+        Value::Array(items) => items,
+        _ => &mut [],
+    }
+}
+
+fn template(spec: &mut Value) {
+    if spec["template"].is_object() {
+        pod_spec(&mut spec["template"]["spec"]);
+    } else if spec.get("template").is_some_and(Value::is_null)
+        && let Some(object) = spec.as_object_mut()
+    {
+        object.remove("template");
+    }
+}
+
+fn job(spec: &mut Value) {
+    let indexed = spec["completionMode"] == "Indexed";
+    if spec["completions"].is_null() && spec["parallelism"].is_null() && !indexed {
+        set(spec, "completions", 1);
+        set(spec, "parallelism", 1);
+    }
+    set(spec, "parallelism", 1);
+    set(spec, "backoffLimit", 6);
+    set(spec, "completionMode", "NonIndexed");
+    set(spec, "suspend", false);
+    set(spec, "podReplacementPolicy", "TerminatingOrFailed");
+    template(spec);
+}
+
+fn pod_spec(spec: &mut Value) {
+    if !spec.is_object() {
+        return;
+    }
+    set(spec, "restartPolicy", "Always");
+    set(spec, "dnsPolicy", "ClusterFirst");
+    set(spec, "schedulerName", "default-scheduler");
+    set(spec, "securityContext", Map::new());
+    set(spec, "terminationGracePeriodSeconds", 30);
+    for field in ["containers", "initContainers"] {
+        list(&mut spec[field]).iter_mut().for_each(container);
+        if spec[field].is_null()
+            && let Some(object) = spec.as_object_mut()
+        {
+            object.remove(field);
+        }
+    }
+    let account = text(&spec["serviceAccountName"]).to_owned();
+    if !account.is_empty() {
+        set(spec, "serviceAccount", account);
+    } else if let Some(old_name) = spec.get("serviceAccount").and_then(Value::as_str).map(str::to_owned) {
+        set(spec, "serviceAccountName", old_name);
+    }
+    for volume in list_or_none(spec, "volumes") {
+        volume_defaults(volume);
+    }
+}
+
+fn list_or_none<'a>(parent: &'a mut Value, field: &str) -> &'a mut [Value] {
+    match parent.get_mut(field) {
+        Some(Value::Array(items)) => items,
+        _ => &mut [],
+    }
+}
+
+fn volume_defaults(volume: &mut Value) {
+    let sources = ["name"];
+    let is_empty = volume.as_object().is_some_and(|object| object.keys().all(|key| sources.contains(&key.as_str())));
+    if is_empty {
+        volume["emptyDir"] = Map::new().into();
+    }
+    for (source, mode) in [("configMap", 420), ("secret", 420), ("projected", 420), ("downwardAPI", 420)] {
+        if volume.get(source).is_some_and(Value::is_object) {
+            set(&mut volume[source], "defaultMode", mode);
+        }
+    }
+    if volume.get("hostPath").is_some_and(Value::is_object) {
+        set(&mut volume["hostPath"], "type", "");
+    }
+}
+
+fn container(container: &mut Value) {
+    let image = text(&container["image"]);
+    let tag = image.rsplit('/').next().unwrap_or_default().split_once(':').map(|(_, tag)| tag);
+    let always = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
+    let policy = if always { "Always" } else { "IfNotPresent" };
+    set(container, "imagePullPolicy", policy);
+    set(container, "terminationMessagePath", "/dev/termination-log");
+    set(container, "terminationMessagePolicy", "File");
+    set(container, "resources", Map::new());
+    requests_from_limits(&mut container["resources"]);
+    for port in list_or_none(container, "ports") {
+        set(port, "protocol", "TCP");
+    }
+    for variable in list_or_none(container, "env") {
+        if variable["valueFrom"].get("fieldRef").is_some_and(Value::is_object) {
+            set(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
+        } else if variable.get("valueFrom").is_some_and(Value::is_null)
+            && let Some(object) = variable.as_object_mut()
+        {
+            object.remove("valueFrom");
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if container.get(probe).is_some_and(Value::is_object) {
+            let probe = &mut container[probe];
+            for (field, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+                set(probe, field, value);
+            }
+            if probe.get("httpGet").is_some_and(Value::is_object) {
+                set(&mut probe["httpGet"], "path", "/");
+                set(&mut probe["httpGet"], "scheme", "HTTP");
+            }
+        }
+    }
+}
+
+fn requests_from_limits(resources: &mut Value) {
+    let Some(limits) = resources["limits"].as_object().cloned() else {
+        if let Some(object) = resources.as_object_mut() {
+            object.retain(|_, value| !value.is_null());
+        }
+        return;
+    };
+    for (kind, limit) in limits {
+        set(&mut resources["requests"], &kind, limit);
+    }
+}
+
+fn service(spec: &mut Value) {
+    set(spec, "sessionAffinity", "None");
+    set(spec, "type", "ClusterIP");
+    if spec["type"] != "ExternalName" {
+        set(spec, "internalTrafficPolicy", "Cluster");
+    }
+    if matches!(text(&spec["type"]), "NodePort" | "LoadBalancer") {
+        set(spec, "externalTrafficPolicy", "Cluster");
+    }
+    for port in list_or_none(spec, "ports") {
+        set(port, "protocol", "TCP");
+        let own = port["port"].clone();
+        if own.is_number() {
+            set(port, "targetPort", own);
+        }
+    }
+}
+
+fn endpoints(value: &mut Value) {
+    for subset in list_or_none(value, "subsets") {
+        for port in list_or_none(subset, "ports") {
+            set(port, "protocol", "TCP");
+        }
+    }
+}
+
+/// `stringData` is only a way to write `data`.
+fn secret(value: &mut Value) {
+    let Some(object) = value.as_object_mut() else { return };
+    if object.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
+        object.insert("type".into(), "Opaque".into());
+    }
+    if let Some(Value::Object(plain)) = object.remove("stringData") {
+        let data = object.entry("data").or_insert_with(|| json!({}));
+        if data.is_null() {
+            *data = json!({});
+        }
+        if let Some(data) = data.as_object_mut() {
+            for (key, text) in plain {
+                data.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+            }
+        }
+    }
+}

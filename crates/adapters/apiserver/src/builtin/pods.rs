@@ -1,0 +1,89 @@
+//! Pods and services: what they get at creation, and how long a pod may take to go.
+
+use serde_json::{Map, Value, json};
+
+use crate::object::text;
+
+pub fn prepare_create(pod: &mut Value) {
+    let class = quality(&pod["spec"]);
+    pod["status"] = json!({"phase": "Pending", "qosClass": class});
+    if let Some(spec) = pod["spec"].as_object_mut() {
+        tolerate_node_troubles(spec);
+    }
+}
+
+/// Pods stay five minutes on a node that is not ready or cannot be reached, unless they say otherwise.
+fn tolerate_node_troubles(spec: &mut Map<String, Value>) {
+    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = tolerations.iter().any(|toleration| {
+            let effect = text(&toleration["effect"]);
+            let own = text(&toleration["key"]);
+            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        });
+        if !tolerated {
+            tolerations.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
+        }
+    }
+    spec.insert("tolerations".into(), tolerations.into());
+}
+
+fn quality(spec: &Value) -> &'static str {
+    let containers = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|field| spec[field].as_array().map(Vec::as_slice).unwrap_or_default());
+    let (mut any, mut guaranteed) = (false, true);
+    for container in containers {
+        let resources = &container["resources"];
+        let filled = |field: &str| resources[field].as_object().is_some_and(|map| !map.is_empty());
+        any |= filled("requests") || filled("limits");
+        for kind in ["cpu", "memory"] {
+            let (limit, request) = (&resources["limits"][kind], &resources["requests"][kind]);
+            guaranteed &= !limit.is_null() && (request.is_null() || request == limit);
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+/// Seconds a deleted pod has to stop: none if no kubelet has it or it is over.
+pub fn grace(pod: &Value, asked: Option<i64>) -> i64 {
+    let period = asked.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(0);
+    let period = if period < 0 { 1 } else { period };
+    let scheduled = !text(&pod["spec"]["nodeName"]).is_empty();
+    let over = matches!(text(&pod["status"]["phase"]), "Failed" | "Succeeded");
+    if !scheduled || over { 0 } else { period }
+}
+
+/// A cluster address for a service that wants one, derived from its identity so that it stays the same.
+pub fn service_address(service: &mut Value, old: Option<&Value>) {
+    if let Some(old) = old {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if service["spec"][field].is_null() && !old["spec"][field].is_null() {
+                service["spec"][field] = old["spec"][field].clone();
+            }
+        }
+        return;
+    }
+    let kind = text(&service["spec"]["type"]);
+    if kind == "ExternalName" {
+        return;
+    }
+    if service["spec"]["clusterIP"].as_str().is_none_or(str::is_empty) {
+        let uid = text(&service["metadata"]["uid"]);
+        let digits = u32::from_str_radix(uid.get(..8).unwrap_or_default(), 16).unwrap_or(1);
+        let address = format!("10.96.{}.{}", (digits >> 8) & 0xff, (digits & 0xff).clamp(2, 254));
+        service["spec"]["clusterIP"] = address.into();
+    }
+    service["spec"]["clusterIPs"] = json!([service["spec"]["clusterIP"]]);
+    if service["spec"]["ipFamilies"].is_null() {
+        service["spec"]["ipFamilies"] = json!(["IPv4"]);
+        service["spec"]["ipFamilyPolicy"] = "SingleStack".into();
+    }
+    service["status"] = json!({"loadBalancer": {}});
+}

@@ -1,0 +1,253 @@
+//! Checks of built-in kinds that their schemas do not carry.
+
+use schema::{FieldError, names};
+use serde_json::{Value, json};
+
+use crate::{object::text, registry::Resource};
+
+const IMMUTABLE: &str = "field is immutable";
+
+pub fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match &*resource.collection {
+        "/pods" => pod(value, old, &mut errors),
+        "apps/deployments" | "apps/daemonsets" | "apps/replicasets" | "apps/statefulsets" => {
+            workload(value, old, &mut errors);
+        }
+        "/configmaps" => {
+            data(value, &["data", "binaryData"], &mut errors);
+            frozen(value, old, &["data", "binaryData"], &mut errors);
+        }
+        "/secrets" => {
+            data(value, &["data"], &mut errors);
+            frozen(value, old, &["data"], &mut errors);
+            if let Some(old) = old
+                && old["type"] != value["type"]
+            {
+                errors.push(FieldError::invalid("type", value["type"].clone(), IMMUTABLE));
+            }
+        }
+        "/nodes" => node(value, &mut errors),
+        "policy/poddisruptionbudgets" => {
+            let spec = &value["spec"];
+            if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+                let detail = "minAvailable and maxUnavailable cannot be both set";
+                errors.push(FieldError::invalid("spec", spec.clone(), detail));
+            }
+        }
+        "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
+            binding(value, old, &mut errors);
+        }
+        "scheduling.k8s.io/priorityclasses" => {
+            if let Some(old) = old
+                && old["value"] != value["value"]
+            {
+                errors.push(FieldError::forbidden("value", "may not be changed in an update."));
+            }
+        }
+        "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(schema::crd::validate(value, old)),
+        "/services" => service(value, &mut errors),
+        _ => {}
+    }
+    errors
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn pod(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    containers(&value["spec"], "spec", errors);
+    let Some(old) = old else { return };
+    // Only images, deadlines, added tolerations and gates may change; a kubelet acts on the rest once.
+    let essence = |pod: &Value| {
+        let mut spec = pod["spec"].clone();
+        for field in ["containers", "initContainers"] {
+            if let Some(list) = spec.get_mut(field).and_then(Value::as_array_mut) {
+                list.iter_mut().for_each(|container| container["image"] = Value::Null);
+            }
+        }
+        for field in [
+            "activeDeadlineSeconds",
+            "terminationGracePeriodSeconds",
+            "tolerations",
+            "schedulingGates",
+            "nodeName",
+            "resources",
+        ] {
+            if let Some(spec) = spec.as_object_mut() {
+                spec.remove(field);
+            }
+        }
+        spec
+    };
+    let moved = !text(&old["spec"]["nodeName"]).is_empty() && old["spec"]["nodeName"] != value["spec"]["nodeName"];
+    let bound_directly = text(&old["spec"]["nodeName"]).is_empty() && !text(&value["spec"]["nodeName"]).is_empty();
+    if essence(old) != essence(value) || moved || bound_directly {
+        let detail = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+        errors.push(FieldError::forbidden("spec", detail));
+    }
+}
+
+fn containers(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if items(&spec["containers"]).is_empty() {
+        errors.push(FieldError::required(format!("{path}.containers"), ""));
+    }
+    let mut seen = Vec::new();
+    for (position, container) in items(&spec["containers"]).iter().enumerate() {
+        let path = format!("{path}.containers[{position}]");
+        let name = text(&container["name"]);
+        if name.is_empty() {
+            errors.push(FieldError::required(format!("{path}.name"), ""));
+        } else if let [problem, ..] = names::is_label(name).as_slice() {
+            errors.push(FieldError::invalid(format!("{path}.name"), name, problem.clone()));
+        } else if seen.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{path}.name"), name));
+        }
+        seen.push(name);
+        if text(&container["image"]).is_empty() {
+            errors.push(FieldError::required(format!("{path}.image"), ""));
+        }
+    }
+    let policy = text(&spec["restartPolicy"]);
+    if !policy.is_empty() && !matches!(policy, "Always" | "OnFailure" | "Never") {
+        let supported = ["Always", "OnFailure", "Never"].map(str::to_owned);
+        errors.push(FieldError::not_supported(format!("{path}.restartPolicy"), policy, &supported));
+    }
+}
+
+fn workload(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let spec = &value["spec"];
+    if let Some(replicas) = spec["replicas"].as_i64().filter(|replicas| *replicas < 0) {
+        errors.push(FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
+    }
+    let selector = &spec["selector"];
+    let empty = selector.as_object().is_none_or(|map| {
+        map.values().all(|part| {
+            part.as_object().is_some_and(serde_json::Map::is_empty) || part.as_array().is_some_and(Vec::is_empty)
+        })
+    });
+    if selector.is_null() {
+        errors.push(FieldError::required("spec.selector", ""));
+    } else if empty {
+        errors.push(FieldError::invalid("spec.selector", selector.clone(), "empty selector is invalid for deployment"));
+    } else if let Ok(parsed) = schema::selector::from_object(selector) {
+        let labels = &spec["template"]["metadata"]["labels"];
+        if !parsed.matches(labels.as_object()) {
+            let shown = labels.clone();
+            let detail = "`selector` does not match template `labels`";
+            errors.push(FieldError::invalid("spec.template.metadata.labels", shown, detail));
+        }
+    }
+    if spec["template"].is_object() {
+        containers(&spec["template"]["spec"], "spec.template.spec", errors);
+    } else {
+        errors.push(FieldError::required("spec.template.spec.containers", ""));
+    }
+    if let Some(old) = old
+        && old["spec"]["selector"] != *selector
+    {
+        errors.push(FieldError::invalid("spec.selector", selector.clone(), IMMUTABLE));
+    }
+}
+
+fn data(value: &Value, fields: &[&str], errors: &mut Vec<FieldError>) {
+    const RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let mut size = 0;
+    for field in fields {
+        for (key, content) in value[field].as_object().into_iter().flatten() {
+            size += content.as_str().map_or(0, str::len);
+            let path = format!("{field}[{key}]");
+            if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
+                errors.push(FieldError::invalid(path, key.as_str(), RULE));
+            } else if key.len() > 253 {
+                errors.push(FieldError::invalid(path, key.as_str(), "must be no more than 253 characters"));
+            }
+        }
+    }
+    const LIMIT: usize = 1024 * 1024;
+    if size > LIMIT {
+        errors.push(FieldError::too_long("", LIMIT as u64));
+    }
+}
+
+/// An object marked immutable stays as it is.
+fn frozen(value: &Value, old: Option<&Value>, fields: &[&str], errors: &mut Vec<FieldError>) {
+    let Some(old) = old.filter(|old| old["immutable"] == true) else { return };
+    const DETAIL: &str = "field is immutable when `immutable` is set";
+    if value["immutable"] != true {
+        errors.push(FieldError::forbidden("immutable", DETAIL));
+    }
+    for field in fields {
+        if old[field] != value[field] {
+            errors.push(FieldError::forbidden(*field, DETAIL));
+        }
+    }
+}
+
+fn node(value: &Value, errors: &mut Vec<FieldError>) {
+    let mut seen = Vec::new();
+    for (position, taint) in items(&value["spec"]["taints"]).iter().enumerate() {
+        let path = format!("spec.taints[{position}]");
+        let (key, effect) = (text(&taint["key"]), text(&taint["effect"]));
+        for problem in names::is_qualified_name(key) {
+            errors.push(FieldError::invalid(format!("{path}.key"), key, problem));
+        }
+        if effect.is_empty() {
+            errors.push(FieldError::required(format!("{path}.effect"), ""));
+        } else if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+            let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"].map(str::to_owned);
+            errors.push(FieldError::not_supported(format!("{path}.effect"), effect, &supported));
+        }
+        if seen.contains(&(key, effect)) {
+            let shown = json!({"key": key, "effect": effect});
+            errors.push(FieldError::duplicate(path, shown));
+        }
+        seen.push((key, effect));
+    }
+}
+
+fn binding(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let role = &value["roleRef"];
+    if text(&role["name"]).is_empty() {
+        errors.push(FieldError::required("roleRef.name", ""));
+    }
+    let supported: &[&str] = if value["kind"] == "ClusterRoleBinding" { &["ClusterRole"] } else { &["ClusterRole", "Role"] };
+    if !supported.contains(&text(&role["kind"])) {
+        let supported: Vec<String> = supported.iter().map(|&kind| kind.to_owned()).collect();
+        errors.push(FieldError::not_supported("roleRef.kind", role["kind"].clone(), &supported));
+    }
+    for (position, subject) in items(&value["subjects"]).iter().enumerate() {
+        if text(&subject["name"]).is_empty() {
+            errors.push(FieldError::required(format!("subjects[{position}].name"), ""));
+        }
+        let kind = text(&subject["kind"]);
+        if kind == "ServiceAccount" && text(&subject["namespace"]).is_empty() {
+            errors.push(FieldError::required(format!("subjects[{position}].namespace"), ""));
+        }
+        if !matches!(kind, "ServiceAccount" | "User" | "Group") {
+            let supported = ["ServiceAccount", "User", "Group"].map(str::to_owned);
+            errors.push(FieldError::not_supported(format!("subjects[{position}].kind"), kind, &supported));
+        }
+    }
+    if let Some(old) = old
+        && old["roleRef"] != *role
+    {
+        errors.push(FieldError::invalid("roleRef", role.clone(), "cannot change roleRef"));
+    }
+}
+
+fn service(value: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &value["spec"];
+    let headless = spec["clusterIP"] == "None";
+    if items(&spec["ports"]).is_empty() && !headless && spec["type"] != "ExternalName" {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    for (position, port) in items(&spec["ports"]).iter().enumerate() {
+        let number = port["port"].as_i64().unwrap_or(0);
+        if !(1..=65535).contains(&number) {
+            let detail = "must be between 1 and 65535, inclusive";
+            errors.push(FieldError::invalid(format!("spec.ports[{position}].port"), number, detail));
+        }
+    }
+}

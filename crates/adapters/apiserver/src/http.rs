@@ -1,0 +1,96 @@
+//! The wire: connections, requests taken apart, answers put together.
+
+pub mod accept;
+pub mod body;
+pub mod listen;
+pub mod query;
+pub mod respond;
+pub mod target;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+
+pub use accept::{Accept, Shape};
+pub use query::Query;
+pub use respond::Body;
+pub use target::Target;
+
+use crate::{
+    auth::{Peer, User},
+    server::Api,
+    status::{Answer, Failure},
+};
+
+/// The largest body accepted, the same as the real server's.
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// One request, authenticated and taken apart.
+pub struct Call {
+    pub method: Method,
+    pub path: String,
+    pub query: Query,
+    pub headers: HeaderMap,
+    pub user: User,
+    pub accept: Accept,
+    pub body: Bytes,
+    /// Lines for `Warning` headers, collected while the request is worked on.
+    pub warnings: parking_lot::Mutex<Vec<String>>,
+}
+
+impl Call {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.warnings.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+}
+
+pub async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incoming>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let accept_header = parts.headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok());
+    let accept = Accept::parse(accept_header.unwrap_or_default());
+    let pretty = accept.pretty || query.get("pretty").is_some_and(|value| value != "0" && value != "false");
+    let mut call = Call {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query,
+        headers: parts.headers,
+        user: User::anonymous(),
+        accept,
+        body: Bytes::new(),
+        warnings: parking_lot::Mutex::default(),
+    };
+    let outcome = answer(&api, &peer, &mut call, body).await;
+    let mut response = match outcome {
+        Ok(response) => response,
+        Err(failure) => respond::failure(&failure, call.accept.yaml, pretty),
+    };
+    respond::warnings(&mut response, &call.warnings.into_inner());
+    response
+}
+
+async fn answer(api: &Arc<Api>, peer: &Peer, call: &mut Call, body: Incoming) -> Answer<Response<Body>> {
+    call.user = api.access.authenticate(peer, &call.headers)?;
+    call.user = api.access.impersonate(api, call)?;
+    if !matches!(call.method, Method::GET | Method::HEAD) {
+        call.body = match Limited::new(body, BODY_LIMIT).collect().await {
+            Ok(collected) => collected.to_bytes(),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                return Err(Failure::too_large(BODY_LIMIT));
+            }
+            Err(error) => return Err(Failure::bad_request(error.to_string())),
+        };
+    }
+    crate::route::route(api, call).await
+}

@@ -1,0 +1,83 @@
+//! Answers put together: JSON or YAML, whole or streamed.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
+use serde_json::Value;
+
+use crate::status::Failure;
+
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+pub const JSON: &str = "application/json";
+pub const YAML: &str = "application/yaml";
+
+pub fn bytes(code: u16, content_type: &'static str, content: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(content.into()).boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+pub fn value(code: u16, content: &Value, yaml: bool, pretty: bool) -> Response<Body> {
+    if yaml {
+        let text = serde_saphyr::to_string(content).unwrap_or_default();
+        return bytes(code, YAML, text);
+    }
+    let mut text = if pretty { serde_json::to_vec_pretty(content) } else { serde_json::to_vec(content) }
+        .unwrap_or_default();
+    text.push(b'\n');
+    bytes(code, JSON, text)
+}
+
+/// JSON text that is ready, in the form the client asked for.
+pub fn json(code: u16, content: Vec<u8>, yaml: bool, pretty: bool) -> Response<Body> {
+    if yaml || pretty {
+        return value(code, &serde_json::from_slice(&content).unwrap_or_default(), yaml, pretty);
+    }
+    bytes(code, JSON, content)
+}
+
+pub fn failure(failure: &Failure, yaml: bool, pretty: bool) -> Response<Body> {
+    let mut response = value(failure.code, &failure.value(), yaml, pretty);
+    if let Some(seconds) = failure.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// A path that is no part of the API.
+pub fn nothing_here() -> Response<Body> {
+    let mut response = bytes(404, "text/plain; charset=utf-8", "404 page not found\n");
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+pub fn text(code: u16, content: impl Into<Bytes>) -> Response<Body> {
+    bytes(code, "text/plain; charset=utf-8", content)
+}
+
+/// A body that is written as it comes; the connection stays open until the stream ends.
+pub fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let frames = futures::StreamExt::map(chunks, |chunk| Ok::<_, Infallible>(Frame::data(chunk)));
+    let mut response = Response::new(BodyExt::boxed_unsync(StreamBody::new(frames)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+pub fn warnings(response: &mut Response<Body>, warnings: &[String]) {
+    for text in warnings {
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        let clean: String = quoted.chars().map(|c| if c.is_ascii_control() || !c.is_ascii() { ' ' } else { c }).collect();
+        if let Ok(line) = HeaderValue::from_str(&format!("299 - \"{clean}\"")) {
+            response.headers_mut().append(header::WARNING, line);
+        }
+    }
+}

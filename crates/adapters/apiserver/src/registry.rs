@@ -1,0 +1,176 @@
+//! What the server serves: the built-in resources and, as definitions come and go, the custom ones.
+//!
+//! A registry is a value; the server swaps in a new one when a CustomResourceDefinition changes.
+
+mod builtin;
+mod custom;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use schema::Schema;
+use serde_json::{Value, json};
+
+pub use custom::{Custom, Scale, is_established, serve as serve_custom};
+
+/// One resource in one version.
+pub struct Resource {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub list_kind: String,
+    pub plural: String,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub namespaced: bool,
+    pub verbs: Vec<String>,
+    pub subresources: Vec<Subresource>,
+    pub columns: Vec<Column>,
+    /// Where objects live in the store: `group/plural`. Both event groups share one.
+    pub collection: Arc<str>,
+    /// The `apiVersion` objects are stored with.
+    pub stored_as: String,
+    pub schema: Arc<Schema>,
+    /// What the real server calls the storage version; clients only compare it.
+    pub storage_hash: String,
+    /// `None` for built-ins.
+    pub custom: Option<Custom>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Subresource {
+    pub name: String,
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub verbs: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub name: String,
+    pub kind: String,
+    pub format: String,
+    pub description: String,
+    pub priority: i64,
+    /// Of custom resources; built-in cells are computed.
+    pub path: String,
+}
+
+impl Resource {
+    /// `plural.group`, or the plural alone for the core group: how messages name a resource.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    pub fn api_version(&self) -> String {
+        group_version(&self.group, &self.version)
+    }
+
+    pub fn details(&self, name: &str) -> Value {
+        let mut details = json!({"kind": self.plural});
+        if !name.is_empty() {
+            details["name"] = name.into();
+        }
+        if !self.group.is_empty() {
+            details["group"] = self.group.as_str().into();
+        }
+        details
+    }
+
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|allowed| allowed == verb)
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    pub fn is(&self, collection: &str) -> bool {
+        *self.collection == *collection
+    }
+}
+
+pub fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+#[derive(Clone, Default)]
+pub struct Registry {
+    groups: BTreeMap<String, Group>,
+}
+
+#[derive(Clone, Default)]
+pub struct Group {
+    /// The preferred version first.
+    pub versions: Vec<Version>,
+}
+
+#[derive(Clone)]
+pub struct Version {
+    pub name: String,
+    pub resources: BTreeMap<String, Arc<Resource>>,
+}
+
+impl Registry {
+    pub fn builtin() -> Self {
+        let mut registry = Self::default();
+        for resource in builtin::resources() {
+            registry.add(resource);
+        }
+        registry
+    }
+
+    pub fn add(&mut self, resource: Arc<Resource>) {
+        let group = self.groups.entry(resource.group.clone()).or_default();
+        let position = group.versions.iter().position(|version| version.name == resource.version);
+        let position = position.unwrap_or_else(|| {
+            let rank = custom::version_rank(&resource.version);
+            let at = group.versions.partition_point(|version| custom::version_rank(&version.name) >= rank);
+            group.versions.insert(at, Version { name: resource.version.clone(), resources: BTreeMap::new() });
+            at
+        });
+        group.versions[position].resources.insert(resource.plural.clone(), resource);
+    }
+
+    pub fn groups(&self) -> &BTreeMap<String, Group> {
+        &self.groups
+    }
+
+    pub fn version(&self, group: &str, version: &str) -> Option<&Version> {
+        self.groups.get(group)?.versions.iter().find(|served| served.name == version)
+    }
+
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.version(group, version)?.resources.get(plural)
+    }
+
+    /// The resource of a kind, in the version named or, if that is not served, in any.
+    pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let group = self.groups.get(group)?;
+        let named = group.versions.iter().find(|served| served.name == version);
+        named
+            .into_iter()
+            .chain(&group.versions)
+            .find_map(|served| served.resources.values().find(|resource| resource.kind == kind))
+    }
+
+    /// One resource per collection: the preferred version of everything that is stored.
+    pub fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        let mut seen = std::collections::HashSet::new();
+        self.groups
+            .values()
+            .flat_map(|group| &group.versions)
+            .flat_map(|version| version.resources.values())
+            .filter(move |resource| resource.allows("list") && seen.insert(Arc::clone(&resource.collection)))
+    }
+
+    pub fn of_collection(&self, collection: &str) -> Option<&Arc<Resource>> {
+        let (group, plural) = collection.split_once('/')?;
+        self.groups.get(group)?.versions.iter().find_map(|version| version.resources.get(plural))
+    }
+}

@@ -1,0 +1,53 @@
+//! The built-in resources, from the generated tables.
+
+use std::sync::Arc;
+
+use schema::Schema;
+
+use super::{Resource, Subresource};
+
+/// Subresources that need a kubelet or a proxy behind them; nothing is served there.
+const UNSERVED: [&str; 6] = ["attach", "exec", "log", "portforward", "proxy", "ephemeralcontainers"];
+
+pub fn resources() -> Vec<Arc<Resource>> {
+    kubernetes::resources().iter().filter_map(resource).map(Arc::new).collect()
+}
+
+fn resource(table: &'static kubernetes::Resource) -> Option<Resource> {
+    let collection = match (table.group.as_str(), table.plural.as_str()) {
+        ("events.k8s.io", "events") => "/events".to_owned(),
+        (group, plural) => format!("{group}/{plural}"),
+    };
+    let stored_as = match collection.as_str() {
+        "/events" => "v1".to_owned(),
+        _ => super::group_version(&table.group, &table.version),
+    };
+    let subresources = table.subresources.iter().filter(|subresource| !UNSERVED.contains(&subresource.name.as_str()));
+    Some(Resource {
+        group: table.group.clone(),
+        version: table.version.clone(),
+        kind: table.kind.clone(),
+        list_kind: format!("{}List", table.kind),
+        plural: table.plural.clone(),
+        singular: table.singular.clone(),
+        short_names: table.short_names.clone(),
+        categories: table.categories.clone(),
+        namespaced: table.namespaced,
+        verbs: table.verbs.clone(),
+        subresources: subresources
+            .map(|subresource| Subresource {
+                name: subresource.name.clone(),
+                group: subresource.group.clone(),
+                version: subresource.version.clone(),
+                kind: subresource.kind.clone(),
+                verbs: subresource.verbs.clone(),
+            })
+            .collect(),
+        columns: Vec::new(),
+        collection: collection.into(),
+        stored_as,
+        schema: Schema::builtin(&table.schema)?,
+        storage_hash: table.storage_version_hash.clone(),
+        custom: None,
+    })
+}

@@ -1,0 +1,186 @@
+//! From path and method to a verb, with authorisation in between.
+
+use std::sync::Arc;
+
+use http::{Method, Response};
+use serde_json::json;
+
+use crate::{
+    auth::{Action, reviews},
+    discovery,
+    http::{Body, Call, Target, respond},
+    registry::Resource,
+    server::Api,
+    status::{Answer, Failure},
+    verbs::{self, Request},
+};
+
+const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// The release whose behaviour is served; clients compare it with their own.
+pub const RELEASE: &str = kubernetes::RELEASE;
+
+pub async fn route(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
+    match Target::parse(&call.path) {
+        Some(target) => resource(api, call, &target).await,
+        None => other(api, call),
+    }
+}
+
+/// Health, version, discovery: everything that is not a resource.
+fn other(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
+    let verb = call.method.as_str().to_ascii_lowercase();
+    api.access.require(api, &call.user, &Action { verb: &verb, path: &call.path, ..Action::default() })?;
+    if !matches!(call.method, Method::GET | Method::HEAD) {
+        return Err(Failure::method_not_allowed());
+    }
+    if let Some(answer) = discovery::answer(api, call) {
+        return answer;
+    }
+    let pretty = call.query.flag("pretty");
+    match call.path.trim_end_matches('/') {
+        "/healthz" | "/livez" | "/readyz" => Ok(health(call)),
+        "/version" => Ok(respond::value(200, &version(), call.accept.yaml, true)),
+        "/metrics" => Ok(metrics(api)),
+        "" => {
+            let registry = api.registry.load();
+            let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
+            for (name, group) in registry.groups().iter().filter(|(name, _)| !name.is_empty()) {
+                paths.push(format!("/apis/{name}"));
+                paths.extend(group.versions.iter().map(|version| format!("/apis/{name}/{}", version.name)));
+            }
+            for path in ["/healthz", "/livez", "/metrics", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"] {
+                paths.push(path.to_owned());
+            }
+            paths.sort();
+            Ok(respond::value(200, &json!({"paths": paths}), call.accept.yaml, pretty))
+        }
+        path if ["/healthz/", "/livez/", "/readyz/"].iter().any(|prefix| {
+            path.strip_prefix(prefix).is_some_and(|check| CHECKS.contains(&check))
+        }) =>
+        {
+            Ok(respond::text(200, "ok"))
+        }
+        _ => Ok(respond::nothing_here()),
+    }
+}
+
+const CHECKS: [&str; 4] = ["ping", "log", "etcd", "informer-sync"];
+
+fn health(call: &Call) -> Response<Body> {
+    if !call.query.flag("verbose") {
+        return respond::text(200, "ok");
+    }
+    let name = call.path.trim_matches('/');
+    let lines: String = CHECKS.iter().map(|check| format!("[+]{check} ok\n")).collect();
+    respond::text(200, format!("{lines}{name} check passed\n"))
+}
+
+fn version() -> serde_json::Value {
+    let numbers = RELEASE.trim_start_matches('v');
+    let mut parts = numbers.split('.');
+    json!({
+        "major": parts.next().unwrap_or_default(), "minor": parts.next().unwrap_or_default(),
+        "gitVersion": RELEASE, "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "", "compiler": "rustc", "platform": format!("linux/{}", std::env::consts::ARCH),
+    })
+}
+
+fn metrics(api: &Api) -> Response<Body> {
+    let index = api.store.read();
+    let mut text = String::from("# TYPE apiserver_storage_objects gauge\n");
+    for (name, collection) in index.collections() {
+        let (group, plural) = name.split_once('/').unwrap_or(("", name));
+        let qualified = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+        text.push_str(&format!("apiserver_storage_objects{{resource=\"{qualified}\"}} {}\n", collection.len()));
+    }
+    text.push_str(&format!("# TYPE machinist_store_version counter\nmachinist_store_version {}\n", index.version()));
+    respond::text(200, text)
+}
+
+async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Response<Body>> {
+    let verb = verb(call, target);
+    let is_namespace = target.group.is_empty() && target.plural == "namespaces";
+    let action = Action {
+        verb,
+        group: &target.group,
+        resource: &target.plural,
+        subresource: &target.subresource,
+        namespace: if is_namespace { &target.name } else { &target.namespace },
+        name: &target.name,
+        path: "",
+        field_selector: call.query.text("fieldSelector"),
+    };
+    api.access.require(api, &call.user, &action)?;
+    let registry = api.registry.load_full();
+    let Some(resource) = registry.find(&target.group, &target.version, &target.plural) else {
+        return Ok(respond::nothing_here());
+    };
+    if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation.as_ref()) {
+        call.warn(warning.clone());
+    }
+    if !resource.namespaced && !target.namespace.is_empty() {
+        return Ok(respond::nothing_here());
+    }
+    if call.accept.impossible && verb != "watch" {
+        return Err(Failure::not_acceptable(ACCEPTED));
+    }
+    let request = Request {
+        api,
+        call,
+        resource,
+        subresource: &target.subresource,
+        namespace: &target.namespace,
+        name: &target.name,
+    };
+    if !target.subresource.is_empty() {
+        if resource.subresource(&target.subresource).is_none() {
+            return Ok(respond::nothing_here());
+        }
+        return verbs::subresources::handle(&request, verb).await;
+    }
+    dispatch(&request, resource, verb).await
+}
+
+async fn dispatch(request: &Request<'_>, resource: &Resource, verb: &str) -> Answer<Response<Body>> {
+    // One object of a namespaced resource has a namespace; without it only lists, watches and reviews make sense.
+    let placeless = resource.namespaced && request.namespace.is_empty();
+    if !resource.allows(verb) || (placeless && !matches!(verb, "list" | "watch")) {
+        return Err(Failure::method_not_allowed());
+    }
+    if reviews::is_review(resource) {
+        return reviews::review(request).await;
+    }
+    if placeless && verb == "create" {
+        return Err(Failure::bad_request("an empty namespace may not be set during creation"));
+    }
+    match verb {
+        "get" => verbs::read::get(request).await,
+        "list" => verbs::list::list(request).await,
+        "watch" => verbs::watch::watch(request).await,
+        "create" => verbs::create::create(request).await,
+        "update" => verbs::update::update(request).await,
+        "patch" => verbs::patch::patch(request).await,
+        "delete" => verbs::delete::delete(request).await,
+        "deletecollection" => verbs::delete::delete_collection(request).await,
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+fn verb(call: &Call, target: &Target) -> &'static str {
+    let watching = target.watch || call.query.flag("watch");
+    match (&call.method, target.name.is_empty()) {
+        (&Method::GET | &Method::HEAD, true) if watching => "watch",
+        (&Method::GET | &Method::HEAD, true) => "list",
+        (&Method::GET | &Method::HEAD, false) if target.watch => "watch",
+        (&Method::GET | &Method::HEAD, false) => "get",
+        (&Method::POST, true) => "create",
+        // A POST to a name is only known to subresources.
+        (&Method::POST, false) => if target.subresource.is_empty() { "post" } else { "create" },
+        (&Method::PUT, false) => "update",
+        (&Method::PATCH, false) => "patch",
+        (&Method::DELETE, false) => "delete",
+        (&Method::DELETE, true) => "deletecollection",
+        _ => "unknown",
+    }
+}

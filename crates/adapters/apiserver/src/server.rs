@@ -1,0 +1,251 @@
+//! The server as a value: build it, start it, talk to it, stop it.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+use crate::{
+    auth::{
+        Access, User, bootstrap,
+        certificates::{self, Authority, Identity, write_private},
+    },
+    discovery::Documents,
+    housekeeping, http,
+    kubeconfig::Kubeconfig,
+    registry::Registry,
+    store::{DiskError, Store},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] DiskError),
+    #[error(transparent)]
+    Certificates(#[from] certificates::Error),
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error("cannot make the data folder {path}: {source}")]
+    Folder { path: PathBuf, source: std::io::Error },
+    #[error("cannot write the first objects: {0}")]
+    Bootstrap(String),
+}
+
+/// What every request works on.
+pub struct Api {
+    pub store: Store,
+    pub registry: ArcSwap<Registry>,
+    pub access: Access,
+    pub authority: Authority,
+    pub documents: Documents,
+    pub stopping: watch::Receiver<bool>,
+    pub started: jiff::Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub struct Builder {
+    data: Option<PathBuf>,
+    address: SocketAddr,
+    tokens: Vec<(String, String, Vec<String>)>,
+}
+
+/// The entry point: `Server::builder().in_memory().start().await`.
+pub struct Server;
+
+impl Server {
+    pub fn builder() -> Builder {
+        Builder { data: None, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), tokens: Vec::new() }
+    }
+}
+
+impl Builder {
+    /// Keeps nothing; the default.
+    #[must_use]
+    pub fn in_memory(mut self) -> Self {
+        self.data = None;
+        self
+    }
+
+    /// Keeps objects, the certificate authority and `kubeconfig` in this folder.
+    #[must_use]
+    pub fn data(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.data = Some(folder.into());
+        self
+    }
+
+    /// 0 picks a free port; the default.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.address.set_port(port);
+        self
+    }
+
+    /// Listens elsewhere than on the loopback address.
+    #[must_use]
+    pub fn address(mut self, address: IpAddr) -> Self {
+        self.address.set_ip(address);
+        self
+    }
+
+    /// Accepts a bearer token for a user with these groups.
+    #[must_use]
+    pub fn token(mut self, token: &str, user: &str, groups: &[&str]) -> Self {
+        self.tokens.push((token.to_owned(), user.to_owned(), groups.iter().map(|&group| group.to_owned()).collect()));
+        self
+    }
+
+    pub async fn start(self) -> Result<Running, Error> {
+        let Self { data, address, tokens } = self;
+        let (store, authority) = match &data {
+            None => (Store::in_memory(), Authority::new()?),
+            Some(folder) => {
+                make_folder(folder)?;
+                // The store first: it holds the lock, so two servers never write the other files at once.
+                let store = Store::open(folder)?;
+                (store, Authority::open(folder)?)
+            }
+        };
+        let listen_error = |source| Error::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen_error)?;
+        let address = listener.local_addr().map_err(listen_error)?;
+        let (stop, stopping) = watch::channel(false);
+        let access = Access::default();
+        for (token, user, groups) in &tokens {
+            let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+            access.add_token(token, User::new(user, &groups));
+        }
+        let admin_token = admin_token(data.as_deref())?;
+        access.add_token(&admin_token, User::new("admin", &["system:masters"]));
+        let tls = authority.tls(&certificate_addresses(address.ip()))?;
+        let feed = store.take_feed();
+        let api = Arc::new(Api {
+            store,
+            registry: ArcSwap::from_pointee(Registry::builtin()),
+            access,
+            authority,
+            documents: Documents::default(),
+            stopping,
+            started: jiff::Timestamp::now(),
+        });
+        housekeeping::serve_definitions(&api);
+        bootstrap::ensure(&api).await.map_err(Error::Bootstrap)?;
+        let admin = api.authority.client("kubernetes-admin", &["system:masters"])?;
+        let host = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
+        let kubeconfig = Kubeconfig {
+            server: format!("https://{}", SocketAddr::new(host, address.port())),
+            authority: api.authority.pem.clone(),
+            identity: admin,
+        };
+        if let Some(folder) = &data {
+            write_private(&folder.join("kubeconfig"), kubeconfig.yaml().as_bytes())?;
+        }
+        let tasks = vec![
+            tokio::spawn(http::listen::run(Arc::clone(&api), listener, Arc::new(tls))),
+            tokio::spawn(housekeeping::run(Arc::clone(&api), feed)),
+        ];
+        Ok(Running { api, address, kubeconfig, admin_token, stop, tasks })
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|source| Error::Folder { path: folder.to_owned(), source })
+}
+
+/// The admin's bearer token: kept beside the store, so that it survives a restart.
+fn admin_token(data: Option<&Path>) -> Result<String, Error> {
+    let fresh = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    let Some(folder) = data else { return Ok(fresh()) };
+    let path = folder.join("admin.token");
+    match std::fs::read_to_string(&path) {
+        Ok(token) if !token.trim().is_empty() => Ok(token.trim().to_owned()),
+        _ => {
+            let token = fresh();
+            write_private(&path, token.as_bytes())?;
+            Ok(token)
+        }
+    }
+}
+
+fn certificate_addresses(bound: IpAddr) -> Vec<IpAddr> {
+    let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)];
+    if !bound.is_unspecified() && !addresses.contains(&bound) {
+        addresses.push(bound);
+    }
+    addresses
+}
+
+/// A started server. Dropping it stops it; `shutdown` also waits for the store to be closed.
+pub struct Running {
+    api: Arc<Api>,
+    pub address: SocketAddr,
+    kubeconfig: Kubeconfig,
+    admin_token: String,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// The admin's kubeconfig, as YAML.
+    pub fn kubeconfig(&self) -> String {
+        self.kubeconfig.yaml()
+    }
+
+    /// A kubeconfig for another user, with a fresh client certificate. Groups: at most two.
+    pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<String, Error> {
+        let identity = self.client_certificate(user, groups)?;
+        Ok(Kubeconfig { identity, ..self.kubeconfig.clone() }.yaml())
+    }
+
+    pub fn client_certificate(&self, user: &str, groups: &[&str]) -> Result<Identity, Error> {
+        Ok(self.api.authority.client(user, groups)?)
+    }
+
+    pub fn server(&self) -> &str {
+        &self.kubeconfig.server
+    }
+
+    pub fn certificate_authority(&self) -> &str {
+        &self.api.authority.pem
+    }
+
+    pub fn admin_token(&self) -> &str {
+        &self.admin_token
+    }
+
+    /// Accepts a bearer token from now on.
+    pub fn add_token(&self, token: &str, user: &str, groups: &[&str]) {
+        self.api.access.add_token(token, User::new(user, groups));
+    }
+
+    /// Ends watches and connections, commits what was accepted and closes the store.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        for task in std::mem::take(&mut self.tasks) {
+            // Connections get a moment to finish; a client that does not hang up must not hold the server.
+            let abort = task.abort_handle();
+            if tokio::time::timeout(Duration::from_secs(2), task).await.is_err() {
+                abort.abort();
+            }
+        }
+        self.api.store.close().await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Create: a new object, by POST, by apply, or by an update that may create.
+
+use http::Response;
+use rand::RngExt;
+use schema::{FieldError, metadata::{NameRule, name_rule}};
+use serde_json::{Map, Value};
+
+use super::{Options, Request, convert, now};
+use crate::{
+    admission, builtin, metadata,
+    auth::node,
+    http::Body,
+    object::{Draft, text},
+    ownership,
+    status::{Answer, Failure},
+    store::{Error, Expect, Write},
+    strategy,
+};
+
+/// A name made from `generateName` collides once in millions; the real server also tries this often.
+const NAME_ATTEMPTS: usize = 8;
+
+pub async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
+    let options = request.options("CreateOptions")?;
+    let mut value = request.decode(options.validation)?;
+    let name = text(&value["metadata"]["name"]).to_owned();
+    request.resource.schema.default(&mut value);
+    builtin::default(request.resource, &mut value);
+    ownership::update(request, &request.manager(&options), None, &mut value);
+    let stored = insert(request, value, &name, &options).await?;
+    request.object(201, stored)
+}
+
+/// Completes, checks and commits a new object; the answer is in the version of the request.
+pub async fn insert(request: &Request<'_>, mut value: Value, name: &str, options: &Options) -> Answer<Value> {
+    let Request { api, call, resource, namespace, .. } = *request;
+    complete(request, &mut value, name)?;
+    admission::namespace_open(api, resource, namespace, name)?;
+    if !text(&value["metadata"]["resourceVersion"]).is_empty() {
+        return Err(Failure::untyped("resourceVersion should not be set on objects to be created"));
+    }
+    let generate = text(&value["metadata"]["generateName"]).to_owned();
+    for _ in 0..NAME_ATTEMPTS {
+        if name.is_empty() && !generate.is_empty() {
+            value["metadata"]["name"] = format!("{}{}", NameRule::generated_prefix(&generate), suffix()).into();
+        }
+        let name = text(&value["metadata"]["name"]).to_owned();
+        admission::create(api, call, resource, &mut value)?;
+        let written =
+            node::Written { resource, subresource: "", name: &name, old: None, new: Some(&value) };
+        node::admit(&call.user, &written)?;
+        builtin::prepare_create(resource, &mut value, &call.user);
+        validate(request, &value, &name)?;
+        if options.dry_run {
+            if api.store.get(&resource.collection, &request.key(&name).name).is_some() {
+                return Err(Failure::already_exists(resource, &name));
+            }
+            return Ok(value);
+        }
+        let draft = Draft::new(request.key(&name), &convert::to_stored(resource, value.clone()));
+        match api.store.commit(Write::Put(Box::new(draft), Expect::Absent)).await {
+            Ok(object) => {
+                value["metadata"]["resourceVersion"] = object.version.to_string().into();
+                return Ok(value);
+            }
+            Err(Error::Stale) if !generate.is_empty() && request.name.is_empty() => value["metadata"]["name"] = Value::Null,
+            Err(Error::Stale) => return Err(Failure::already_exists(resource, &name)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Failure::already_exists(resource, &generate))
+}
+
+/// Fills in what the server decides about a new object.
+fn complete(request: &Request<'_>, value: &mut Value, name: &str) -> Answer<()> {
+    let resource = request.resource;
+    if !value["metadata"].is_object() {
+        value["metadata"] = Map::new().into();
+    }
+    let Some(metadata) = value["metadata"].as_object_mut() else { return Ok(()) };
+    metadata::place(metadata, if resource.namespaced { request.namespace } else { "" })?;
+    if !request.name.is_empty() && name != request.name {
+        if name.is_empty() {
+            metadata.insert("name".into(), request.name.into());
+        } else {
+            return Err(metadata::wrong_name(name, request.name));
+        }
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+        metadata.remove(field);
+    }
+    metadata.insert("creationTimestamp".into(), now().into());
+    metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+    if strategy::of(resource).generation {
+        metadata.insert("generation".into(), 1.into());
+    }
+    if resource.has_status() && !strategy::of(resource).keeps_status {
+        if let Some(object) = value.as_object_mut() {
+            object.remove("status");
+        }
+    }
+    Ok(())
+}
+
+fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
+    let resource = request.resource;
+    let mut errors: Vec<FieldError> = schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
+    errors.extend(resource.schema.validate(value, None));
+    errors.extend(builtin::validate(resource, value, None));
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }
+}
+
+/// Letters and digits that form no words and are not mistaken for one another.
+fn suffix() -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut random = rand::rng();
+    (0..5).map(|_| ALPHABET[random.random_range(0..ALPHABET.len())] as char).collect()
+}

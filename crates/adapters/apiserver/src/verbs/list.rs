@@ -1,0 +1,331 @@
+//! List: consistent at one version, in pages if asked, selected by labels and fields.
+
+use std::{borrow::Cow, sync::Arc};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http::Response;
+use schema::{
+    FieldError,
+    selector::{FieldSelector, LabelSelector},
+};
+use serde_json::{Value, json};
+
+use super::{Request, convert, read::reached, shape};
+use crate::{
+    fields,
+    http::{Body, Shape, respond},
+    object::{Name, Object, text},
+    registry::Resource,
+    status::{Answer, Failure},
+    store::Past,
+};
+
+/// What a list or watch selects.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+    /// Set when a selectable field of a custom resource is asked for, which needs the parsed object.
+    parses: bool,
+}
+
+impl Selection {
+    pub fn of(request: &Request<'_>) -> Answer<Self> {
+        let query = &request.call.query;
+        let bad = |error: String| Failure::bad_request(error);
+        let labels = schema::selector::labels(query.text("labelSelector")).map_err(bad)?;
+        let fields = schema::selector::fields(query.text("fieldSelector")).map_err(bad)?;
+        let mut parses = false;
+        for requirement in fields.requirements() {
+            parses |= known(request.resource, &requirement.field)?;
+        }
+        Ok(Self { labels, fields, parses })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub fn matches(&self, resource: &Resource, object: &Object) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        if !self.labels.is_empty() && !self.labels.matches(Some(&object.labels)) {
+            return false;
+        }
+        if self.fields.is_empty() {
+            return true;
+        }
+        let value = if self.parses { object.value() } else { Value::Null };
+        let positions = fields::selectable(&resource.collection);
+        self.fields.matches(|field| match field {
+            "metadata.name" => Cow::Owned(object.name().to_owned()),
+            "metadata.namespace" => Cow::Owned(object.namespace().to_owned()),
+            field => match positions.iter().position(|known| *known == convert::stored_field(resource, field)) {
+                Some(at) => Cow::Owned(object.fields.get(at).map(|value| value.to_string()).unwrap_or_default()),
+                None => Cow::Owned(fields::at(&value, field)),
+            },
+        })
+    }
+}
+
+/// Whether the field can be selected on, and if so whether it must be read from the object.
+fn known(resource: &Resource, field: &str) -> Answer<bool> {
+    if matches!(field, "metadata.name" | "metadata.namespace") {
+        return Ok(false);
+    }
+    let stored = convert::stored_field(resource, field);
+    if fields::selectable(&resource.collection).contains(&stored) {
+        return Ok(false);
+    }
+    if let Some(custom) = &resource.custom {
+        return if custom.selectable.iter().any(|path| path == field) {
+            Ok(true)
+        } else {
+            Err(Failure::bad_request(format!("field label not supported: {field}")))
+        };
+    }
+    if fields::selectable(&resource.collection).is_empty() {
+        return Err(Failure::bad_request(format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )));
+    }
+    Err(Failure::bad_request(format!("field label not supported: {field}")))
+}
+
+/// One page of a list.
+struct Page {
+    objects: Vec<Arc<Object>>,
+    version: u64,
+    next: Option<Name>,
+    remaining: Option<usize>,
+}
+
+pub async fn list(request: &Request<'_>) -> Answer<Response<Body>> {
+    let selection = Selection::of(request)?;
+    check_options(request)?;
+    let page = page(request, &selection)?;
+    respond_with(request, &page)
+}
+
+/// Everything the request selects, for deletions.
+pub fn selected(request: &Request<'_>) -> Answer<Vec<Arc<Object>>> {
+    let selection = Selection::of(request)?;
+    Ok(page(request, &selection)?.objects)
+}
+
+fn check_options(request: &Request<'_>) -> Answer<()> {
+    let query = &request.call.query;
+    let (version, matching) = (query.text("resourceVersion"), query.text("resourceVersionMatch"));
+    let mut errors = Vec::new();
+    const FIELD: &str = "resourceVersionMatch";
+    if !matching.is_empty() {
+        if version.is_empty() {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            errors.push(FieldError::forbidden(FIELD, detail));
+        }
+        if !query.text("continue").is_empty() {
+            errors.push(FieldError::forbidden(FIELD, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        if !matches!(matching, "Exact" | "NotOlderThan") {
+            let supported = ["Exact", "NotOlderThan", ""].map(str::to_owned);
+            errors.push(FieldError::not_supported(FIELD, matching, &supported));
+        }
+        if matching == "Exact" && version == "0" {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.push(FieldError::forbidden(FIELD, detail));
+        }
+    }
+    if query.get("sendInitialEvents").is_some() {
+        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid("meta.k8s.io", "ListOptions", "", &errors)) }
+}
+
+fn page(request: &Request<'_>, selection: &Selection) -> Answer<Page> {
+    let query = &request.call.query;
+    let limit: usize = match query.text("limit") {
+        "" => 0,
+        text => match text.parse::<i64>() {
+            Ok(limit) => usize::try_from(limit).unwrap_or(0),
+            Err(_) => {
+                return Err(Failure::bad_request(format!(
+                    "strconv.ParseInt: parsing {text:?}: invalid syntax"
+                )));
+            }
+        },
+    };
+    let (version, token) = (query.text("resourceVersion"), query.text("continue"));
+    let exact = query.text("resourceVersionMatch") == "Exact";
+    let mut after = None;
+    let mut at = None;
+    if !token.is_empty() {
+        let (start, position) = read_token(request, token)?;
+        if !version.is_empty() && version != "0" {
+            return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        after = Some(position);
+        at = start;
+    } else if !version.is_empty() {
+        let asked = reached(request, version)?;
+        // A limited list from a version, without a match rule, means exactly that version.
+        let legacy_exact = limit > 0 && query.text("resourceVersionMatch").is_empty() && asked > 0;
+        at = (exact || legacy_exact).then_some(asked);
+    }
+    collect(request, selection, limit, at, after.as_ref())
+}
+
+fn collect(
+    request: &Request<'_>,
+    selection: &Selection,
+    limit: usize,
+    at: Option<u64>,
+    after: Option<&Name>,
+) -> Answer<Page> {
+    let resource = request.resource;
+    let index = request.api.store.read();
+    let version = at.unwrap_or_else(|| index.version());
+    let mut page = Page { objects: Vec::new(), version, next: None, remaining: None };
+    let Some(collection) = index.collection(&resource.collection) else { return Ok(page) };
+    let namespace = Some(request.namespace).filter(|namespace| resource.namespaced && !namespace.is_empty());
+    if version == index.version() || version >= collection.last_version() {
+        let objects = collection.iter(namespace, after);
+        fill(&mut page, resource, selection, limit, objects);
+        return Ok(page);
+    }
+    match collection.at(version) {
+        Past::Known(past) => {
+            let objects = past.values().filter(|object| {
+                namespace.is_none_or(|namespace| object.namespace() == namespace)
+                    && after.is_none_or(|after| object.key.name > *after)
+            });
+            fill(&mut page, resource, selection, limit, objects);
+            Ok(page)
+        }
+        Past::Forgotten => match after {
+            Some(after) => Err(expired_token(after)),
+            None => Err(Failure::expired("The resourceVersion for the provided list is too old.")),
+        },
+    }
+}
+
+fn fill<'a>(
+    page: &mut Page,
+    resource: &Resource,
+    selection: &Selection,
+    limit: usize,
+    objects: impl Iterator<Item = &'a Arc<Object>>,
+) {
+    let mut objects = objects.filter(|object| selection.matches(resource, object));
+    if limit == 0 {
+        page.objects = objects.cloned().collect();
+        return;
+    }
+    page.objects = objects.by_ref().take(limit).cloned().collect();
+    let rest = objects.next().is_some();
+    if rest {
+        page.next = page.objects.last().map(|object| object.key.name.clone());
+        if selection.is_empty() {
+            page.remaining = Some(1 + objects.count());
+        }
+    }
+}
+
+fn print_token(resource: &Resource, version: i64, name: &Name) -> String {
+    let start = match resource.namespaced {
+        true => format!("{}/{}\u{0}", name.namespace, name.name),
+        false => format!("{}\u{0}", name.name),
+    };
+    URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": version, "start": start}).to_string())
+}
+
+/// The version (none: the newest) and the last name of the page before.
+fn read_token(request: &Request<'_>, token: &str) -> Answer<(Option<u64>, Name)> {
+    let invalid = |why: &str| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+    let data = URL_SAFE_NO_PAD.decode(token).map_err(|error| invalid(&error.to_string()))?;
+    let value: Value = serde_json::from_slice(&data).map_err(|error| invalid(&error.to_string()))?;
+    if text(&value["v"]) != "meta.k8s.io/v1" {
+        return Err(Failure::bad_request("invalid continue token: server does not recognize this encoded version"));
+    }
+    let start = text(&value["start"]).trim_end_matches('\u{0}');
+    let version = value["rv"].as_i64().unwrap_or(0);
+    if version == 0 || start.is_empty() {
+        return Err(invalid("it names no version or no start"));
+    }
+    let (namespace, name) = match request.resource.namespaced {
+        true => start.split_once('/').ok_or_else(|| invalid(start))?,
+        false => ("", start),
+    };
+    if !request.namespace.is_empty() && namespace != request.namespace && request.resource.namespaced {
+        return Err(invalid(start));
+    }
+    Ok((u64::try_from(version).ok(), Name::new(namespace, name)))
+}
+
+fn expired_token(after: &Name) -> Box<Failure> {
+    let _ = after;
+    Failure::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+    )
+}
+
+fn respond_with(request: &Request<'_>, page: &Page) -> Answer<Response<Body>> {
+    let Request { call, resource, .. } = *request;
+    let mut metadata = json!({"resourceVersion": page.version.to_string()});
+    if let Some(next) = &page.next {
+        metadata["continue"] = print_token(resource, i64::try_from(page.version).unwrap_or(-1), next).into();
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    let accept = &call.accept;
+    let pretty = accept.pretty || call.query.flag("pretty");
+    match accept.shape {
+        Shape::Table => {
+            let items: Vec<Value> =
+                page.objects.iter().map(|object| convert::from_stored(resource, object.value())).collect();
+            let table = shape::table(request, &items, &metadata);
+            Ok(respond::value(200, &table, accept.yaml, pretty))
+        }
+        Shape::Metadata => {
+            let items: Vec<Value> =
+                page.objects.iter().map(|object| shape::metadata(object.value(), &accept.shape_version)).collect();
+            let list = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": format!("meta.k8s.io/{}", accept.shape_version),
+                "metadata": metadata, "items": items,
+            });
+            Ok(respond::value(200, &list, accept.yaml, pretty))
+        }
+        Shape::Object => Ok(respond::json(200, join(resource, &metadata, &page.objects), accept.yaml, pretty)),
+    }
+}
+
+/// The list as text, from the bytes of its objects.
+fn join(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<u8> {
+    let head = format!(
+        r#"{{"kind":{},"apiVersion":{},"metadata":{metadata},"items":["#,
+        Value::from(resource.list_kind.as_str()),
+        Value::from(resource.api_version()),
+    );
+    let size: usize = objects.iter().map(|object| object.json.len() + 1).sum();
+    let mut out = Vec::with_capacity(head.len() + size + 8);
+    out.extend_from_slice(head.as_bytes());
+    for (position, object) in objects.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&bytes_of(resource, object));
+    }
+    out.extend_from_slice(b"]}\n");
+    out
+}
+
+/// The object in the version of the resource, as text.
+pub fn bytes_of(resource: &Resource, object: &Object) -> Bytes {
+    if convert::is_stored_form(resource) {
+        return object.json.clone();
+    }
+    serde_json::to_vec(&convert::from_stored(resource, object.value())).unwrap_or_default().into()
+}

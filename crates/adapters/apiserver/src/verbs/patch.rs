@@ -1,0 +1,261 @@
+//! Patch: JSON patch, merge patch, strategic merge patch and server-side apply, all ending in the path of updates.
+
+use http::Response;
+use schema::FieldError;
+use serde_json::Value;
+
+use super::{FieldValidation, Options, Request, create, decode, update};
+use crate::{
+    builtin,
+    http::Body,
+    metadata,
+    object::text,
+    ownership,
+    status::{Answer, Failure},
+    strategy,
+};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+const APPLY_JSON: &str = "application/apply-patch+json";
+
+/// Operations of one JSON patch; the real server's limit.
+const OPERATIONS: usize = 10_000;
+
+pub async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
+    let content_type = request.call.header("content-type");
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let custom = request.resource.custom.is_some();
+    match media {
+        JSON | MERGE => {}
+        STRATEGIC if !custom => {}
+        APPLY | APPLY_JSON => return apply(request).await,
+        _ => {
+            let accepted: &[&str] =
+                if custom { &[JSON, MERGE, APPLY] } else { &[JSON, MERGE, STRATEGIC, APPLY] };
+            return Err(Failure::unsupported_media(accepted));
+        }
+    }
+    let options = request.options("PatchOptions")?;
+    if options.force.is_some() {
+        let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+        return Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+    }
+    let (document, duplicates) = parse(request, media)?;
+    let manager = request.manager(&options);
+    let replaced = update::replace(request, &options, |_, old| {
+        let mut new = match media {
+            JSON => schema::patch::json(old, &document).map_err(|error| patch_failure(request, &error))?,
+            MERGE => {
+                let mut new = old.clone();
+                schema::patch::merge(&mut new, &document);
+                new
+            }
+            _ => schema::patch::strategic(&request.resource.schema, old, &document)
+                .map_err(|error| patch_failure(request, &error))?,
+        };
+        settle(request, old, &mut new, &duplicates, options.validation)?;
+        ownership::update(request, &manager, Some(old), &mut new);
+        Ok(new)
+    })
+    .await?;
+    request.object(200, replaced)
+}
+
+fn parse(request: &Request<'_>, media: &str) -> Answer<(Value, Vec<String>)> {
+    let body = &request.call.body;
+    let document = match decode::parse_json(body) {
+        Ok(document) => document,
+        Err(decode::Problem::Syntax(error)) if media == JSON => {
+            return Err(Failure::bad_request(format!("error decoding patch: {error}")));
+        }
+        Err(decode::Problem::Syntax(error)) => {
+            let text = format!("error decoding patch: {error}");
+            return Err(Failure::bad_request(text));
+        }
+        Err(decode::Problem::Media) => return Err(Failure::method_not_allowed()),
+    };
+    match (&document.value, media) {
+        (Value::Array(operations), JSON) if operations.len() > OPERATIONS => {
+            let message = format!(
+                "The allowed maximum operations in a JSON patch is {OPERATIONS}, got {}",
+                operations.len()
+            );
+            Err(Failure::new(413, "RequestEntityTooLarge", message))
+        }
+        (Value::Array(_), JSON) | (Value::Object(_), MERGE | STRATEGIC) => Ok((document.value, document.duplicates)),
+        (_, JSON) => Err(Failure::bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch",
+        )),
+        (value, _) => {
+            let found = match value {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Number(_) => "number",
+                Value::Bool(_) => "bool",
+                Value::Null | Value::Object(_) => "null",
+            };
+            Err(Failure::bad_request(format!(
+                "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )))
+        }
+    }
+}
+
+fn patch_failure(request: &Request<'_>, error: &schema::patch::Error) -> Box<Failure> {
+    let _ = request;
+    let code = error.code();
+    let reason = if code == 422 { "Invalid" } else { "BadRequest" };
+    let mut failure = Failure::new(code, reason, error.to_string());
+    if code == 422 {
+        failure.message = format!("the server rejected our request due to an error in our request: {error}");
+        failure.message = "the server rejected our request due to an error in our request".to_owned();
+        failure.details = Some(serde_json::json!({}));
+    }
+    failure
+}
+
+/// A patched object is decoded like one that was sent: kind, unknown fields, defaults, name.
+fn settle(
+    request: &Request<'_>,
+    old: &Value,
+    new: &mut Value,
+    duplicates: &[String],
+    validation: FieldValidation,
+) -> Answer<()> {
+    if !new.is_object() {
+        return Err(Failure::bad_request("the patched object is not an object"));
+    }
+    for field in ["apiVersion", "kind"] {
+        if new[field] != old[field] {
+            let resource = request.resource;
+            if field == "kind" && resource.custom.is_none() {
+                update::move_field(old, new, field);
+                continue;
+            }
+            let message = format!(
+                "{} in version {:?} cannot be handled as a {}: the {field} of the patched object ({}) differs from {}",
+                resource.kind, resource.version, resource.kind, new[field], old[field]
+            );
+            return Err(Failure::bad_request(message));
+        }
+    }
+    request.prune(new, duplicates, validation)?;
+    request.resource.schema.default(new);
+    builtin::default(request.resource, new);
+    let name = text(&new["metadata"]["name"]);
+    if name != request.name {
+        if name.is_empty() {
+            new["metadata"]["name"] = request.name.into();
+        } else {
+            return Err(metadata::wrong_name(name, request.name));
+        }
+    }
+    Ok(())
+}
+
+async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
+    let options = request.options("PatchOptions")?;
+    if options.manager.is_empty() {
+        let error = FieldError::required("fieldManager", "is required for apply patch");
+        return Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+    }
+    let applied = applied_document(request, &options)?;
+    let force = options.force.unwrap_or(false);
+    let exists = request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_some();
+    if !exists {
+        let may_create = request.subresource.is_empty() && strategy::creates_by_apply(request.resource);
+        if !may_create {
+            return Err(request.not_found());
+        }
+        if !text(&applied["metadata"]["uid"]).is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                text(&applied["metadata"]["uid"])
+            );
+            return Err(Failure::conflict(request.resource, request.name, &why));
+        }
+        let mut value = ownership::apply(request, &options.manager, None, &applied, force)?;
+        request.resource.schema.default(&mut value);
+        builtin::default(request.resource, &mut value);
+        match create::insert(request, value, request.name, &options).await {
+            // Someone else created it in between: apply to theirs.
+            Err(failure) if failure.reason == "AlreadyExists" => {}
+            Ok(stored) => return request.object(201, stored),
+            Err(failure) => return Err(failure),
+        }
+    }
+    let replaced = update::replace(request, &options, |_, old| {
+        let mut new = ownership::apply(request, &options.manager, Some(old), &applied, force)?;
+        request.resource.schema.default(&mut new);
+        builtin::default(request.resource, &mut new);
+        Ok(new)
+    })
+    .await?;
+    request.object(200, replaced)
+}
+
+/// The body of an apply: YAML or JSON, naming its kind, version and object, without managed fields.
+fn applied_document(request: &Request<'_>, options: &Options) -> Answer<Value> {
+    let body = &request.call.body;
+    let parsed = match decode::parse_json(body) {
+        Ok(document) => Ok(document),
+        Err(_) => decode::parse_yaml(body),
+    };
+    let mut document = parsed.map_err(|problem| match problem {
+        decode::Problem::Syntax(error) => Failure::bad_request(format!("error decoding YAML: {error}")),
+        decode::Problem::Media => Failure::bad_request("error decoding YAML"),
+    })?;
+    let resource = request.resource;
+    if !document.value.is_object() {
+        return Err(Failure::bad_request("error decoding YAML: the document is not an object"));
+    }
+    let metadata = &document.value["metadata"];
+    if metadata["managedFields"].as_array().is_some_and(|list| !list.is_empty()) {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
+    let (kind, version) = (text(&document.value["kind"]), text(&document.value["apiVersion"]));
+    if kind.is_empty() {
+        return Err(request.unrecognised(&format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body))));
+    }
+    if version.is_empty() {
+        let shown = String::from_utf8_lossy(body);
+        return Err(request.unrecognised(&format!("Object 'apiVersion' is missing in '{shown}'")));
+    }
+    if kind != resource.kind && request.subresource != "scale" {
+        let message = format!(
+            "{kind} in version {:?} cannot be handled as a {}: the kinds differ",
+            version.rsplit('/').next().unwrap_or_default(),
+            resource.kind
+        );
+        return Err(Failure::bad_request(message));
+    }
+    if version != resource.api_version() && request.subresource != "scale" {
+        let message = format!(
+            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
+            resource.api_version()
+        );
+        return Err(Failure::bad_request(message));
+    }
+    let name = text(&metadata["name"]);
+    if !name.is_empty() && name != request.name {
+        return Err(metadata::wrong_name(name, request.name));
+    }
+    let namespace = text(&metadata["namespace"]);
+    if !namespace.is_empty() && namespace != request.namespace && resource.namespaced {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if !document.value["metadata"].is_object() {
+        document.value["metadata"] = serde_json::Map::new().into();
+    }
+    document.value["metadata"]["name"] = request.name.into();
+    if resource.namespaced {
+        document.value["metadata"]["namespace"] = request.namespace.into();
+    }
+    request.prune(&mut document.value, &document.duplicates, options.validation)?;
+    Ok(document.value)
+}

@@ -1,0 +1,231 @@
+//! Update: a stored object replaced, by PUT or by any patch, on the main endpoint or on `status`.
+//!
+//! `replace` is the one path of all of them: read, let the caller make the new object, complete and check it, commit if it
+//! differs, and start again if another write came between.
+
+use std::sync::Arc;
+
+use http::Response;
+use schema::FieldError;
+use serde_json::Value;
+
+use super::{Options, Request, convert, create};
+use crate::{
+    admission,
+    auth::node,
+    builtin,
+    http::Body,
+    metadata,
+    object::{Draft, Object, text},
+    ownership,
+    status::{Answer, Failure},
+    store::{Error, Expect, Write},
+    strategy,
+};
+
+pub async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
+    let options = request.options("UpdateOptions")?;
+    let mut value = request.decode(options.validation)?;
+    request.resource.schema.default(&mut value);
+    builtin::default(request.resource, &mut value);
+    let name = text(&value["metadata"]["name"]);
+    if name.is_empty() {
+        return Err(Failure::bad_request("name must be provided"));
+    }
+    if name != request.name {
+        return Err(metadata::wrong_name(name, request.name));
+    }
+    let manager = request.manager(&options);
+    let exists = request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_some();
+    if !exists && strategy::of(request.resource).create_on_update && request.subresource.is_empty() {
+        ownership::update(request, &manager, None, &mut value);
+        let stored = create::insert(request, value, request.name, &options).await?;
+        return request.object(201, stored);
+    }
+    let replaced = replace(request, &options, |_, old| {
+        let mut new = value.clone();
+        check_version(request, old, &new)?;
+        ownership::update(request, &manager, Some(old), &mut new);
+        Ok(new)
+    })
+    .await?;
+    request.object(200, replaced)
+}
+
+/// A PUT must say which version it replaces, unless its kind may be replaced blindly.
+fn check_version(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
+    let version = text(&new["metadata"]["resourceVersion"]);
+    let unconditional = strategy::of(request.resource).unconditional;
+    if version.is_empty() && !unconditional {
+        let resource = request.resource;
+        let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        let error = if resource.custom.is_some() {
+            error
+        } else {
+            FieldError::invalid("metadata.resourceVersion", "", "must be specified for an update")
+        };
+        return Err(Failure::invalid(&resource.group, &resource.kind, text(&old["metadata"]["name"]), &[error]));
+    }
+    Ok(())
+}
+
+/// Replaces the object of the request by what `change` makes of it. Both see the version of the request.
+pub async fn replace(
+    request: &Request<'_>,
+    options: &Options,
+    change: impl Fn(&Arc<Object>, &Value) -> Answer<Value>,
+) -> Answer<Value> {
+    let Request { api, resource, name, .. } = *request;
+    loop {
+        let key = request.key(name);
+        let stored = api.store.get(&resource.collection, &key.name).ok_or_else(|| request.not_found())?;
+        let old = convert::from_stored(resource, stored.value());
+        let mut new = change(&stored, &old)?;
+        let pinned = check_identity(request, &old, &new)?;
+        complete(request, &old, &mut new)?;
+        if same(&old, &new) {
+            return Ok(old);
+        }
+        check(request, &old, &new)?;
+        if options.dry_run {
+            return Ok(new);
+        }
+        let finished = is_finished(&new);
+        let write = if finished {
+            Write::Delete(key, Expect::Version(stored.version))
+        } else {
+            let value = convert::to_stored(resource, new.clone());
+            Write::Put(Box::new(Draft::new(key, &value)), Expect::Version(stored.version))
+        };
+        match api.store.commit(write).await {
+            Ok(object) => {
+                new["metadata"]["resourceVersion"] = object.version.to_string().into();
+                return Ok(new);
+            }
+            Err(Error::Stale) if pinned => return Err(Failure::modified(resource, name)),
+            Err(Error::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Refuses a new object that is about another one or about an older state. Says whether it names its version.
+fn check_identity(request: &Request<'_>, old: &Value, new: &Value) -> Answer<bool> {
+    let (before, after) = (&old["metadata"], &new["metadata"]);
+    let resource = request.resource;
+    let (uid, known) = (text(&after["uid"]), text(&before["uid"]));
+    if !uid.is_empty() && uid != known {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {known}");
+        return Err(Failure::conflict(resource, request.name, &why));
+    }
+    let version = text(&after["resourceVersion"]);
+    if version.is_empty() || version == "0" {
+        return Ok(false);
+    }
+    if version.parse::<u64>().is_err() {
+        let detail = "unable to parse resource version: must be an unsigned integer";
+        let error = FieldError::invalid("metadata.resourceVersion", version, detail);
+        return Err(Failure::invalid(&resource.group, &resource.kind, request.name, &[error]));
+    }
+    if version != text(&before["resourceVersion"]) {
+        return Err(Failure::modified(resource, request.name));
+    }
+    // A patch carries the version it was made from without having asked for it.
+    Ok(request.call.method == http::Method::PUT)
+}
+
+/// Fills in what an update cannot change, and keeps spec and status apart.
+fn complete(request: &Request<'_>, old: &Value, new: &mut Value) -> Answer<()> {
+    let resource = request.resource;
+    let before = &old["metadata"];
+    match request.subresource {
+        "status" => builtin::keep_all_but_status(resource, old, new),
+        "" if resource.has_status() => move_field(old, new, "status"),
+        _ => {}
+    }
+    if !new["metadata"].is_object() {
+        new["metadata"] = serde_json::Map::new().into();
+    }
+    if let Some(after) = new["metadata"].as_object_mut() {
+        metadata::place(after, if resource.namespaced { request.namespace } else { "" })?;
+        for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "selfLink"] {
+            keep(before, after, field);
+        }
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+            keep(before, after, field);
+        }
+    }
+    builtin::prepare_update(resource, request.subresource, old, new);
+    if strategy::of(resource).generation && request.subresource != "status" && strategy::spec_changed(resource, old, new)
+    {
+        new["metadata"]["generation"] = (before["generation"].as_i64().unwrap_or(0) + 1).into();
+    }
+    Ok(())
+}
+
+fn keep(before: &Value, after: &mut serde_json::Map<String, Value>, field: &str) {
+    match before.get(field) {
+        Some(value) => after.insert(field.into(), value.clone()),
+        None => after.remove(field),
+    };
+}
+
+/// Makes `field` of `new` what it is in `old`.
+pub fn move_field(old: &Value, new: &mut Value, field: &str) {
+    let Some(object) = new.as_object_mut() else { return };
+    match old.get(field) {
+        Some(value) => object.insert(field.into(), value.clone()),
+        None => object.remove(field),
+    };
+}
+
+fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
+    let Request { api, call, resource, subresource, name, .. } = *request;
+    admission::update(api, call, resource, subresource, old, new)?;
+    let written = node::Written { resource, subresource, name, old: Some(old), new: Some(new) };
+    node::admit(&call.user, &written)?;
+    let mut errors = schema::metadata::validate_update(new, old);
+    if subresource == "status" && resource.custom.is_some() {
+        errors.extend(resource.schema.validate_status(new, Some(old)));
+    } else {
+        errors.extend(resource.schema.validate(new, Some(old)));
+    }
+    errors.extend(builtin::validate(resource, new, Some(old)));
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }
+}
+
+/// Whether a write would change nothing but the times at which managers last wrote.
+pub fn same(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old == new };
+    if old.len() != new.len() {
+        return false;
+    }
+    old.iter().all(|(key, value)| match (key.as_str(), new.get(key)) {
+        (_, None) => false,
+        ("metadata", Some(other)) => same_metadata(value, other),
+        (_, Some(other)) => value == other,
+    })
+}
+
+fn same_metadata(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old == new };
+    let others = |map: &serde_json::Map<String, Value>| map.len() - usize::from(map.contains_key("managedFields"));
+    if others(old) != others(new) {
+        return false;
+    }
+    let same = old
+        .iter()
+        .filter(|(key, _)| key.as_str() != "managedFields")
+        .all(|(key, value)| new.get(key) == Some(value));
+    same && ownership::same(old.get("managedFields"), new.get("managedFields"))
+}
+
+/// An object being deleted ends with its last finalizer, once its time has passed too.
+pub fn is_finished(value: &Value) -> bool {
+    let metadata = &value["metadata"];
+    let waits = |field: &str| metadata[field].as_array().is_some_and(|list| !list.is_empty());
+    metadata["deletionTimestamp"].is_string()
+        && !waits("finalizers")
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && !builtin::has_spec_finalizers(value)
+}

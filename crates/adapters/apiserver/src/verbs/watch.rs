@@ -1,0 +1,327 @@
+//! Watch: changes as they are committed, one JSON document per line.
+//!
+//! A watcher keeps no queue: it remembers the version it has reached and reads on in the history of its collection. One
+//! that falls behind the history is told so (410) and lists again.
+
+use std::{
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::Response;
+use rand::RngExt;
+use schema::FieldError;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    Request, convert,
+    list::{Selection, bytes_of},
+    shape,
+};
+use crate::{
+    http::{Accept, Body, Shape, respond},
+    object::Object,
+    registry::Resource,
+    server::Api,
+    status::{Answer, Failure},
+    store::Past,
+};
+
+/// Bookmarks come about this often while nothing happens, as on the real server.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A watch without a timeout of its own lasts between one and two of these.
+const LEAST_TIMEOUT: u64 = 1800;
+/// Events are joined into chunks of about this size.
+const CHUNK: usize = 64 * 1024;
+
+struct Watcher {
+    api: Arc<Api>,
+    resource: Arc<Resource>,
+    namespace: String,
+    selection: Selection,
+    accept: Accept,
+    bookmarks: bool,
+    /// Everything up to this version has been sent.
+    reached: u64,
+    /// Whether column definitions were sent; only the first table carries them.
+    headed: bool,
+    changed: tokio::sync::watch::Receiver<u64>,
+    stopping: tokio::sync::watch::Receiver<bool>,
+    deadline: Instant,
+    bookmark_due: Instant,
+    /// Objects that existed at the start and are still to be sent.
+    initial: std::vec::IntoIter<Arc<Object>>,
+    initial_end: bool,
+    ended: bool,
+}
+
+pub async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
+    let Request { api, call, resource, .. } = *request;
+    let selection = selection(request)?;
+    let query = &call.query;
+    let send_initial = query.get("sendInitialEvents").map(|text| text == "true");
+    check_options(request, send_initial)?;
+    let version = query.text("resourceVersion");
+    let asked: u64 = match version {
+        "" => 0,
+        text => text.parse().map_err(|_| {
+            Failure::bad_request(format!("invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+        })?,
+    };
+    let timeout = match query.text("timeoutSeconds") {
+        "" | "0" => LEAST_TIMEOUT + rand::rng().random_range(0..LEAST_TIMEOUT),
+        text => text.parse::<u64>().map_err(|_| {
+            Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        })?,
+    };
+    let now = Instant::now();
+    // Subscribing before reading the version means that no change falls between.
+    let changed = api.store.subscribe(&resource.collection);
+    let namespace = if resource.namespaced { request.namespace } else { "" };
+    let mut watcher = Watcher {
+        api: Arc::clone(api),
+        resource: Arc::clone(resource),
+        namespace: namespace.to_owned(),
+        selection,
+        accept: call.accept.clone(),
+        bookmarks: query.flag("allowWatchBookmarks"),
+        reached: asked,
+        headed: false,
+        changed,
+        stopping: api.stopping.clone(),
+        deadline: now + Duration::from_secs(timeout.min(86_400)),
+        bookmark_due: now + BOOKMARK_EVERY,
+        initial: Vec::new().into_iter(),
+        initial_end: false,
+        ended: false,
+    };
+    watcher.begin(asked, send_initial)?;
+    Ok(respond::stream(futures::stream::unfold(watcher, |mut watcher| async move {
+        watcher.next().await.map(|chunk| (chunk, watcher))
+    })))
+}
+
+fn selection(request: &Request<'_>) -> Answer<Selection> {
+    let mut selection = Selection::of(request)?;
+    if !request.name.is_empty() {
+        let narrowed = format!("metadata.name={}", request.name);
+        selection.fields = schema::selector::fields(&narrowed).map_err(Failure::bad_request)?;
+    }
+    Ok(selection)
+}
+
+fn check_options(request: &Request<'_>, send_initial: Option<bool>) -> Answer<()> {
+    let matching = request.call.query.text("resourceVersionMatch");
+    const FIELD: &str = "resourceVersionMatch";
+    let mut errors = Vec::new();
+    if send_initial.is_some() && matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.push(FieldError::forbidden(FIELD, detail));
+    }
+    if !matching.is_empty() {
+        if send_initial.is_none() {
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.push(FieldError::forbidden(FIELD, detail));
+        }
+        if matching != "NotOlderThan" {
+            errors.push(FieldError::not_supported(FIELD, matching, &["NotOlderThan".to_owned()]));
+        }
+        if !request.call.query.text("continue").is_empty() {
+            errors.push(FieldError::forbidden(FIELD, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid("meta.k8s.io", "ListOptions", "", &errors)) }
+}
+
+impl Watcher {
+    /// Decides where to start: with what exists, or after a version.
+    fn begin(&mut self, asked: u64, send_initial: Option<bool>) -> Answer<()> {
+        let api = Arc::clone(&self.api);
+        let index = api.store.read();
+        let current = index.version();
+        if asked > current {
+            return Err(Failure::too_new(asked, current));
+        }
+        let collection = index.collection(&self.resource.collection);
+        if send_initial.unwrap_or(asked == 0) {
+            let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let objects: Vec<Arc<Object>> = collection
+                .map(|found| found.iter(namespace, None).filter(|object| self.selects(object)).cloned().collect())
+                .unwrap_or_default();
+            self.initial = objects.into_iter();
+            self.initial_end = send_initial == Some(true) && self.bookmarks;
+            self.reached = current;
+            return Ok(());
+        }
+        if asked == 0 {
+            self.reached = current;
+            return Ok(());
+        }
+        if let Some(Past::Forgotten) = collection.map(|found| match found.since(asked) {
+            Past::Known(_) => Past::Known(()),
+            Past::Forgotten => Past::Forgotten,
+        }) {
+            return Err(Failure::too_old(asked, current));
+        }
+        Ok(())
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        (self.namespace.is_empty() || *object.namespace() == *self.namespace)
+            && self.selection.matches(&self.resource, object)
+    }
+
+    /// The next chunk to write, or `None` at the end of the watch.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
+        let mut out = BytesMut::new();
+        while let Some(object) = self.initial.next() {
+            self.write(&mut out, "ADDED", &object);
+            if out.len() >= CHUNK {
+                return Some(out.freeze());
+            }
+        }
+        if std::mem::take(&mut self.initial_end) {
+            self.write_bookmark(&mut out, true);
+        }
+        if !out.is_empty() {
+            return Some(out.freeze());
+        }
+        loop {
+            self.changed.mark_unchanged();
+            self.catch_up(&mut out);
+            if !out.is_empty() {
+                return Some(out.freeze());
+            }
+            let wake = self.deadline.min(if self.bookmarks { self.bookmark_due } else { self.deadline });
+            tokio::select! {
+                changed = self.changed.changed() => if changed.is_err() { self.ended = true; return None; },
+                _ = self.stopping.wait_for(|stopping| *stopping) => { self.ended = true; return None; }
+                () = tokio::time::sleep_until(wake) => {
+                    let now = Instant::now();
+                    if self.bookmarks && (now >= self.bookmark_due || now >= self.deadline) {
+                        self.catch_up(&mut out);
+                        self.write_bookmark(&mut out, false);
+                        self.bookmark_due = now + BOOKMARK_EVERY;
+                    }
+                    if now >= self.deadline {
+                        self.ended = true;
+                    }
+                    return if out.is_empty() { None } else { Some(out.freeze()) };
+                }
+            }
+        }
+    }
+
+    /// Writes the changes since `reached` and moves it on.
+    fn catch_up(&mut self, out: &mut BytesMut) {
+        let api = Arc::clone(&self.api);
+        let index = api.store.read();
+        let Some(collection) = index.collection(&self.resource.collection) else {
+            self.reached = index.version();
+            return;
+        };
+        let changes = match collection.since(self.reached) {
+            Past::Known(changes) => changes,
+            Past::Forgotten => {
+                let failure = Failure::too_old(self.reached, index.version());
+                line(out, "ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default());
+                self.ended = true;
+                return;
+            }
+        };
+        let mut complete = true;
+        for change in changes {
+            self.reached = change.version;
+            let before = change.previous.as_ref().is_some_and(|object| self.selects(object));
+            let after = change.current.as_ref().filter(|object| self.selects(object));
+            match (before, after) {
+                (false, Some(object)) => self.write(out, "ADDED", object),
+                (true, Some(object)) => self.write(out, "MODIFIED", object),
+                (true, None) => self.write_departure(out, change),
+                (false, None) => {}
+            }
+            if out.len() >= CHUNK {
+                complete = false;
+                break;
+            }
+        }
+        if complete {
+            self.reached = index.version();
+        }
+    }
+
+    /// A deletion, or a change after which the selectors do not match any more: the last matching state, at the version
+    /// of the change.
+    fn write_departure(&mut self, out: &mut BytesMut, change: &crate::store::Change) {
+        match (&change.last, &change.previous) {
+            (Some(last), _) => self.write(out, "DELETED", last),
+            (None, Some(previous)) => {
+                let moved = crate::object::Draft::new(previous.key.clone(), &previous.value()).at(change.version);
+                self.write(out, "DELETED", &moved);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn write(&mut self, out: &mut BytesMut, kind: &str, object: &Object) {
+        if self.accept.shape == Shape::Object {
+            line(out, kind, &bytes_of(&self.resource, object));
+            return;
+        }
+        let value = convert::from_stored(&self.resource, object.value());
+        let shaped = match self.accept.shape {
+            Shape::Metadata => shape::metadata(value, &self.accept.shape_version),
+            Shape::Table | Shape::Object => {
+                let version = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
+                let mut table = shape::table_of(&self.api, &self.resource, &self.accept, &[value], &version, None);
+                if std::mem::replace(&mut self.headed, true) {
+                    table["columnDefinitions"] = Value::Null;
+                }
+                table
+            }
+        };
+        line(out, kind, &serde_json::to_vec(&shaped).unwrap_or_default());
+    }
+
+    fn write_bookmark(&mut self, out: &mut BytesMut, initial: bool) {
+        let mut metadata = json!({"resourceVersion": self.reached.to_string(), "creationTimestamp": null});
+        if initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (kind, api_version) = match self.accept.shape {
+            Shape::Metadata => ("PartialObjectMetadata", format!("meta.k8s.io/{}", self.accept.shape_version)),
+            _ => (self.resource.kind.as_str(), self.resource.api_version()),
+        };
+        let bookmark = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        let bookmark = match self.accept.shape {
+            Shape::Table => {
+                let version = json!({"resourceVersion": self.reached.to_string()});
+                let mut table = shape::table_of(&self.api, &self.resource, &self.accept, &[], &version, None);
+                table["rows"] = json!([{"cells": [], "object": {
+                    "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{}", self.accept.shape_version),
+                    "metadata": bookmark["metadata"],
+                }}]);
+                if std::mem::replace(&mut self.headed, true) {
+                    table["columnDefinitions"] = Value::Null;
+                }
+                table
+            }
+            _ => bookmark,
+        };
+        line(out, "BOOKMARK", &serde_json::to_vec(&bookmark).unwrap_or_default());
+    }
+}
+
+fn line(out: &mut BytesMut, kind: &str, object: &[u8]) {
+    out.reserve(object.len() + 40);
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(kind.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    out.put_slice(object);
+    out.put_slice(b"}\n");
+}
