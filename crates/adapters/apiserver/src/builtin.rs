@@ -8,9 +8,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{auth::User, object::text, registry::Resource, verbs::update::move_field};
 
+use crate::housekeeping::definitions;
+
 pub use defaults::default;
 pub use pods::grace;
 pub use validate::validate;
+
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Completes a new object of a kind that starts with a state of its own.
 pub fn prepare_create(resource: &Resource, value: &mut Value, _user: &User) {
@@ -162,10 +166,21 @@ pub fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
     *new = kept;
 }
 
+/// What the status of an object says once it is being deleted.
 pub fn mark_deleting(resource: &Resource, value: &mut Value) {
     if resource.is("/namespaces") {
         value["status"]["phase"] = "Terminating".into();
     }
+    if resource.is(DEFINITIONS) {
+        let message =
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";
+        definitions::set_condition(&mut value["status"], "Terminating", "True", "InstanceDeletionPending", message);
+    }
+}
+
+/// Definitions wait until their objects are gone.
+pub fn deletion_finalizer(resource: &Resource) -> Option<&'static str> {
+    resource.is(DEFINITIONS).then_some(definitions::FINALIZER)
 }
 
 /// Namespaces wait for the finalizers in their spec, not only for those in metadata.

@@ -188,8 +188,7 @@ fn quote(byte: u8) -> String {
         b'\t' => r"'\t'".to_owned(),
         b'\r' => r"'\r'".to_owned(),
         b'\\' => r"'\\'".to_owned(),
-        0x20..0x7f => format!("'{}'", byte as char),
-        0x80.. => format!("'{}'", byte as char),
+        0x20..=0x7e | 0x80.. => format!("'{}'", byte as char),
         _ => format!("'\\x{byte:02x}'"),
     }
 }

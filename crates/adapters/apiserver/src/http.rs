@@ -1,7 +1,6 @@
 //! The wire: connections, requests taken apart, answers put together.
 
 pub mod accept;
-pub mod body;
 pub mod listen;
 pub mod query;
 pub mod respond;

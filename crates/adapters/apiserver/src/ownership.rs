@@ -1,6 +1,8 @@
 //! Who owns which field: the bridge between requests and the rules of managed fields in `schema`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::shim::managed::{self, ApplyError, Writer};
 
 use crate::{
     status::{Answer, Failure},
@@ -9,8 +11,9 @@ use crate::{
 
 /// Records ownership after any write but an apply.
 pub fn update(request: &Request<'_>, manager: &str, live: Option<&Value>, object: &mut Value) {
-    let time = now();
-    schema::apply::update(&write(request, manager, &request.resource.api_version(), &time), live, object);
+    let (version, time) = (request.resource.api_version(), now());
+    let writer = Writer { manager, api_version: &version, subresource: request.subresource, time: &time };
+    managed::update(&request.resource.schema, live, object, &writer, reset(request));
 }
 
 /// Merges an applied configuration into the live object.
@@ -21,43 +24,31 @@ pub fn apply(
     applied: &Value,
     force: bool,
 ) -> Answer<Value> {
-    let time = now();
-    let version = request.resource.api_version();
-    let write = write(request, manager, &version, &time);
-    schema::apply::apply(&write, live, applied, force).map_err(|error| failure(request, &error))
+    let (version, time) = (request.resource.api_version(), now());
+    let writer = Writer { manager, api_version: &version, subresource: request.subresource, time: &time };
+    managed::apply(&request.resource.schema, live, applied, &writer, force, reset(request))
+        .map(|applied| applied.object)
+        .map_err(|error| failure(request, &error))
 }
 
-fn write<'a>(
-    request: &'a Request<'_>,
-    manager: &'a str,
-    api_version: &'a str,
-    now: &'a str,
-) -> schema::apply::Write<'a> {
+/// The fields this endpoint does not write, so that nobody comes to own them through it.
+fn reset(request: &Request<'_>) -> &'static [&'static str] {
     let resource = request.resource;
-    let reset: &[&[&str]] = match request.subresource {
-        "status" if resource.custom.is_some() => &[&["spec"], &["metadata"]],
-        "status" => &[&["spec"]],
-        "" if resource.has_status() => &[&["status"]],
+    match request.subresource {
+        "status" if resource.custom.is_some() => &["spec", "metadata"],
+        "status" => &["spec"],
+        "" if resource.has_status() => &["status"],
         _ => &[],
-    };
-    schema::apply::Write {
-        schema: &resource.schema,
-        api_version,
-        manager,
-        subresource: request.subresource,
-        now,
-        reset,
     }
 }
 
-fn failure(request: &Request<'_>, error: &schema::apply::Error) -> Box<Failure> {
-    let _ = request;
+fn failure(request: &Request<'_>, error: &ApplyError) -> Box<Failure> {
     match error {
-        schema::apply::Error::Conflicts(conflicts) => {
+        ApplyError::Conflict(conflicts) => {
             let causes: Vec<Value> = conflicts
                 .iter()
                 .map(|conflict| {
-                    serde_json::json!({
+                    json!({
                         "reason": "FieldManagerConflict",
                         "message": format!("conflict with {}", conflict.manager),
                         "field": conflict.field,
@@ -65,10 +56,20 @@ fn failure(request: &Request<'_>, error: &schema::apply::Error) -> Box<Failure> 
                 })
                 .collect();
             let mut failure = Failure::new(409, "Conflict", error.to_string());
-            failure.details = Some(serde_json::json!({"causes": causes}));
+            failure.details = Some(json!({"causes": causes}));
             failure
         }
-        schema::apply::Error::Invalid(text) => Failure::untyped(text.clone()),
+        ApplyError::Untyped(text) => {
+            let resource = request.resource;
+            let place = if request.namespace.is_empty() {
+                format!("/{}", request.name)
+            } else {
+                format!("{}/{}", request.namespace, request.name)
+            };
+            let kind = format!("{}, Kind={}", resource.api_version(), resource.kind);
+            Failure::untyped(format!("failed to create typed patch object ({place}; {kind}): {text}"))
+        }
+        ApplyError::BadRequest(text) => Failure::bad_request(text.clone()),
     }
 }
 

@@ -5,12 +5,15 @@
 mod builtin;
 mod custom;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use schema::Schema;
 use serde_json::{Value, json};
 
-pub use custom::{Custom, Scale, is_established, serve as serve_custom};
+pub use custom::{Custom, Scale, serve as serve_custom};
 
 /// One resource in one version.
 pub struct Resource {
@@ -118,11 +121,12 @@ pub struct Version {
 
 impl Registry {
     pub fn builtin() -> Self {
-        let mut registry = Self::default();
-        for resource in builtin::resources() {
-            registry.add(resource);
-        }
-        registry
+        static BUILTIN: LazyLock<Registry> = LazyLock::new(|| {
+            let mut registry = Registry::default();
+            builtin::resources().into_iter().for_each(|resource| registry.add(resource));
+            registry
+        });
+        BUILTIN.clone()
     }
 
     pub fn add(&mut self, resource: Arc<Resource>) {

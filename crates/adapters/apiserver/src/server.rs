@@ -47,6 +47,12 @@ pub struct Api {
     pub started: jiff::Timestamp,
 }
 
+/// Ends when the server is told to stop.
+pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // The guard this returns must not be held; a closed channel means the same.
+    drop(stopping.wait_for(|stopping| *stopping).await);
+}
+
 #[derive(Debug, Clone)]
 pub struct Builder {
     data: Option<PathBuf>,

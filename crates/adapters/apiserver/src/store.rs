@@ -58,12 +58,13 @@ pub struct Store {
 
 enum Committer {
     Memory(Mutex<mpsc::UnboundedSender<Change>>),
-    Disk { requests: blocking::Sender<Request>, thread: Mutex<Option<thread::JoinHandle<()>>> },
+    Disk(blocking::Sender<Request>),
 }
 
-struct Request {
-    write: Write,
-    reply: oneshot::Sender<Result<Committed, Error>>,
+enum Request {
+    Commit { write: Write, reply: oneshot::Sender<Result<Committed, Error>> },
+    /// Ends the committer; answered when the file is closed.
+    Close(oneshot::Sender<()>),
 }
 
 impl Store {
@@ -92,13 +93,13 @@ impl Store {
         let (changes, feed) = mpsc::unbounded_channel();
         let (requests, queue) = blocking::channel();
         let shared = Arc::clone(&index);
-        let thread = thread::Builder::new()
+        thread::Builder::new()
             .name("committer".to_owned())
             .spawn(move || commit_loop(disk, &shared, &queue, &changes))
             .map_err(|source| DiskError::Open { path, source })?;
         Ok(Self {
             index,
-            committer: Committer::Disk { requests, thread: Mutex::new(Some(thread)) },
+            committer: Committer::Disk(requests),
             feed: Mutex::new(Some(feed)),
         })
     }
@@ -138,20 +139,20 @@ impl Store {
                 batch.apply(&mut self.index.write(), &changes);
                 Ok(object)
             }
-            Committer::Disk { requests, .. } => {
+            Committer::Disk(requests) => {
                 let (reply, answer) = oneshot::channel();
-                requests.send(Request { write, reply }).map_err(|_| Error::Closed)?;
+                requests.send(Request::Commit { write, reply }).map_err(|_| Error::Closed)?;
                 answer.await.map_err(|_| Error::Closed)?
             }
         }
     }
 
-    /// Waits until everything accepted is on disk and the file is closed.
-    pub fn close(self) {
-        if let Committer::Disk { requests, thread } = self.committer {
-            drop(requests);
-            if let Some(thread) = thread.into_inner() {
-                let _ = thread.join();
+    /// Waits until everything accepted is on disk and the file is closed. Writes after this are refused.
+    pub async fn close(&self) {
+        if let Committer::Disk(requests) = &self.committer {
+            let (reply, closed) = oneshot::channel();
+            if requests.send(Request::Close(reply)).is_ok() {
+                let _ = closed.await;
             }
         }
     }
@@ -167,16 +168,24 @@ fn commit_loop(
     changes: &mpsc::UnboundedSender<Change>,
 ) {
     while let Ok(first) = queue.recv() {
-        let mut requests = vec![first];
-        while requests.len() < BATCH {
-            let Ok(next) = queue.try_recv() else { break };
-            requests.push(next);
-        }
         let mut batch = Batch::new(index.read().version());
-        let mut replies = Vec::with_capacity(requests.len());
-        for Request { write, reply } in requests {
-            let outcome = batch.stage(&index.read(), &write);
-            replies.push((reply, outcome));
+        let mut replies = Vec::new();
+        let mut closing = None;
+        let mut next = Some(first);
+        while let Some(request) = next.take() {
+            match request {
+                Request::Commit { write, reply } => {
+                    let outcome = batch.stage(&index.read(), &write);
+                    replies.push((reply, outcome));
+                }
+                Request::Close(reply) => {
+                    closing = Some(reply);
+                    break;
+                }
+            }
+            if replies.len() < BATCH {
+                next = queue.try_recv().ok();
+            }
         }
         let written = batch.write(&mut disk);
         if written.is_ok() {
@@ -188,6 +197,11 @@ fn commit_loop(
                 (_, outcome) => outcome,
             };
             let _ = reply.send(outcome);
+        }
+        if let Some(reply) = closing {
+            drop(disk);
+            let _ = reply.send(());
+            return;
         }
     }
 }

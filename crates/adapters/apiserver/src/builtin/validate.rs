@@ -1,9 +1,9 @@
 //! Checks of built-in kinds that their schemas do not carry.
 
-use schema::{FieldError, names};
+use schema::FieldError;
 use serde_json::{Value, json};
 
-use crate::{object::text, registry::Resource};
+use crate::{object::text, registry::Resource, shim::{crd, names}};
 
 const IMMUTABLE: &str = "field is immutable";
 
@@ -45,7 +45,7 @@ pub fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<
                 errors.push(FieldError::forbidden("value", "may not be changed in an update."));
             }
         }
-        "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(schema::crd::validate(value, old)),
+        "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(crd::validate(value, old)),
         "/services" => service(value, &mut errors),
         _ => {}
     }

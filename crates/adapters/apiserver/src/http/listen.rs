@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     auth::{Peer, certificates},
     http,
-    server::Api,
+    server::{Api, stopped},
 };
 
 /// A peer that does not finish the handshake does not keep a task.
@@ -37,7 +37,7 @@ pub async fn run(api: Arc<Api>, listener: TcpListener, tls: Arc<ServerConfig>) {
                 }
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            _ = stopping.wait_for(|stopping| *stopping) => break,
+            () = stopped(&mut stopping) => break,
         }
     }
     while connections.join_next().await.is_some() {}
@@ -60,7 +60,7 @@ async fn connection(api: Arc<Api>, acceptor: TlsAcceptor, stream: TcpStream) {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => {}
-        _ = stopping.wait_for(|stopping| *stopping) => {
+        () = stopped(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(Duration::from_secs(1), connection).await;
         }

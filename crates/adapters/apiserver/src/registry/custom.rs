@@ -16,6 +16,8 @@ const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 pub struct Custom {
     /// The name of the definition.
     pub definition: String,
+    /// The resource version of the definition this was made from.
+    pub version: String,
     pub scale: Option<Scale>,
     /// Paths of `selectableFields`, without the leading dot.
     pub selectable: Vec<String>,
@@ -49,7 +51,7 @@ pub fn serve(definition: &Value) -> Vec<Arc<Resource>> {
         .collect()
 }
 
-pub fn is_established(definition: &Value) -> bool {
+fn is_established(definition: &Value) -> bool {
     let conditions = definition["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
@@ -108,6 +110,7 @@ fn resource(definition: &Value, version: &Value, stored_as: &str) -> Resource {
         storage_hash: String::new(),
         custom: Some(Custom {
             definition: text(&definition["metadata"]["name"]).to_owned(),
+            version: text(&definition["metadata"]["resourceVersion"]).to_owned(),
             scale,
             selectable: selectable
                 .iter()

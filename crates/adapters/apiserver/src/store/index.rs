@@ -4,7 +4,7 @@
 //! at an earlier version, which is what the later pages of a list need.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     ops::Bound,
     sync::Arc,
 };
@@ -52,7 +52,7 @@ pub struct Index {
     /// The version at which this process began: what happened before is in no history.
     base: u64,
     collections: HashMap<Arc<str>, Collection>,
-    uids: HashSet<Box<str>>,
+    uids: HashMap<Box<str>, Key>,
     dependents: HashMap<Box<str>, BTreeSet<Key>>,
     changed: Vec<Arc<str>>,
 }
@@ -64,7 +64,7 @@ impl Index {
             version: version.max(1),
             base: version.max(1),
             collections: HashMap::new(),
-            uids: HashSet::new(),
+            uids: HashMap::new(),
             dependents: HashMap::new(),
             changed: Vec::new(),
         }
@@ -82,8 +82,9 @@ impl Index {
         self.collections.iter()
     }
 
-    pub fn has_uid(&self, uid: &str) -> bool {
-        self.uids.contains(uid)
+    pub fn by_uid(&self, uid: &str) -> Option<&Arc<Object>> {
+        let key = self.uids.get(uid)?;
+        self.collection(&key.collection)?.get(&key.name)
     }
 
     /// The objects that name `uid` as an owner.
@@ -127,7 +128,7 @@ impl Index {
     }
 
     fn link(&mut self, object: &Object) {
-        self.uids.insert(object.uid.clone());
+        self.uids.insert(object.uid.clone(), object.key.clone());
         for owner in &object.owners {
             self.dependents.entry(owner.uid.clone()).or_default().insert(object.key.clone());
         }

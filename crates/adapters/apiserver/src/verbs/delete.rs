@@ -266,6 +266,13 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
         }
     }
     set_finalizers(resource, &mut new, options);
+    if let Some(finalizer) = builtin::deletion_finalizer(resource).filter(|_| !deleting) {
+        let mut list = new["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        if !list.iter().any(|item| item == finalizer) {
+            list.push(finalizer.into());
+        }
+        new["metadata"]["finalizers"] = list.into();
+    }
     let metadata = &new["metadata"];
     let waits = metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty())
         || builtin::has_spec_finalizers(&new);

@@ -1,7 +1,7 @@
 //! Patch: JSON patch, merge patch, strategic merge patch and server-side apply, all ending in the path of updates.
 
 use http::Response;
-use schema::FieldError;
+use schema::{FieldError, patch::PatchError};
 use serde_json::Value;
 
 use super::{FieldValidation, Options, Request, create, decode, update};
@@ -20,9 +20,6 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const APPLY_JSON: &str = "application/apply-patch+json";
-
-/// Operations of one JSON patch; the real server's limit.
-const OPERATIONS: usize = 10_000;
 
 pub async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
     let content_type = request.call.header("content-type");
@@ -43,20 +40,16 @@ pub async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
         let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
         return Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
     }
-    let (document, duplicates) = parse(request, media)?;
+    let patch = parse(request, media)?;
     let manager = request.manager(&options);
     let replaced = update::replace(request, &options, |_, old| {
         let mut new = match media {
-            JSON => schema::patch::json(old, &document).map_err(|error| patch_failure(request, &error))?,
-            MERGE => {
-                let mut new = old.clone();
-                schema::patch::merge(&mut new, &document);
-                new
-            }
-            _ => schema::patch::strategic(&request.resource.schema, old, &document)
-                .map_err(|error| patch_failure(request, &error))?,
+            JSON => schema::patch::json(old, &request.call.body).map_err(|error| patch_failure(&error))?,
+            MERGE => schema::patch::merge(old, &patch.value),
+            _ => schema::patch::strategic(&request.resource.schema, old, &patch.value)
+                .map_err(|error| patch_failure(&error))?,
         };
-        settle(request, old, &mut new, &duplicates, options.validation)?;
+        settle(request, old, &mut new, &patch.duplicates, options.validation)?;
         ownership::update(request, &manager, Some(old), &mut new);
         Ok(new)
     })
@@ -64,57 +57,40 @@ pub async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
     request.object(200, replaced)
 }
 
-fn parse(request: &Request<'_>, media: &str) -> Answer<(Value, Vec<String>)> {
-    let body = &request.call.body;
-    let document = match decode::parse_json(body) {
+fn parse(request: &Request<'_>, media: &str) -> Answer<decode::Document> {
+    let document = match decode::parse_json(&request.call.body) {
         Ok(document) => document,
-        Err(decode::Problem::Syntax(error)) if media == JSON => {
-            return Err(Failure::bad_request(format!("error decoding patch: {error}")));
-        }
         Err(decode::Problem::Syntax(error)) => {
-            let text = format!("error decoding patch: {error}");
-            return Err(Failure::bad_request(text));
+            return Err(Failure::bad_request(format!("error decoding patch: {error}")));
         }
         Err(decode::Problem::Media) => return Err(Failure::method_not_allowed()),
     };
-    match (&document.value, media) {
-        (Value::Array(operations), JSON) if operations.len() > OPERATIONS => {
-            let message = format!(
-                "The allowed maximum operations in a JSON patch is {OPERATIONS}, got {}",
-                operations.len()
-            );
-            Err(Failure::new(413, "RequestEntityTooLarge", message))
-        }
-        (Value::Array(_), JSON) | (Value::Object(_), MERGE | STRATEGIC) => Ok((document.value, document.duplicates)),
-        (_, JSON) => Err(Failure::bad_request(
-            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch",
-        )),
-        (value, _) => {
-            let found = match value {
-                Value::Array(_) => "array",
-                Value::String(_) => "string",
-                Value::Number(_) => "number",
-                Value::Bool(_) => "bool",
-                Value::Null | Value::Object(_) => "null",
-            };
-            Err(Failure::bad_request(format!(
-                "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-            )))
-        }
-    }
+    let found = match &document.value {
+        _ if media == JSON => return Ok(document),
+        Value::Object(_) => return Ok(document),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Null => "null",
+    };
+    Err(Failure::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    )))
 }
 
-fn patch_failure(request: &Request<'_>, error: &schema::patch::Error) -> Box<Failure> {
-    let _ = request;
-    let code = error.code();
-    let reason = if code == 422 { "Invalid" } else { "BadRequest" };
-    let mut failure = Failure::new(code, reason, error.to_string());
-    if code == 422 {
-        failure.message = format!("the server rejected our request due to an error in our request: {error}");
-        failure.message = "the server rejected our request due to an error in our request".to_owned();
-        failure.details = Some(serde_json::json!({}));
+pub fn patch_failure(error: &PatchError) -> Box<Failure> {
+    match error {
+        PatchError::BadRequest(text) => Failure::bad_request(text.clone()),
+        PatchError::TooLarge(text) => Failure::new(413, "RequestEntityTooLarge", text.clone()),
+        PatchError::Unprocessable(_) => {
+            // The real server says no more than this, whatever did not fit.
+            let message = "the server rejected our request due to an error in our request";
+            let mut failure = Failure::new(422, "Invalid", message);
+            failure.details = Some(serde_json::json!({}));
+            failure
+        }
     }
-    failure
 }
 
 /// A patched object is decoded like one that was sent: kind, unknown fields, defaults, name.

@@ -24,7 +24,7 @@ use crate::{
     http::{Accept, Body, Shape, respond},
     object::Object,
     registry::Resource,
-    server::Api,
+    server::{Api, stopped},
     status::{Answer, Failure},
     store::Past,
 };
@@ -55,6 +55,12 @@ struct Watcher {
     initial: std::vec::IntoIter<Arc<Object>>,
     initial_end: bool,
     ended: bool,
+}
+
+enum Woken {
+    Changed,
+    Due,
+    Stopped,
 }
 
 pub async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
@@ -198,23 +204,36 @@ impl Watcher {
                 return Some(out.freeze());
             }
             let wake = self.deadline.min(if self.bookmarks { self.bookmark_due } else { self.deadline });
-            tokio::select! {
-                changed = self.changed.changed() => if changed.is_err() { self.ended = true; return None; },
-                _ = self.stopping.wait_for(|stopping| *stopping) => { self.ended = true; return None; }
-                () = tokio::time::sleep_until(wake) => {
-                    let now = Instant::now();
-                    if self.bookmarks && (now >= self.bookmark_due || now >= self.deadline) {
-                        self.catch_up(&mut out);
-                        self.write_bookmark(&mut out, false);
-                        self.bookmark_due = now + BOOKMARK_EVERY;
+            let woken = tokio::select! {
+                changed = self.changed.changed() => if changed.is_ok() { Woken::Changed } else { Woken::Stopped },
+                () = stopped(&mut self.stopping) => Woken::Stopped,
+                () = tokio::time::sleep_until(wake) => Woken::Due,
+            };
+            match woken {
+                Woken::Changed => {}
+                Woken::Stopped => return None,
+                Woken::Due => {
+                    self.on_time(&mut out);
+                    if !out.is_empty() {
+                        return Some(out.freeze());
                     }
-                    if now >= self.deadline {
-                        self.ended = true;
+                    if self.ended {
+                        return None;
                     }
-                    return if out.is_empty() { None } else { Some(out.freeze()) };
                 }
             }
         }
+    }
+
+    /// A bookmark is due, or the watch has lasted long enough.
+    fn on_time(&mut self, out: &mut BytesMut) {
+        let now = Instant::now();
+        if self.bookmarks {
+            self.catch_up(out);
+            self.write_bookmark(out, false);
+            self.bookmark_due = now + BOOKMARK_EVERY;
+        }
+        self.ended |= now >= self.deadline;
     }
 
     /// Writes the changes since `reached` and moves it on.

@@ -1,0 +1,171 @@
+//! What a control plane does by itself: collect orphans, empty namespaces, accept definitions, keep budgets current.
+//!
+//! One task reads every change of the store, in order. It decides from what is stored now, so a missed or repeated change
+//! does no harm, and a first look over everything at the start catches up with what a crash left behind.
+
+pub mod budgets;
+mod collector;
+pub mod definitions;
+mod namespaces;
+mod roles;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::{
+    auth::User,
+    http::{Accept, Call, Query},
+    object::Key,
+    registry::Resource,
+    server::Api,
+    store::Change,
+    verbs::Request,
+};
+
+pub use definitions::serve as serve_definitions;
+
+pub async fn run(api: Arc<Api>, feed: Option<UnboundedReceiver<Change>>) {
+    let Some(mut feed) = feed else { return };
+    let mut work = Work::default();
+    work.everything(&api);
+    loop {
+        work.carry_out(&api).await;
+        let Some(change) = feed.recv().await else { return };
+        work.note(&api, &change);
+        while let Ok(change) = feed.try_recv() {
+            work.note(&api, &change);
+        }
+    }
+}
+
+/// What has to be looked at, each thing once however often it changed.
+#[derive(Default)]
+struct Work {
+    definitions: bool,
+    roles: bool,
+    namespaces: BTreeSet<String>,
+    budgets: BTreeSet<String>,
+    /// Objects whose owners may be gone.
+    dependents: BTreeSet<Key>,
+    /// Objects being deleted that wait for their dependents.
+    owners: BTreeSet<Key>,
+}
+
+impl Work {
+    fn everything(&mut self, api: &Api) {
+        let index = api.store.read();
+        self.definitions = true;
+        self.roles = true;
+        for (name, collection) in index.collections() {
+            for object in collection.iter(None, None) {
+                if !object.owners.is_empty() {
+                    self.dependents.insert(object.key.clone());
+                }
+                if object.deleting {
+                    self.owners.insert(object.key.clone());
+                }
+                match &**name {
+                    "/namespaces" => drop(self.namespaces.insert(object.name().to_owned())),
+                    "policy/poddisruptionbudgets" => drop(self.budgets.insert(object.namespace().to_owned())),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, api: &Api, change: &Change) {
+        let Some(object) = change.object() else { return };
+        match &*object.key.collection {
+            "apiextensions.k8s.io/customresourcedefinitions" => self.definitions = true,
+            "rbac.authorization.k8s.io/clusterroles" => self.roles = true,
+            "/namespaces" => drop(self.namespaces.insert(object.name().to_owned())),
+            "/pods" | "policy/poddisruptionbudgets" | "apps/replicasets" | "apps/deployments" | "apps/statefulsets" => {
+                self.budgets.insert(object.namespace().to_owned());
+            }
+            _ => {}
+        }
+        match &change.current {
+            None => {
+                let index = api.store.read();
+                self.dependents.extend(index.dependents(&object.uid).iter().map(|dependent| dependent.key.clone()));
+                // A definition or a namespace may have waited for this one.
+                self.definitions |= object.key.collection.contains('.');
+                if !object.namespace().is_empty() {
+                    self.namespaces.insert(object.namespace().to_owned());
+                }
+            }
+            Some(current) => {
+                let owners_changed = change.previous.as_ref().is_none_or(|previous| previous.owners != current.owners);
+                if owners_changed && !current.owners.is_empty() {
+                    self.dependents.insert(current.key.clone());
+                }
+                if current.deleting {
+                    self.owners.insert(current.key.clone());
+                }
+            }
+        }
+        // An owner that waits for its dependents looks again when one of them goes or lets go.
+        if let Some(previous) = &change.previous {
+            let index = api.store.read();
+            let owners = previous.owners.iter().filter_map(|owner| index.by_uid(&owner.uid));
+            self.owners.extend(owners.filter(|owner| owner.deleting).map(|owner| owner.key.clone()));
+        }
+    }
+
+    async fn carry_out(&mut self, api: &Arc<Api>) {
+        if std::mem::take(&mut self.definitions) {
+            definitions::settle(api).await;
+        }
+        if std::mem::take(&mut self.roles) {
+            roles::aggregate(api).await;
+        }
+        for key in std::mem::take(&mut self.dependents) {
+            collector::dependent(api, &key).await;
+        }
+        for key in std::mem::take(&mut self.owners) {
+            collector::owner(api, &key).await;
+        }
+        for name in std::mem::take(&mut self.namespaces) {
+            namespaces::settle(api, &name).await;
+        }
+        for namespace in std::mem::take(&mut self.budgets) {
+            budgets::settle(api, &namespace).await;
+        }
+    }
+}
+
+/// A request of the server itself.
+pub fn system_call() -> Call {
+    Call {
+        method: Method::PATCH,
+        path: String::new(),
+        query: Query::default(),
+        headers: HeaderMap::new(),
+        user: User::system(),
+        accept: Accept::default(),
+        body: Bytes::new(),
+        warnings: parking_lot::Mutex::default(),
+    }
+}
+
+pub fn system_request<'a>(
+    api: &'a Arc<Api>,
+    call: &'a Call,
+    resource: &'a Arc<Resource>,
+    key: &'a Key,
+) -> Request<'a> {
+    Request { api, call, resource, subresource: "", namespace: &key.name.namespace, name: &key.name.name }
+}
+
+/// The options of the server's own writes.
+pub fn system_options() -> crate::verbs::Options {
+    crate::verbs::Options {
+        dry_run: false,
+        validation: crate::verbs::FieldValidation::Ignore,
+        manager: "apiserver".to_owned(),
+        force: None,
+    }
+}

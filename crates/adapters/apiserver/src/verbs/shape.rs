@@ -1,0 +1,61 @@
+//! Objects in other shapes: tables and bare metadata.
+
+use serde_json::{Value, json};
+
+use super::Request;
+use crate::{
+    http::Accept,
+    registry::Resource,
+    server::Api,
+    table,
+};
+
+pub fn metadata(mut value: Value, version: &str) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": value["metadata"].take(),
+    })
+}
+
+pub fn table(request: &Request<'_>, objects: &[Value], metadata: &Value) -> Value {
+    let include = request.call.query.get("includeObject");
+    table_of(request.api, request.resource, &request.call.accept, objects, metadata, include)
+}
+
+pub fn table_of(
+    _api: &Api,
+    resource: &Resource,
+    accept: &Accept,
+    objects: &[Value],
+    list: &Value,
+    include: Option<&str>,
+) -> Value {
+    let (columns, cells) = table::table(resource, objects);
+    let rows: Vec<Value> = objects
+        .iter()
+        .zip(cells)
+        .map(|(object, cells)| {
+            let embedded = match include {
+                Some("None") => Value::Null,
+                Some("Object") => object.clone(),
+                _ => metadata(object.clone(), &accept.shape_version),
+            };
+            let mut row = json!({"cells": cells});
+            if !embedded.is_null() {
+                row["object"] = embedded;
+            }
+            row
+        })
+        .collect();
+    let mut own = json!({});
+    for field in ["resourceVersion", "continue", "remainingItemCount"] {
+        if !list[field].is_null() {
+            own[field] = list[field].clone();
+        }
+    }
+    json!({
+        "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", accept.shape_version),
+        "metadata": own, "columnDefinitions": columns, "rows": rows,
+    })
+}
