@@ -1,5 +1,6 @@
 //! The `machinist` binary: reads the command line and hands each verb to its module.
 
+mod apiserver;
 mod controller;
 mod crds;
 mod diff;
@@ -21,6 +22,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Run the embedded Kubernetes API alone.
+    Apiserver(apiserver::Arguments),
     /// Run the controllers that render pools, roll their configs out and drain nodes.
     Controller(controller::Arguments),
     /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     // Before any connection is made: clients and servers find the TLS provider here.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let answer = match Arguments::parse().verb {
+        Verb::Apiserver(arguments) => apiserver::run(arguments),
         Verb::Controller(arguments) => controller::run(arguments),
         Verb::Crds => crds::run(),
         Verb::Diff(arguments) => diff::run(&arguments),

@@ -15,7 +15,7 @@ use crate::{
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// New objects need a namespace that exists and is not going away.
-pub fn namespace_open(api: &Api, resource: &Resource, namespace: &str, name: &str) -> Answer<()> {
+pub(crate) fn namespace_open(api: &Api, resource: &Resource, namespace: &str, name: &str) -> Answer<()> {
     if !resource.namespaced || namespace.is_empty() {
         return Ok(());
     }
@@ -37,7 +37,7 @@ pub fn namespace_open(api: &Api, resource: &Resource, namespace: &str, name: &st
     Err(failure)
 }
 
-pub fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Value) -> Answer<()> {
+pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Value) -> Answer<()> {
     match &*resource.collection {
         "/pods" => pod(api, resource, value)?,
         "certificates.k8s.io/certificatesigningrequests" => {
@@ -52,7 +52,7 @@ pub fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Value) ->
     escalation(api, call, resource, None, value)
 }
 
-pub fn update(
+pub(crate) fn update(
     api: &Api,
     call: &Call,
     resource: &Resource,
@@ -66,7 +66,7 @@ pub fn update(
     escalation(api, call, resource, Some(old), new)
 }
 
-pub fn delete(_api: &Api, resource: &Resource, name: &str) -> Answer<()> {
+pub(crate) fn delete(_api: &Api, resource: &Resource, name: &str) -> Answer<()> {
     if resource.is("/namespaces") && IMMORTAL.contains(&name) {
         return Err(Failure::forbidden(resource, name, "this namespace may not be deleted"));
     }

@@ -3,11 +3,11 @@
 //! A caller is known by a client certificate of our CA or by a bearer token; everyone else is `system:anonymous`.
 //! What they may do is decided by the RBAC objects in the store, and for nodes also by the node rules.
 
-pub mod bootstrap;
-pub mod certificates;
-pub mod node;
-pub mod rbac;
-pub mod reviews;
+pub(crate) mod bootstrap;
+pub(crate) mod certificates;
+pub(crate) mod node;
+pub(crate) mod rbac;
+pub(crate) mod reviews;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,12 +24,12 @@ use crate::{
 
 /// What the connection itself proves.
 #[derive(Debug, Default)]
-pub struct Peer {
+pub(crate) struct Peer {
     pub certificate: Option<User>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct User {
+pub(crate) struct User {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
@@ -37,7 +37,7 @@ pub struct User {
 }
 
 impl User {
-    pub fn new(name: &str, groups: &[&str]) -> Self {
+    pub(crate) fn new(name: &str, groups: &[&str]) -> Self {
         let mut groups: Vec<String> = groups.iter().map(|&group| group.to_owned()).collect();
         if !groups.iter().any(|group| group == "system:authenticated") {
             groups.push("system:authenticated".to_owned());
@@ -45,7 +45,7 @@ impl User {
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
-    pub fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),
             groups: vec!["system:unauthenticated".to_owned()],
@@ -54,20 +54,20 @@ impl User {
     }
 
     /// The server's own hand: housekeeping and bootstrap.
-    pub fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self::new("system:apiserver", &["system:masters"])
     }
 
-    pub fn is_in(&self, group: &str) -> bool {
+    pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
 
     /// The node this user is, if it is one.
-    pub fn node(&self) -> Option<&str> {
+    pub(crate) fn node(&self) -> Option<&str> {
         self.name.strip_prefix("system:node:").filter(|_| self.is_in("system:nodes"))
     }
 
-    pub fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         let mut info = json!({"username": self.name, "groups": self.groups});
         if !self.uid.is_empty() {
             info["uid"] = self.uid.as_str().into();
@@ -81,7 +81,7 @@ impl User {
 
 /// One thing a user wants to do.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Action<'a> {
+pub(crate) struct Action<'a> {
     pub verb: &'a str,
     pub group: &'a str,
     pub resource: &'a str,
@@ -95,21 +95,21 @@ pub struct Action<'a> {
 }
 
 #[derive(Default)]
-pub struct Access {
+pub(crate) struct Access {
     tokens: RwLock<HashMap<String, User>>,
     rules: rbac::Cache,
 }
 
 impl Access {
-    pub fn add_token(&self, token: &str, user: User) {
+    pub(crate) fn add_token(&self, token: &str, user: User) {
         self.tokens.write().insert(token.to_owned(), user);
     }
 
-    pub fn by_token(&self, token: &str) -> Option<User> {
+    pub(crate) fn by_token(&self, token: &str) -> Option<User> {
         self.tokens.read().get(token).cloned()
     }
 
-    pub fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Answer<User> {
+    pub(crate) fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Answer<User> {
         let header = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
@@ -123,7 +123,7 @@ impl Access {
     }
 
     /// The user to act as: the caller, or whom the impersonation headers name if the caller may.
-    pub fn impersonate(&self, api: &Api, call: &Call) -> Answer<User> {
+    pub(crate) fn impersonate(&self, api: &Api, call: &Call) -> Answer<User> {
         let name = call.header("impersonate-user");
         if name.is_empty() {
             return Ok(call.user.clone());
@@ -152,18 +152,18 @@ impl Access {
         Ok(user)
     }
 
-    pub fn allows(&self, api: &Api, user: &User, action: &Action<'_>) -> bool {
+    pub(crate) fn allows(&self, api: &Api, user: &User, action: &Action<'_>) -> bool {
         user.is_in("system:masters")
             || user.node().is_some_and(|name| node::allows(api, name, action))
             || self.rules.current(api).allow(user, action)
     }
 
     /// What RBAC grants `user` in `namespace`, for rules reviews and escalation checks.
-    pub fn rules(&self, api: &Api) -> std::sync::Arc<rbac::Rules> {
+    pub(crate) fn rules(&self, api: &Api) -> std::sync::Arc<rbac::Rules> {
         self.rules.current(api)
     }
 
-    pub fn require(&self, api: &Api, user: &User, action: &Action<'_>) -> Answer<()> {
+    pub(crate) fn require(&self, api: &Api, user: &User, action: &Action<'_>) -> Answer<()> {
         if self.allows(api, user, action) { Ok(()) } else { Err(denied(user, action)) }
     }
 }
@@ -200,7 +200,7 @@ fn denied(user: &User, action: &Action<'_>) -> Box<Failure> {
 }
 
 /// The action a verb on a resource is.
-pub fn action<'a>(
+pub(crate) fn action<'a>(
     resource: &'a Resource,
     verb: &'a str,
     subresource: &'a str,

@@ -10,14 +10,14 @@ use crate::{auth::User, object::text, registry::Resource, verbs::update::move_fi
 
 use crate::housekeeping::definitions;
 
-pub use defaults::default;
-pub use pods::grace;
-pub use validate::validate;
+pub(crate) use defaults::default;
+pub(crate) use pods::grace;
+pub(crate) use validate::validate;
 
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Completes a new object of a kind that starts with a state of its own.
-pub fn prepare_create(resource: &Resource, value: &mut Value, _user: &User) {
+pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &User) {
     let name = text(&value["metadata"]["name"]).to_owned();
     match &*resource.collection {
         "/namespaces" => {
@@ -65,7 +65,7 @@ fn stored_versions(definition: &Value) -> Vec<Value> {
 }
 
 /// What an update of a built-in keeps, beyond the rules of all kinds.
-pub fn prepare_update(resource: &Resource, subresource: &str, old: &Value, new: &mut Value) {
+pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value, new: &mut Value) {
     match (&*resource.collection, subresource) {
         ("/namespaces", "" | "status") => {
             new["spec"]["finalizers"] = old["spec"]["finalizers"].clone();
@@ -132,7 +132,7 @@ fn stamped(conditions: &Value, old: &Value) -> Value {
 }
 
 /// A write to `status` changes status; built-ins also let it change metadata.
-pub fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
+pub(crate) fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
     let status = new.get("status").cloned();
     let managed = new["metadata"].get("managedFields").cloned();
     let metadata = new["metadata"].clone();
@@ -167,7 +167,7 @@ pub fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
 }
 
 /// What the status of an object says once it is being deleted.
-pub fn mark_deleting(resource: &Resource, value: &mut Value) {
+pub(crate) fn mark_deleting(resource: &Resource, value: &mut Value) {
     if resource.is("/namespaces") {
         value["status"]["phase"] = "Terminating".into();
     }
@@ -179,12 +179,12 @@ pub fn mark_deleting(resource: &Resource, value: &mut Value) {
 }
 
 /// Definitions wait until their objects are gone.
-pub fn deletion_finalizer(resource: &Resource) -> Option<&'static str> {
+pub(crate) fn deletion_finalizer(resource: &Resource) -> Option<&'static str> {
     resource.is(DEFINITIONS).then_some(definitions::FINALIZER)
 }
 
 /// Namespaces wait for the finalizers in their spec, not only for those in metadata.
-pub fn has_spec_finalizers(value: &Value) -> bool {
+pub(crate) fn has_spec_finalizers(value: &Value) -> bool {
     value["kind"] == "Namespace"
         && value["apiVersion"] == "v1"
         && value["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())

@@ -16,7 +16,7 @@ use crate::{
 
 /// OpenAPI documents of one registry, made when first asked for.
 #[derive(Default)]
-pub struct Documents(Mutex<Cached>);
+pub(crate) struct Documents(Mutex<Cached>);
 
 #[derive(Default)]
 struct Cached {
@@ -26,7 +26,7 @@ struct Cached {
 }
 
 /// Answers discovery and OpenAPI paths; `None` for any other path.
-pub fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
+pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
     let registry = api.registry.load();
     let parts: Vec<&str> = call.path.split('/').filter(|part| !part.is_empty()).collect();
     let value = match parts.as_slice() {
@@ -228,7 +228,7 @@ fn document(api: &Api, registry: &Arc<Registry>, path: &str) -> Option<(String, 
 }
 
 /// The registry's address can be reused after a swap, so a swap forgets the documents.
-pub fn forget(documents: &Documents) {
+pub(crate) fn forget(documents: &Documents) {
     *documents.0.lock() = Cached::default();
 }
 

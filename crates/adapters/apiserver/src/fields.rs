@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// The selectable fields of a collection beyond name and namespace, in the order `extract` returns their values.
-pub fn selectable(collection: &str) -> &'static [&'static str] {
+pub(crate) fn selectable(collection: &str) -> &'static [&'static str] {
     match collection {
         "/pods" => &[
             "spec.nodeName",
@@ -43,7 +43,7 @@ pub fn selectable(collection: &str) -> &'static [&'static str] {
     }
 }
 
-pub fn extract(collection: &str, object: &Value) -> Box<[Box<str>]> {
+pub(crate) fn extract(collection: &str, object: &Value) -> Box<[Box<str>]> {
     selectable(collection).iter().map(|path| read(collection, object, path).into()).collect()
 }
 
@@ -74,7 +74,7 @@ fn read(collection: &str, object: &Value, path: &str) -> String {
 }
 
 /// The value at a dotted path as a selector compares it: strings as they are, numbers and booleans printed.
-pub fn at(object: &Value, path: &str) -> String {
+pub(crate) fn at(object: &Value, path: &str) -> String {
     let mut value = object;
     for step in path.split('.').filter(|step| !step.is_empty()) {
         value = &value[step];

@@ -3,9 +3,9 @@
 //! One task reads every change of the store, in order. It decides from what is stored now, so a missed or repeated change
 //! does no harm, and a first look over everything at the start catches up with what a crash left behind.
 
-pub mod budgets;
+pub(crate) mod budgets;
 mod collector;
-pub mod definitions;
+pub(crate) mod definitions;
 mod namespaces;
 mod roles;
 
@@ -25,9 +25,9 @@ use crate::{
     verbs::Request,
 };
 
-pub use definitions::serve as serve_definitions;
+pub(crate) use definitions::serve as serve_definitions;
 
-pub async fn run(api: Arc<Api>, feed: Option<UnboundedReceiver<Change>>) {
+pub(crate) async fn run(api: Arc<Api>, feed: Option<UnboundedReceiver<Change>>) {
     let Some(mut feed) = feed else { return };
     let mut work = Work::default();
     work.everything(&api);
@@ -138,7 +138,7 @@ impl Work {
 }
 
 /// A request of the server itself.
-pub fn system_call() -> Call {
+pub(crate) fn system_call() -> Call {
     Call {
         method: Method::PATCH,
         path: String::new(),
@@ -151,7 +151,7 @@ pub fn system_call() -> Call {
     }
 }
 
-pub fn system_request<'a>(
+pub(crate) fn system_request<'a>(
     api: &'a Arc<Api>,
     call: &'a Call,
     resource: &'a Arc<Resource>,
@@ -161,7 +161,7 @@ pub fn system_request<'a>(
 }
 
 /// The options of the server's own writes.
-pub fn system_options() -> crate::verbs::Options {
+pub(crate) fn system_options() -> crate::verbs::Options {
     crate::verbs::Options {
         dry_run: false,
         validation: crate::verbs::FieldValidation::Ignore,

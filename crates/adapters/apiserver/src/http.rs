@@ -1,10 +1,10 @@
 //! The wire: connections, requests taken apart, answers put together.
 
-pub mod accept;
-pub mod listen;
-pub mod query;
-pub mod respond;
-pub mod target;
+pub(crate) mod accept;
+pub(crate) mod listen;
+pub(crate) mod query;
+pub(crate) mod respond;
+pub(crate) mod target;
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-pub use accept::{Accept, Shape};
-pub use query::Query;
-pub use respond::Body;
-pub use target::Target;
+pub(crate) use accept::{Accept, Shape};
+pub(crate) use query::Query;
+pub(crate) use respond::Body;
+pub(crate) use target::Target;
 
 use crate::{
     auth::{Peer, User},
@@ -25,10 +25,10 @@ use crate::{
 };
 
 /// The largest body accepted, the same as the real server's.
-pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// One request, authenticated and taken apart.
-pub struct Call {
+pub(crate) struct Call {
     pub method: Method,
     pub path: String,
     pub query: Query,
@@ -41,11 +41,11 @@ pub struct Call {
 }
 
 impl Call {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    pub fn warn(&self, text: impl Into<String>) {
+    pub(crate) fn warn(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.warnings.lock();
         if !warnings.contains(&text) {
@@ -54,7 +54,7 @@ impl Call {
     }
 }
 
-pub async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incoming>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let accept_header = parts.headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok());

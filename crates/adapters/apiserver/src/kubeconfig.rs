@@ -5,7 +5,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use crate::auth::certificates::Identity;
 
 #[derive(Debug, Clone)]
-pub struct Kubeconfig {
+pub(crate) struct Kubeconfig {
     pub server: String,
     /// PEM.
     pub authority: String,
@@ -13,7 +13,7 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    pub fn yaml(&self) -> String {
+    pub(crate) fn yaml(&self) -> String {
         let Self { server, authority, identity } = self;
         let encode = |text: &str| STANDARD.encode(text);
         format!(

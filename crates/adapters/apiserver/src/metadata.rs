@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::status::{Answer, Failure};
 
 /// Puts the namespace of the request into the metadata; a different one there is a mistake of the client.
-pub fn place(metadata: &mut Map<String, Value>, namespace: &str) -> Answer<()> {
+pub(crate) fn place(metadata: &mut Map<String, Value>, namespace: &str) -> Answer<()> {
     let own = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
     if namespace.is_empty() {
         metadata.remove("namespace");
@@ -19,7 +19,7 @@ pub fn place(metadata: &mut Map<String, Value>, namespace: &str) -> Answer<()> {
     Ok(())
 }
 
-pub fn wrong_name(own: &str, requested: &str) -> Box<Failure> {
+pub(crate) fn wrong_name(own: &str, requested: &str) -> Box<Failure> {
     Failure::bad_request(format!(
         "the name of the object ({own}) does not match the name on the URL ({requested})"
     ))

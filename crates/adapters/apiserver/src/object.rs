@@ -9,32 +9,32 @@ use serde_json::{Map, Value};
 
 /// The place of an object inside its collection; ordered by namespace, then name, which is the order of lists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name {
+pub(crate) struct Name {
     pub namespace: Box<str>,
     pub name: Box<str>,
 }
 
 impl Name {
-    pub fn new(namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
 /// The place of an object in the whole store. `collection` is `group/plural`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     pub collection: Arc<str>,
     pub name: Name,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub(crate) struct Owner {
     pub uid: Box<str>,
     pub blocks: bool,
 }
 
 #[derive(Debug)]
-pub struct Object {
+pub(crate) struct Object {
     pub key: Key,
     pub version: u64,
     pub uid: Box<str>,
@@ -47,22 +47,22 @@ pub struct Object {
 }
 
 impl Object {
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.key.name.namespace
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.key.name.name
     }
 
     /// The parsed object. The bytes were serialised by us, so failing to parse them is a broken invariant;
     /// it yields `null`, which every reader treats as an object without fields.
-    pub fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
     /// Reads back an object that was stored at `version`.
-    pub fn load(key: Key, version: u64, json: Bytes) -> Result<Self, serde_json::Error> {
+    pub(crate) fn load(key: Key, version: u64, json: Bytes) -> Result<Self, serde_json::Error> {
         let value: Value = serde_json::from_slice(&json)?;
         Ok(Draft::new(key, &value).facts.object(version, json))
     }
@@ -70,7 +70,7 @@ impl Object {
 
 /// An object ready to be committed: everything but its resource version, which only the committer knows.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub(crate) struct Draft {
     facts: Facts,
     json: Vec<u8>,
     /// Where the digits of the resource version go.
@@ -95,7 +95,7 @@ impl Facts {
 }
 
 impl Draft {
-    pub fn new(key: Key, value: &Value) -> Self {
+    pub(crate) fn new(key: Key, value: &Value) -> Self {
         let (json, version_at) = serialise(value);
         let metadata = &value["metadata"];
         let facts = Facts {
@@ -109,12 +109,12 @@ impl Draft {
         Self { facts, json, version_at }
     }
 
-    pub fn key(&self) -> &Key {
+    pub(crate) fn key(&self) -> &Key {
         &self.facts.key
     }
 
     /// The object as it will be stored at `version`.
-    pub fn at(&self, version: u64) -> Object {
+    pub(crate) fn at(&self, version: u64) -> Object {
         let digits = version.to_string();
         let mut json = Vec::with_capacity(self.json.len() + digits.len());
         json.extend_from_slice(&self.json[..self.version_at]);
@@ -135,7 +135,7 @@ fn owners(value: &Value) -> Vec<Owner> {
         .collect()
 }
 
-pub fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::registry::{Version, group_version};
 
-pub fn document(group: &str, version: &str, _served: &Version) -> Value {
+pub(crate) fn document(group: &str, version: &str, _served: &Version) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": group_version(group, version)},

@@ -10,14 +10,14 @@ use crate::{
 };
 
 /// Records ownership after any write but an apply.
-pub fn update(request: &Request<'_>, manager: &str, live: Option<&Value>, object: &mut Value) {
+pub(crate) fn update(request: &Request<'_>, manager: &str, live: Option<&Value>, object: &mut Value) {
     let (version, time) = (request.resource.api_version(), now());
     let writer = Writer { manager, api_version: &version, subresource: request.subresource, time: &time };
     managed::update(&request.resource.schema, live, object, &writer, reset(request));
 }
 
 /// Merges an applied configuration into the live object.
-pub fn apply(
+pub(crate) fn apply(
     request: &Request<'_>,
     manager: &str,
     live: Option<&Value>,
@@ -74,7 +74,7 @@ fn failure(request: &Request<'_>, error: &ApplyError) -> Box<Failure> {
 }
 
 /// Equality of managed fields without the times, which alone are no reason to write.
-pub fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
+pub(crate) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
     let entries = |value: Option<&Value>| -> Vec<Value> {
         let list = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         list.iter()

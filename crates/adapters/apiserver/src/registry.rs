@@ -13,7 +13,7 @@ use std::{
 use schema::Schema;
 use serde_json::{Value, json};
 
-pub use custom::{Custom, Scale, serve as serve_custom};
+pub(crate) use custom::{Custom, Scale, serve as serve_custom};
 
 /// One resource in one version.
 pub struct Resource {
@@ -98,29 +98,29 @@ impl Resource {
     }
 }
 
-pub fn group_version(group: &str, version: &str) -> String {
+pub(crate) fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 #[derive(Clone, Default)]
-pub struct Registry {
+pub(crate) struct Registry {
     groups: BTreeMap<String, Group>,
 }
 
 #[derive(Clone, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// The preferred version first.
     pub versions: Vec<Version>,
 }
 
 #[derive(Clone)]
-pub struct Version {
+pub(crate) struct Version {
     pub name: String,
     pub resources: BTreeMap<String, Arc<Resource>>,
 }
 
 impl Registry {
-    pub fn builtin() -> Self {
+    pub(crate) fn builtin() -> Self {
         static BUILTIN: LazyLock<Registry> = LazyLock::new(|| {
             let mut registry = Registry::default();
             builtin::resources().into_iter().for_each(|resource| registry.add(resource));
@@ -129,7 +129,7 @@ impl Registry {
         BUILTIN.clone()
     }
 
-    pub fn add(&mut self, resource: Arc<Resource>) {
+    pub(crate) fn add(&mut self, resource: Arc<Resource>) {
         let group = self.groups.entry(resource.group.clone()).or_default();
         let position = group.versions.iter().position(|version| version.name == resource.version);
         let position = position.unwrap_or_else(|| {
@@ -141,20 +141,20 @@ impl Registry {
         group.versions[position].resources.insert(resource.plural.clone(), resource);
     }
 
-    pub fn groups(&self) -> &BTreeMap<String, Group> {
+    pub(crate) fn groups(&self) -> &BTreeMap<String, Group> {
         &self.groups
     }
 
-    pub fn version(&self, group: &str, version: &str) -> Option<&Version> {
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Version> {
         self.groups.get(group)?.versions.iter().find(|served| served.name == version)
     }
 
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.version(group, version)?.resources.get(plural)
     }
 
     /// The resource of a kind, in the version named or, if that is not served, in any.
-    pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let group = self.groups.get(group)?;
         let named = group.versions.iter().find(|served| served.name == version);
         named
@@ -164,7 +164,7 @@ impl Registry {
     }
 
     /// One resource per collection: the preferred version of everything that is stored.
-    pub fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
         let mut seen = std::collections::HashSet::new();
         self.groups
             .values()
@@ -173,7 +173,7 @@ impl Registry {
             .filter(move |resource| resource.allows("list") && seen.insert(Arc::clone(&resource.collection)))
     }
 
-    pub fn of_collection(&self, collection: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn of_collection(&self, collection: &str) -> Option<&Arc<Resource>> {
         let (group, plural) = collection.split_once('/')?;
         self.groups.get(group)?.versions.iter().find_map(|version| version.resources.get(plural))
     }

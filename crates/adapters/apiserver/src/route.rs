@@ -18,9 +18,9 @@ use crate::{
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// The release whose behaviour is served; clients compare it with their own.
-pub const RELEASE: &str = kubernetes::RELEASE;
+pub(crate) const RELEASE: &str = kubernetes::RELEASE;
 
-pub async fn route(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
+pub(crate) async fn route(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
     match Target::parse(&call.path) {
         Some(target) => resource(api, call, &target).await,
         None => other(api, call),

@@ -37,7 +37,7 @@ pub enum Error {
 }
 
 /// What every request works on.
-pub struct Api {
+pub(crate) struct Api {
     pub store: Store,
     pub registry: ArcSwap<Registry>,
     pub access: Access,
@@ -48,7 +48,7 @@ pub struct Api {
 }
 
 /// Ends when the server is told to stop.
-pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // The guard this returns must not be held; a closed channel means the same.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }

@@ -1,15 +1,15 @@
 //! Stand-ins for parts of `schema` that have not landed yet.
-pub mod names {
-    pub fn is_label(text: &str) -> Vec<String> {
+pub(crate) mod names {
+    pub(crate) fn is_label(text: &str) -> Vec<String> {
         schema::metadata::NameRule::Label.check(text, false)
     }
-    pub fn is_qualified_name(_text: &str) -> Vec<String> {
+    pub(crate) fn is_qualified_name(_text: &str) -> Vec<String> {
         Vec::new()
     }
 }
-pub mod crd {
+pub(crate) mod crd {
     use serde_json::Value;
-    pub fn default(value: &mut Value) {
+    pub(crate) fn default(value: &mut Value) {
         let kind = value["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
         if value["spec"]["names"]["singular"].is_null() {
             value["spec"]["names"]["singular"] = kind.to_lowercase().into();
@@ -21,29 +21,29 @@ pub mod crd {
             value["spec"]["conversion"] = serde_json::json!({"strategy": "None"});
         }
     }
-    pub fn validate(_value: &Value, _old: Option<&Value>) -> Vec<schema::FieldError> {
+    pub(crate) fn validate(_value: &Value, _old: Option<&Value>) -> Vec<schema::FieldError> {
         Vec::new()
     }
 }
-pub mod managed {
+pub(crate) mod managed {
     use serde_json::Value;
     #[derive(Clone, Copy)]
-    pub struct Writer<'a> {
+    pub(crate) struct Writer<'a> {
         pub manager: &'a str,
         pub api_version: &'a str,
         pub subresource: &'a str,
         pub time: &'a str,
     }
-    pub struct Applied {
+    pub(crate) struct Applied {
         pub object: Value,
     }
-    pub struct Conflict {
+    pub(crate) struct Conflict {
         pub manager: String,
         pub field: String,
     }
     #[derive(Debug)]
     #[allow(dead_code)]
-    pub enum ApplyError {
+    pub(crate) enum ApplyError {
         Conflict(Vec<Conflict>),
         Untyped(String),
         BadRequest(String),
@@ -58,7 +58,7 @@ pub mod managed {
             write!(f, "{self:?}")
         }
     }
-    pub fn apply(
+    pub(crate) fn apply(
         _schema: &schema::Schema,
         live: Option<&Value>,
         applied: &Value,
@@ -70,5 +70,5 @@ pub mod managed {
         let object = schema::patch::merge(live.unwrap_or(&Value::Null), applied);
         Ok(Applied { object })
     }
-    pub fn update(_schema: &schema::Schema, _live: Option<&Value>, _object: &mut Value, _writer: &Writer<'_>, _reset: &[&str]) {}
+    pub(crate) fn update(_schema: &schema::Schema, _live: Option<&Value>, _object: &mut Value, _writer: &Writer<'_>, _reset: &[&str]) {}
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::registry::Resource;
 
-pub type Answer<T> = Result<T, Box<Failure>>;
+pub(crate) type Answer<T> = Result<T, Box<Failure>>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {

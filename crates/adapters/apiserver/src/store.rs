@@ -17,21 +17,21 @@ use std::{
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::{mpsc, oneshot};
 
-pub use disk::Error as DiskError;
-pub use index::{Change, Collection, Index, Past};
+pub(crate) use disk::Error as DiskError;
+pub(crate) use index::{Change, Collection, Index, Past};
 
 use crate::object::{Draft, Key, Name, Object};
 use disk::{Disk, Record};
 
 /// What a write requires of the object it replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
+pub(crate) enum Expect {
     Absent,
     Version(u64),
 }
 
 #[derive(Debug)]
-pub enum Write {
+pub(crate) enum Write {
     Put(Box<Draft>, Expect),
     Delete(Key, Expect),
 }
@@ -48,9 +48,9 @@ pub enum Error {
 }
 
 /// The committed object; for a deletion the last state, at the version of the deletion.
-pub type Committed = Arc<Object>;
+pub(crate) type Committed = Arc<Object>;
 
-pub struct Store {
+pub(crate) struct Store {
     index: Arc<RwLock<Index>>,
     committer: Committer,
     feed: Mutex<Option<mpsc::UnboundedReceiver<Change>>>,
@@ -68,7 +68,7 @@ enum Request {
 }
 
 impl Store {
-    pub fn in_memory() -> Self {
+    pub(crate) fn in_memory() -> Self {
         let (changes, feed) = mpsc::unbounded_channel();
         Self {
             index: Arc::new(RwLock::new(Index::new(0))),
@@ -78,7 +78,7 @@ impl Store {
     }
 
     /// Opens or creates the store in `folder`.
-    pub fn open(folder: &Path) -> Result<Self, DiskError> {
+    pub(crate) fn open(folder: &Path) -> Result<Self, DiskError> {
         let path = folder.join("store.redb");
         let (disk, loaded) = Disk::open(&path)?;
         let mut index = Index::new(loaded.version);
@@ -104,20 +104,20 @@ impl Store {
         })
     }
 
-    pub fn read(&self) -> RwLockReadGuard<'_, Index> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read()
     }
 
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.read().version()
     }
 
-    pub fn get(&self, collection: &str, name: &Name) -> Option<Arc<Object>> {
+    pub(crate) fn get(&self, collection: &str, name: &Name) -> Option<Arc<Object>> {
         self.read().collection(collection)?.get(name).cloned()
     }
 
     /// A receiver that wakes at every change of the collection, created on first use.
-    pub fn subscribe(&self, collection: &Arc<str>) -> tokio::sync::watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self, collection: &Arc<str>) -> tokio::sync::watch::Receiver<u64> {
         if let Some(found) = self.read().collection(collection) {
             return found.subscribe();
         }
@@ -125,11 +125,11 @@ impl Store {
     }
 
     /// Every change from the start of this process on, for the one reader that keeps house.
-    pub fn take_feed(&self) -> Option<mpsc::UnboundedReceiver<Change>> {
+    pub(crate) fn take_feed(&self) -> Option<mpsc::UnboundedReceiver<Change>> {
         self.feed.lock().take()
     }
 
-    pub async fn commit(&self, write: Write) -> Result<Committed, Error> {
+    pub(crate) async fn commit(&self, write: Write) -> Result<Committed, Error> {
         match &self.committer {
             Committer::Memory(changes) => {
                 // The lock is held over check and apply, so that no other write comes between.
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// Waits until everything accepted is on disk and the file is closed. Writes after this are refused.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         if let Committer::Disk(requests) = &self.committer {
             let (reply, closed) = oneshot::channel();
             if requests.send(Request::Close(reply)).is_ok() {

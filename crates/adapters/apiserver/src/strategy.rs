@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::registry::Resource;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Strategy {
+pub(crate) struct Strategy {
     /// Counts changes of what the user asked for in `metadata.generation`.
     pub generation: bool,
     /// A PUT without a version replaces whatever is there.
@@ -20,7 +20,7 @@ pub struct Strategy {
     pub graceful: bool,
 }
 
-pub fn of(resource: &Resource) -> Strategy {
+pub(crate) fn of(resource: &Resource) -> Strategy {
     let collection = &*resource.collection;
     if resource.custom.is_some() {
         return Strategy {
@@ -102,12 +102,12 @@ pub fn of(resource: &Resource) -> Strategy {
 }
 
 /// Server-side apply creates what is not there, except where only a POST makes sense.
-pub fn creates_by_apply(resource: &Resource) -> bool {
+pub(crate) fn creates_by_apply(resource: &Resource) -> bool {
     resource.allows("create")
 }
 
 /// Whether anything but metadata and status differs.
-pub fn spec_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
+pub(crate) fn spec_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old != new };
     let counts = |key: &str| match key {
         "metadata" | "apiVersion" | "kind" => false,

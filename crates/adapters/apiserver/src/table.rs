@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{object::text, registry::Resource};
 
 /// The columns of a resource and the cells of each object.
-pub fn table(resource: &Resource, objects: &[Value]) -> (Vec<Value>, Vec<Vec<Value>>) {
+pub(crate) fn table(resource: &Resource, objects: &[Value]) -> (Vec<Value>, Vec<Vec<Value>>) {
     let mut columns = vec![column("Name", "string", "name", 0)];
     if resource.custom.is_some() {
         columns.extend(resource.columns.iter().map(|own| {

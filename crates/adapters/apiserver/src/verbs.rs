@@ -1,16 +1,16 @@
 //! The verbs of the resource API. Each takes a request apart, decides, and commits or answers.
 
-pub mod convert;
-pub mod create;
-pub mod decode;
-pub mod delete;
-pub mod list;
-pub mod patch;
-pub mod read;
-pub mod shape;
-pub mod subresources;
-pub mod update;
-pub mod watch;
+pub(crate) mod convert;
+pub(crate) mod create;
+pub(crate) mod decode;
+pub(crate) mod delete;
+pub(crate) mod list;
+pub(crate) mod patch;
+pub(crate) mod read;
+pub(crate) mod shape;
+pub(crate) mod subresources;
+pub(crate) mod update;
+pub(crate) mod watch;
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// One request for one resource, after routing and authorisation.
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub api: &'a Arc<Api>,
     pub call: &'a Call,
     pub resource: &'a Arc<Resource>,
@@ -38,7 +38,7 @@ pub struct Request<'a> {
 
 /// What a client wants of unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     Ignore,
     Warn,
     Strict,
@@ -46,7 +46,7 @@ pub enum FieldValidation {
 
 /// The options every write takes from the query.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     pub dry_run: bool,
     pub validation: FieldValidation,
     pub manager: String,
@@ -54,11 +54,11 @@ pub struct Options {
 }
 
 impl Request<'_> {
-    pub fn key(&self, name: &str) -> Key {
+    pub(crate) fn key(&self, name: &str) -> Key {
         Key { collection: Arc::clone(&self.resource.collection), name: Name::new(self.namespace, name) }
     }
 
-    pub fn options(&self, kind: &str) -> Answer<Options> {
+    pub(crate) fn options(&self, kind: &str) -> Answer<Options> {
         let query = &self.call.query;
         let mut errors = Vec::new();
         let runs: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
@@ -92,7 +92,7 @@ impl Request<'_> {
     }
 
     /// The name under which this write owns fields: what the client says, or the first word of its user agent.
-    pub fn manager(&self, options: &Options) -> String {
+    pub(crate) fn manager(&self, options: &Options) -> String {
         if !options.manager.is_empty() {
             return options.manager.clone();
         }
@@ -103,7 +103,7 @@ impl Request<'_> {
     }
 
     /// One object as the answer, in the shape the client asked for.
-    pub fn object(&self, code: u16, value: Value) -> Answer<Response<Body>> {
+    pub(crate) fn object(&self, code: u16, value: Value) -> Answer<Response<Body>> {
         let accept = &self.call.accept;
         let pretty = accept.pretty || self.call.query.flag("pretty");
         let value = match accept.shape {
@@ -114,16 +114,16 @@ impl Request<'_> {
         Ok(respond::value(code, &value, accept.yaml, pretty))
     }
 
-    pub fn not_found(&self) -> Box<Failure> {
+    pub(crate) fn not_found(&self) -> Box<Failure> {
         Failure::not_found(self.resource, self.name)
     }
 }
 
 /// The time as objects carry it: seconds, UTC.
-pub fn now() -> String {
+pub(crate) fn now() -> String {
     timestamp(jiff::Timestamp::now())
 }
 
-pub fn timestamp(time: jiff::Timestamp) -> String {
+pub(crate) fn timestamp(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

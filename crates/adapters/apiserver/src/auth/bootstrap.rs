@@ -18,7 +18,7 @@ const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 5] = ["create", "delete", "deletecollection", "patch", "update"];
 
 /// Creates what is not there yet. What a user changed stays changed.
-pub async fn ensure(api: &Arc<Api>) -> Result<(), String> {
+pub(crate) async fn ensure(api: &Arc<Api>) -> Result<(), String> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}, "spec": {}});
         create(api, "/namespaces", "", namespace).await?;
@@ -84,7 +84,7 @@ fn metadata(name: &str) -> Value {
 }
 
 /// Commits an object of the server's own making, unless it exists.
-pub async fn create(api: &Arc<Api>, collection: &str, namespace: &str, mut value: Value) -> Result<(), String> {
+pub(crate) async fn create(api: &Arc<Api>, collection: &str, namespace: &str, mut value: Value) -> Result<(), String> {
     let registry = api.registry.load_full();
     let resource = registry.of_collection(collection).ok_or_else(|| format!("{collection} is not served"))?;
     let name = crate::object::text(&value["metadata"]["name"]).to_owned();

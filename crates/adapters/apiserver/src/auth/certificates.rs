@@ -35,7 +35,7 @@ pub enum Error {
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
 
-pub struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pub pem: String,
@@ -49,13 +49,13 @@ pub struct Identity {
 }
 
 impl Authority {
-    pub fn new() -> Result<Self, Error> {
+    pub(crate) fn new() -> Result<Self, Error> {
         let key = KeyPair::generate()?;
         Self::make(key)
     }
 
     /// Reads the authority of a data folder, or makes it there.
-    pub fn open(folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         let (key_path, certificate_path) = (folder.join("ca.key"), folder.join("ca.crt"));
         match (fs::read_to_string(&key_path), fs::read_to_string(&certificate_path)) {
             (Ok(key), Ok(pem)) => {
@@ -87,7 +87,7 @@ impl Authority {
     }
 
     /// A client certificate: the common name is the user, the organisations are the groups.
-    pub fn client(&self, user: &str, groups: &[&str]) -> Result<Identity, Error> {
+    pub(crate) fn client(&self, user: &str, groups: &[&str]) -> Result<Identity, Error> {
         let mut params = CertificateParams::default();
         params.distinguished_name = name(user, groups);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -112,7 +112,7 @@ impl Authority {
     }
 
     /// TLS for the listener: client certificates are optional, but one that is shown must be ours.
-    pub fn tls(&self, addresses: &[IpAddr]) -> Result<ServerConfig, Error> {
+    pub(crate) fn tls(&self, addresses: &[IpAddr]) -> Result<ServerConfig, Error> {
         let (leaf, key) = self.server(addresses)?;
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone())?;
@@ -145,7 +145,7 @@ fn name(common: &str, organisations: &[&str]) -> DistinguishedName {
 }
 
 /// The user a verified client certificate stands for.
-pub fn user(certificate: &CertificateDer<'_>) -> Option<User> {
+pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();
     let common = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
@@ -159,7 +159,7 @@ fn from_pem(pem: &str) -> Option<CertificateDer<'static>> {
 }
 
 /// Writes a file only its owner can read, whole or not at all.
-pub fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.to_owned(), source };
     let temporary = path.with_extension("new");
     let mut options = fs::OpenOptions::new();

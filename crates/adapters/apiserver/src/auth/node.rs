@@ -14,7 +14,7 @@ use crate::{
 
 const READ: &[&str] = &["get", "list", "watch"];
 
-pub fn allows(api: &Api, node: &str, action: &Action<'_>) -> bool {
+pub(crate) fn allows(api: &Api, node: &str, action: &Action<'_>) -> bool {
     let Action { verb, group, resource, subresource, namespace, name, path, field_selector } = *action;
     if !path.is_empty() {
         return false;
@@ -113,7 +113,7 @@ fn mentions(spec: &Value, resource: &str, name: &str) -> bool {
 }
 
 /// What would be written, for `admit`.
-pub struct Written<'a> {
+pub(crate) struct Written<'a> {
     pub resource: &'a Resource,
     pub subresource: &'a str,
     pub name: &'a str,
@@ -122,7 +122,7 @@ pub struct Written<'a> {
     pub new: Option<&'a Value>,
 }
 
-pub fn admit(user: &User, written: &Written<'_>) -> Answer<()> {
+pub(crate) fn admit(user: &User, written: &Written<'_>) -> Answer<()> {
     if !user.is_in("system:nodes") {
         return Ok(());
     }

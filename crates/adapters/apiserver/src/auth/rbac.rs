@@ -19,10 +19,10 @@ const COLLECTIONS: [&str; 4] = [
 ];
 
 #[derive(Default)]
-pub struct Cache(Mutex<Option<([u64; 4], Arc<Rules>)>>);
+pub(crate) struct Cache(Mutex<Option<([u64; 4], Arc<Rules>)>>);
 
 impl Cache {
-    pub fn current(&self, api: &Api) -> Arc<Rules> {
+    pub(crate) fn current(&self, api: &Api) -> Arc<Rules> {
         let index = api.store.read();
         let stamp = COLLECTIONS.map(|name| index.collection(name).map_or(0, crate::store::Collection::last_version));
         let mut cached = self.0.lock();
@@ -41,7 +41,7 @@ impl Cache {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Rule {
+pub(crate) struct Rule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
     pub resources: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Rule {
 }
 
 #[derive(Debug, Default)]
-pub struct Rules {
+pub(crate) struct Rules {
     bindings: Vec<Binding>,
     roles: HashMap<(String, String, String), Arc<Vec<Rule>>>,
 }
@@ -94,12 +94,12 @@ impl Rules {
         Self { bindings: compiled, roles: by_name }
     }
 
-    pub fn allow(&self, user: &User, action: &Action<'_>) -> bool {
+    pub(crate) fn allow(&self, user: &User, action: &Action<'_>) -> bool {
         self.of(user, action.namespace).any(|rule| rule.allows(action))
     }
 
     /// The rules that hold for `user` in `namespace` (empty: at the cluster scope).
-    pub fn of<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = &'a Rule> {
+    pub(crate) fn of<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = &'a Rule> {
         self.bindings
             .iter()
             .filter(move |binding| binding.namespace.as_deref().is_none_or(|bound| bound == namespace && !bound.is_empty()))
@@ -108,7 +108,7 @@ impl Rules {
     }
 
     /// The rules of a role, for the check that a binding does not escalate.
-    pub fn role(&self, kind: &str, namespace: &str, name: &str) -> Option<&Arc<Vec<Rule>>> {
+    pub(crate) fn role(&self, kind: &str, namespace: &str, name: &str) -> Option<&Arc<Vec<Rule>>> {
         let place = if kind == "Role" { namespace } else { "" };
         self.roles.get(&(kind.to_owned(), place.to_owned(), name.to_owned()))
     }
@@ -137,7 +137,7 @@ impl Rule {
     }
 
     /// Whether everything `other` grants is granted here too; used per single verb, group and resource.
-    pub fn covers(&self, verb: &str, group: &str, resource: &str, name: Option<&str>) -> bool {
+    pub(crate) fn covers(&self, verb: &str, group: &str, resource: &str, name: Option<&str>) -> bool {
         let any = |list: &[String], item: &str| list.iter().any(|own| own == "*" || own == item);
         let (plain, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let resources = any(&self.resources, resource)
@@ -149,7 +149,7 @@ impl Rule {
             && (self.names.is_empty() || name.is_some_and(|name| self.names.iter().any(|own| own == name)))
     }
 
-    pub fn covers_path(&self, verb: &str, path: &str) -> bool {
+    pub(crate) fn covers_path(&self, verb: &str, path: &str) -> bool {
         self.verbs.iter().any(|own| own == "*" || own == verb)
             && self.paths.iter().any(|pattern| pattern == path || path_matches(pattern, path))
     }
@@ -176,7 +176,7 @@ fn resource_matches(pattern: &str, action: &Action<'_>) -> bool {
     }
 }
 
-pub fn rules(value: &Value) -> Vec<Rule> {
+pub(crate) fn rules(value: &Value) -> Vec<Rule> {
     let list = |value: &Value| -> Vec<String> {
         let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
         items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()

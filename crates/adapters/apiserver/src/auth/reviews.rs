@@ -12,11 +12,11 @@ use crate::{
     verbs::Request,
 };
 
-pub fn is_review(resource: &Resource) -> bool {
+pub(crate) fn is_review(resource: &Resource) -> bool {
     matches!(resource.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
 }
 
-pub async fn review(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn review(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
     let mut review = request.decode(options.validation)?;
     let api = request.api;
@@ -94,7 +94,7 @@ fn rules(request: &Request<'_>, user: &User, namespace: &str) -> Value {
 }
 
 /// A bearer token for a service account, accepted by this process until it ends.
-pub async fn token(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn token(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
     let mut review = request.decode(options.validation)?;
     let name = Name::new(request.namespace, request.name);

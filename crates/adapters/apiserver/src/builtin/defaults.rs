@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{object::text, registry::Resource};
 
-pub fn default(resource: &Resource, value: &mut Value) {
+pub(crate) fn default(resource: &Resource, value: &mut Value) {
     match &*resource.collection {
         "/pods" => {
             pod_spec(&mut value["spec"]);

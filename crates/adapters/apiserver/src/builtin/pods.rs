@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::object::text;
 
-pub fn prepare_create(pod: &mut Value) {
+pub(super) fn prepare_create(pod: &mut Value) {
     let class = quality(&pod["spec"]);
     pod["status"] = json!({"phase": "Pending", "qosClass": class});
     if let Some(spec) = pod["spec"].as_object_mut() {
@@ -52,7 +52,7 @@ fn quality(spec: &Value) -> &'static str {
 }
 
 /// Seconds a deleted pod has to stop: none if no kubelet has it or it is over.
-pub fn grace(pod: &Value, asked: Option<i64>) -> i64 {
+pub(crate) fn grace(pod: &Value, asked: Option<i64>) -> i64 {
     let period = asked.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(0);
     let period = if period < 0 { 1 } else { period };
     let scheduled = !text(&pod["spec"]["nodeName"]).is_empty();
@@ -61,7 +61,7 @@ pub fn grace(pod: &Value, asked: Option<i64>) -> i64 {
 }
 
 /// A cluster address for a service that wants one, derived from its identity so that it stays the same.
-pub fn service_address(service: &mut Value, old: Option<&Value>) {
+pub(super) fn service_address(service: &mut Value, old: Option<&Value>) {
     if let Some(old) = old {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if service["spec"][field].is_null() && !old["spec"][field].is_null() {

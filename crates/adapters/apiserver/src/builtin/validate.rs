@@ -7,7 +7,7 @@ use crate::{object::text, registry::Resource, shim::{crd, names}};
 
 const IMMUTABLE: &str = "field is immutable";
 
-pub fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match &*resource.collection {
         "/pods" => pod(value, old, &mut errors),

@@ -17,7 +17,7 @@ const COLLECTION: &str = "policy/poddisruptionbudgets";
 const DISRUPTED_FOR: jiff::SignedDuration = jiff::SignedDuration::from_mins(2);
 
 /// The budgets that select a pod.
-pub fn of(api: &Api, pod: &Object) -> Vec<Arc<Object>> {
+pub(crate) fn of(api: &Api, pod: &Object) -> Vec<Arc<Object>> {
     let index = api.store.read();
     let Some(budgets) = index.collection(COLLECTION) else { return Vec::new() };
     budgets
@@ -31,13 +31,13 @@ fn selects(selector: &Value, pod: &Object) -> bool {
     schema::selector::from_object(selector).is_ok_and(|selector| selector.matches(Some(&pod.labels)))
 }
 
-pub fn is_healthy(pod: &Value) -> bool {
+pub(crate) fn is_healthy(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// Brings the status of every budget in the namespace up to date.
-pub async fn settle(api: &Arc<Api>, namespace: &str) {
+pub(crate) async fn settle(api: &Arc<Api>, namespace: &str) {
     let budgets: Vec<Arc<Object>> = match api.store.read().collection(COLLECTION) {
         Some(found) => found.iter(Some(namespace), None).cloned().collect(),
         None => return,

@@ -28,7 +28,7 @@ struct Owners {
 }
 
 /// Deletes an object whose owners are all gone, or lets go of those that are.
-pub async fn dependent(api: &Arc<Api>, key: &Key) {
+pub(super) async fn dependent(api: &Arc<Api>, key: &Key) {
     let (object, owners, has_dependents) = {
         let index = api.store.read();
         let Some(object) = index.collection(&key.collection).and_then(|found| found.get(&key.name)) else { return };
@@ -72,7 +72,7 @@ fn owners(index: &Index, object: &Object) -> Owners {
 }
 
 /// Moves on an object that is being deleted together with, or without, its dependents.
-pub async fn owner(api: &Arc<Api>, key: &Key) {
+pub(super) async fn owner(api: &Arc<Api>, key: &Key) {
     let Some(object) = api.store.get(&key.collection, &key.name).filter(|object| object.deleting) else { return };
     let value = object.value();
     if has_finalizer(&value, ORPHAN) {

@@ -14,10 +14,10 @@ use crate::{
 };
 
 const COLLECTION: &str = "apiextensions.k8s.io/customresourcedefinitions";
-pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Brings the definitions in the store and the resources served into line.
-pub async fn settle(api: &Arc<Api>) {
+pub(crate) async fn settle(api: &Arc<Api>) {
     for object in objects(api) {
         if object.deleting {
             remove_instances(api, &object).await;
@@ -34,7 +34,7 @@ fn objects(api: &Api) -> Vec<Arc<Object>> {
 }
 
 /// Serves the resources of all established definitions.
-pub fn serve(api: &Api) {
+pub(crate) fn serve(api: &Api) {
     let current = api.registry.load();
     let mut known: HashMap<(String, String), Vec<Arc<Resource>>> = HashMap::new();
     for resource in current.groups().values().flat_map(|group| &group.versions).flat_map(|v| v.resources.values()) {
@@ -195,7 +195,7 @@ fn condition<'a>(value: &'a Value, kind: &str) -> Option<&'a str> {
     conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
 }
 
-pub fn set_condition(status: &mut Value, kind: &str, state: &str, reason: &str, message: &str) {
+pub(crate) fn set_condition(status: &mut Value, kind: &str, state: &str, reason: &str, message: &str) {
     let mut list = status["conditions"].as_array().cloned().unwrap_or_default();
     let mut new = json!({
         "type": kind, "status": state, "lastTransitionTime": now(), "reason": reason, "message": message,

@@ -12,7 +12,7 @@ use crate::{
     verbs::{Request, delete, update},
 };
 
-pub async fn settle(api: &Arc<Api>, name: &str) {
+pub(super) async fn settle(api: &Arc<Api>, name: &str) {
     let Some(namespace) = api.store.get("/namespaces", &Name::new("", name)) else { return };
     if namespace.deleting {
         empty(api, &namespace).await;

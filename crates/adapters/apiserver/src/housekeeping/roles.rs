@@ -12,7 +12,7 @@ use crate::{
 
 const COLLECTION: &str = "rbac.authorization.k8s.io/clusterroles";
 
-pub async fn aggregate(api: &Arc<Api>) {
+pub(super) async fn aggregate(api: &Arc<Api>) {
     let roles: Vec<Arc<Object>> = match api.store.read().collection(COLLECTION) {
         Some(found) => found.iter(None, None).cloned().collect(),
         None => return,

@@ -2,7 +2,7 @@
 
 /// How an object is shaped before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shape {
+pub(crate) enum Shape {
     #[default]
     Object,
     Table,
@@ -11,7 +11,7 @@ pub enum Shape {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Accept {
+pub(crate) struct Accept {
     pub shape: Shape,
     /// `v1` or `v1beta1`, of the shapes in `meta.k8s.io`.
     pub shape_version: String,
@@ -24,7 +24,7 @@ pub struct Accept {
 }
 
 impl Accept {
-    pub fn parse(header: &str) -> Self {
+    pub(crate) fn parse(header: &str) -> Self {
         let clauses: Vec<&str> = header.split(',').map(str::trim).filter(|clause| !clause.is_empty()).collect();
         if clauses.is_empty() {
             return Self::default();

@@ -20,7 +20,7 @@ use crate::{
 /// A peer that does not finish the handshake does not keep a task.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-pub async fn run(api: Arc<Api>, listener: TcpListener, tls: Arc<ServerConfig>) {
+pub(crate) async fn run(api: Arc<Api>, listener: TcpListener, tls: Arc<ServerConfig>) {
     let acceptor = TlsAcceptor::from(tls);
     let mut stopping = api.stopping.clone();
     let mut connections = tokio::task::JoinSet::new();

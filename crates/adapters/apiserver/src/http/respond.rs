@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::status::Failure;
 
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-pub const JSON: &str = "application/json";
-pub const YAML: &str = "application/yaml";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const YAML: &str = "application/yaml";
 
-pub fn bytes(code: u16, content_type: &'static str, content: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn bytes(code: u16, content_type: &'static str, content: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(content.into()).boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -24,7 +24,7 @@ pub fn bytes(code: u16, content_type: &'static str, content: impl Into<Bytes>) -
     response
 }
 
-pub fn value(code: u16, content: &Value, yaml: bool, pretty: bool) -> Response<Body> {
+pub(crate) fn value(code: u16, content: &Value, yaml: bool, pretty: bool) -> Response<Body> {
     if yaml {
         let text = serde_saphyr::to_string(content).unwrap_or_default();
         return bytes(code, YAML, text);
@@ -36,14 +36,14 @@ pub fn value(code: u16, content: &Value, yaml: bool, pretty: bool) -> Response<B
 }
 
 /// JSON text that is ready, in the form the client asked for.
-pub fn json(code: u16, content: Vec<u8>, yaml: bool, pretty: bool) -> Response<Body> {
+pub(crate) fn json(code: u16, content: Vec<u8>, yaml: bool, pretty: bool) -> Response<Body> {
     if yaml || pretty {
         return value(code, &serde_json::from_slice(&content).unwrap_or_default(), yaml, pretty);
     }
     bytes(code, JSON, content)
 }
 
-pub fn failure(failure: &Failure, yaml: bool, pretty: bool) -> Response<Body> {
+pub(crate) fn failure(failure: &Failure, yaml: bool, pretty: bool) -> Response<Body> {
     let mut response = value(failure.code, &failure.value(), yaml, pretty);
     if let Some(seconds) = failure.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
@@ -52,18 +52,18 @@ pub fn failure(failure: &Failure, yaml: bool, pretty: bool) -> Response<Body> {
 }
 
 /// A path that is no part of the API.
-pub fn nothing_here() -> Response<Body> {
+pub(crate) fn nothing_here() -> Response<Body> {
     let mut response = bytes(404, "text/plain; charset=utf-8", "404 page not found\n");
     response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     response
 }
 
-pub fn text(code: u16, content: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn text(code: u16, content: impl Into<Bytes>) -> Response<Body> {
     bytes(code, "text/plain; charset=utf-8", content)
 }
 
 /// A body that is written as it comes; the connection stays open until the stream ends.
-pub fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+pub(crate) fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
     let frames = futures::StreamExt::map(chunks, |chunk| Ok::<_, Infallible>(Frame::data(chunk)));
     let mut response = Response::new(BodyExt::boxed_unsync(StreamBody::new(frames)));
     let headers = response.headers_mut();
@@ -72,7 +72,7 @@ pub fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Re
     response
 }
 
-pub fn warnings(response: &mut Response<Body>, warnings: &[String]) {
+pub(crate) fn warnings(response: &mut Response<Body>, warnings: &[String]) {
     for text in warnings {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         let clean: String = quoted.chars().map(|c| if c.is_ascii_control() || !c.is_ascii() { ' ' } else { c }).collect();

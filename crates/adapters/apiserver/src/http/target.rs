@@ -4,7 +4,7 @@ use super::query::decode;
 
 /// A resource path, taken apart. Whether it exists is for the router to say.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Target {
+pub(crate) struct Target {
     pub group: String,
     pub version: String,
     pub namespace: String,
@@ -16,7 +16,7 @@ pub struct Target {
 }
 
 impl Target {
-    pub fn parse(path: &str) -> Option<Self> {
+    pub(crate) fn parse(path: &str) -> Option<Self> {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).map(|part| decode(part, false));
         let group = match parts.next()?.as_str() {
             "api" => String::new(),

@@ -9,7 +9,7 @@ use super::{Resource, Subresource};
 /// Subresources that need a kubelet or a proxy behind them; nothing is served there.
 const UNSERVED: [&str; 6] = ["attach", "exec", "log", "portforward", "proxy", "ephemeralcontainers"];
 
-pub fn resources() -> Vec<Arc<Resource>> {
+pub(super) fn resources() -> Vec<Arc<Resource>> {
     kubernetes::resources().iter().filter_map(resource).map(Arc::new).collect()
 }
 

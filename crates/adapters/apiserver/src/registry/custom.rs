@@ -36,7 +36,7 @@ pub struct Scale {
 }
 
 /// The resources of a definition: one per served version, none before its names are accepted.
-pub fn serve(definition: &Value) -> Vec<Arc<Resource>> {
+pub(crate) fn serve(definition: &Value) -> Vec<Arc<Resource>> {
     let spec = &definition["spec"];
     if !is_established(definition) {
         return Vec::new();
@@ -140,7 +140,7 @@ fn columns(version: &Value) -> Vec<Column> {
 }
 
 /// Orders versions as Kubernetes prefers them: released before beta before alpha before anything else, newer first.
-pub fn version_rank(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
+pub(super) fn version_rank(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
     let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else { return other };
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

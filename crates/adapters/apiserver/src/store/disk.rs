@@ -42,31 +42,31 @@ pub enum Error {
 }
 
 /// One change of one object, as it goes to disk.
-pub struct Record<'a> {
+pub(super) struct Record<'a> {
     pub key: String,
     /// `None` deletes.
     pub value: Option<(u64, &'a [u8])>,
 }
 
-pub struct Disk {
+pub(super) struct Disk {
     path: PathBuf,
     /// `None` after a failed write, until the file has been opened again.
     database: Option<Database>,
 }
 
-pub struct Loaded {
+pub(super) struct Loaded {
     pub version: u64,
     pub objects: Vec<(String, u64, Vec<u8>)>,
 }
 
 impl Disk {
-    pub fn open(path: &Path) -> Result<(Self, Loaded), Error> {
+    pub(super) fn open(path: &Path) -> Result<(Self, Loaded), Error> {
         let (database, loaded) = open(path)?;
         Ok((Self { path: path.to_owned(), database: Some(database) }, loaded))
     }
 
     /// Makes one batch durable, all of it or nothing.
-    pub fn write(&mut self, version: u64, records: &[Record<'_>]) -> Result<(), Error> {
+    pub(super) fn write(&mut self, version: u64, records: &[Record<'_>]) -> Result<(), Error> {
         let database = match self.database.take() {
             Some(database) => database,
             // A write failed before (a full disk, most often). The file is whole: redb commits by switching roots.

@@ -19,7 +19,7 @@ const HISTORY_BYTES: usize = 8 << 20;
 const HISTORY_LEAST: usize = 64;
 
 #[derive(Debug, Clone)]
-pub struct Change {
+pub(crate) struct Change {
     pub version: u64,
     pub previous: Option<Arc<Object>>,
     pub current: Option<Arc<Object>>,
@@ -29,7 +29,7 @@ pub struct Change {
 
 impl Change {
     /// The object the change is about, as it is after the change.
-    pub fn object(&self) -> Option<&Arc<Object>> {
+    pub(crate) fn object(&self) -> Option<&Arc<Object>> {
         self.current.as_ref().or(self.last.as_ref())
     }
 
@@ -41,13 +41,13 @@ impl Change {
 
 /// The answer to a question about an earlier version.
 #[derive(Debug)]
-pub enum Past<T> {
+pub(crate) enum Past<T> {
     Known(T),
     /// The history does not reach back that far.
     Forgotten,
 }
 
-pub struct Index {
+pub(crate) struct Index {
     version: u64,
     /// The version at which this process began: what happened before is in no history.
     base: u64,
@@ -58,7 +58,7 @@ pub struct Index {
 }
 
 impl Index {
-    pub fn new(version: u64) -> Self {
+    pub(crate) fn new(version: u64) -> Self {
         // Version 0 means "any" in requests, so the first state already has version 1.
         Self {
             version: version.max(1),
@@ -70,25 +70,25 @@ impl Index {
         }
     }
 
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    pub fn collection(&self, name: &str) -> Option<&Collection> {
+    pub(crate) fn collection(&self, name: &str) -> Option<&Collection> {
         self.collections.get(name)
     }
 
-    pub fn collections(&self) -> impl Iterator<Item = (&Arc<str>, &Collection)> {
+    pub(crate) fn collections(&self) -> impl Iterator<Item = (&Arc<str>, &Collection)> {
         self.collections.iter()
     }
 
-    pub fn by_uid(&self, uid: &str) -> Option<&Arc<Object>> {
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Arc<Object>> {
         let key = self.uids.get(uid)?;
         self.collection(&key.collection)?.get(&key.name)
     }
 
     /// The objects that name `uid` as an owner.
-    pub fn dependents(&self, uid: &str) -> Vec<Arc<Object>> {
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Arc<Object>> {
         let Some(keys) = self.dependents.get(uid) else { return Vec::new() };
         keys.iter().filter_map(|key| self.collection(&key.collection)?.get(&key.name).cloned()).collect()
     }
@@ -147,7 +147,7 @@ impl Index {
     }
 }
 
-pub struct Collection {
+pub(crate) struct Collection {
     objects: BTreeMap<Name, Arc<Object>>,
     history: VecDeque<Change>,
     bytes: usize,
@@ -163,29 +163,29 @@ impl Collection {
         Self { objects: BTreeMap::new(), history: VecDeque::new(), bytes: 0, forgotten: version, last: version, changed }
     }
 
-    pub fn get(&self, name: &Name) -> Option<&Arc<Object>> {
+    pub(crate) fn get(&self, name: &Name) -> Option<&Arc<Object>> {
         self.objects.get(name)
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
     /// The version of the last change in this collection.
-    pub fn last_version(&self) -> u64 {
+    pub(crate) fn last_version(&self) -> u64 {
         self.last
     }
 
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
     /// Objects in order, in one namespace or in all, after `after` if given.
-    pub fn iter<'a>(
+    pub(crate) fn iter<'a>(
         &'a self,
         namespace: Option<&'a str>,
         after: Option<&Name>,
@@ -202,7 +202,7 @@ impl Collection {
     }
 
     /// Changes after `version`, oldest first.
-    pub fn since(&self, version: u64) -> Past<impl Iterator<Item = &Change>> {
+    pub(crate) fn since(&self, version: u64) -> Past<impl Iterator<Item = &Change>> {
         if version < self.forgotten {
             return Past::Forgotten;
         }
@@ -211,7 +211,7 @@ impl Collection {
     }
 
     /// The objects as they were at `version`.
-    pub fn at(&self, version: u64) -> Past<BTreeMap<Name, Arc<Object>>> {
+    pub(crate) fn at(&self, version: u64) -> Past<BTreeMap<Name, Arc<Object>>> {
         let mut objects = self.objects.clone();
         let changes = match self.since(version) {
             Past::Known(changes) => changes.collect::<Vec<_>>(),

@@ -25,14 +25,14 @@ fn is_event_view(resource: &Resource) -> bool {
 }
 
 /// Whether the stored bytes are what this resource serves.
-pub fn is_stored_form(resource: &Resource) -> bool {
+pub(crate) fn is_stored_form(resource: &Resource) -> bool {
     match resource.stored_as.split_once('/') {
         Some((group, version)) => group == resource.group && version == resource.version,
         None => resource.group.is_empty() && resource.stored_as == resource.version,
     }
 }
 
-pub fn from_stored(resource: &Resource, mut value: Value) -> Value {
+pub(crate) fn from_stored(resource: &Resource, mut value: Value) -> Value {
     if is_stored_form(resource) {
         return value;
     }
@@ -46,7 +46,7 @@ pub fn from_stored(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
-pub fn to_stored(resource: &Resource, mut value: Value) -> Value {
+pub(crate) fn to_stored(resource: &Resource, mut value: Value) -> Value {
     if is_stored_form(resource) {
         return value;
     }
@@ -58,7 +58,7 @@ pub fn to_stored(resource: &Resource, mut value: Value) -> Value {
 }
 
 /// The name in storage of a field that a selector names.
-pub fn stored_field<'a>(resource: &Resource, field: &'a str) -> &'a str {
+pub(crate) fn stored_field<'a>(resource: &Resource, field: &'a str) -> &'a str {
     if !is_event_view(resource) {
         return field;
     }

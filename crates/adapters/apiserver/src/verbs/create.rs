@@ -20,7 +20,7 @@ use crate::{
 /// A name made from `generateName` collides once in millions; the real server also tries this often.
 const NAME_ATTEMPTS: usize = 8;
 
-pub async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
     let mut value = request.decode(options.validation)?;
     let name = text(&value["metadata"]["name"]).to_owned();
@@ -32,7 +32,7 @@ pub async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
 }
 
 /// Completes, checks and commits a new object; the answer is in the version of the request.
-pub async fn insert(request: &Request<'_>, mut value: Value, name: &str, options: &Options) -> Answer<Value> {
+pub(crate) async fn insert(request: &Request<'_>, mut value: Value, name: &str, options: &Options) -> Answer<Value> {
     let Request { api, call, resource, namespace, .. } = *request;
     complete(request, &mut value, name)?;
     admission::namespace_open(api, resource, namespace, name)?;

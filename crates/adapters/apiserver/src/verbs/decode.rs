@@ -15,19 +15,19 @@ use crate::{
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// A parsed body and the fields that occur twice in it.
-pub struct Document {
+pub(crate) struct Document {
     pub value: Value,
     pub duplicates: Vec<String>,
 }
 
-pub enum Problem {
+pub(crate) enum Problem {
     Media,
     /// The text of the parser, as clients of Kubernetes know it.
     Syntax(String),
 }
 
 /// Parses a body by its content type; none counts as JSON.
-pub fn parse(call: &Call) -> Result<Document, Problem> {
+pub(crate) fn parse(call: &Call) -> Result<Document, Problem> {
     let content_type = call.header("content-type");
     let media = content_type.split(';').next().unwrap_or_default().trim();
     match media {
@@ -37,14 +37,14 @@ pub fn parse(call: &Call) -> Result<Document, Problem> {
     }
 }
 
-pub fn parse_json(body: &[u8]) -> Result<Document, Problem> {
+pub(crate) fn parse_json(body: &[u8]) -> Result<Document, Problem> {
     match serde_json::from_slice(body) {
         Ok(value) => Ok(Document { value, duplicates: schema::strict::duplicate_fields(body) }),
         Err(error) => Err(Problem::Syntax(gojson::complaint(body).unwrap_or_else(|| error.to_string()))),
     }
 }
 
-pub fn parse_yaml(body: &[u8]) -> Result<Document, Problem> {
+pub(crate) fn parse_yaml(body: &[u8]) -> Result<Document, Problem> {
     let text = std::str::from_utf8(body).map_err(|_| Problem::Syntax("yaml: invalid UTF-8".to_owned()))?;
     match serde_saphyr::from_str::<Value>(text) {
         Ok(value) => Ok(Document { value, duplicates: Vec::new() }),
@@ -54,7 +54,7 @@ pub fn parse_yaml(body: &[u8]) -> Result<Document, Problem> {
 
 impl Request<'_> {
     /// The object in the body: of this resource's kind, without unknown fields.
-    pub fn decode(&self, validation: FieldValidation) -> Answer<Value> {
+    pub(crate) fn decode(&self, validation: FieldValidation) -> Answer<Value> {
         let document = match parse(self.call) {
             Ok(document) => document,
             Err(Problem::Media) => return Err(Failure::unsupported_media(ACCEPTED)),
@@ -123,7 +123,7 @@ impl Request<'_> {
     }
 
     /// Drops what the schema does not know and complains as the client asked.
-    pub fn prune(&self, value: &mut Value, duplicates: &[String], validation: FieldValidation) -> Answer<()> {
+    pub(crate) fn prune(&self, value: &mut Value, duplicates: &[String], validation: FieldValidation) -> Answer<()> {
         let same_kind = self.expected_kind().0 == self.resource.kind;
         let unknown = if same_kind { self.resource.schema.prune_and_name(value) } else { Vec::new() };
         let complaints = schema::strict::problems(&unknown, duplicates);
@@ -144,7 +144,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    pub fn unrecognised(&self, error: &str) -> Box<Failure> {
+    pub(crate) fn unrecognised(&self, error: &str) -> Box<Failure> {
         let kind = self.expected_kind().0;
         Failure::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {error} ({})",

@@ -19,7 +19,7 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 #[derive(Debug, Clone, Default)]
-pub struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     pub grace: Option<i64>,
     pub uid: Option<String>,
     pub version: Option<String>,
@@ -30,21 +30,21 @@ pub struct DeleteOptions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub(crate) enum Policy {
     Background,
     Foreground,
     Orphan,
 }
 
 /// What became of a delete.
-pub enum Deleted {
+pub(crate) enum Deleted {
     /// Gone; the last state.
     Gone(Value),
     /// Marked, and waiting for finalizers or for its grace period.
     Pending(Value),
 }
 
-pub async fn delete(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn delete(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = options(request)?;
     let deleted = remove(request, request.name, &options).await?;
     let resource = request.resource;
@@ -66,7 +66,7 @@ pub async fn delete(request: &Request<'_>) -> Answer<Response<Body>> {
 }
 
 /// Deletes everything the list options select; the answer is the list as it was.
-pub async fn delete_collection(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn delete_collection(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = options(request)?;
     let objects = super::list::selected(request)?;
     let mut items = Vec::with_capacity(objects.len());
@@ -122,7 +122,7 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
     }
 }
 
-pub fn parse_options(value: &Value) -> Answer<DeleteOptions> {
+pub(crate) fn parse_options(value: &Value) -> Answer<DeleteOptions> {
     let mut errors = Vec::new();
     let policy = match value["propagationPolicy"].as_str() {
         None | Some("") => None,
@@ -162,7 +162,7 @@ pub fn parse_options(value: &Value) -> Answer<DeleteOptions> {
     })
 }
 
-pub async fn remove(request: &Request<'_>, name: &str, options: &DeleteOptions) -> Answer<Deleted> {
+pub(crate) async fn remove(request: &Request<'_>, name: &str, options: &DeleteOptions) -> Answer<Deleted> {
     let Request { api, resource, .. } = *request;
     loop {
         let key = request.key(name);

@@ -23,7 +23,7 @@ use crate::{
 
 /// What a list or watch selects.
 #[derive(Debug, Clone, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
     /// Set when a selectable field of a custom resource is asked for, which needs the parsed object.
@@ -31,7 +31,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub fn of(request: &Request<'_>) -> Answer<Self> {
+    pub(crate) fn of(request: &Request<'_>) -> Answer<Self> {
         let query = &request.call.query;
         let bad = |error: String| Failure::bad_request(error);
         let labels = schema::selector::labels(query.text("labelSelector")).map_err(bad)?;
@@ -43,11 +43,11 @@ impl Selection {
         Ok(Self { labels, fields, parses })
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub fn matches(&self, resource: &Resource, object: &Object) -> bool {
+    pub(crate) fn matches(&self, resource: &Resource, object: &Object) -> bool {
         if self.is_empty() {
             return true;
         }
@@ -102,7 +102,7 @@ struct Page {
     remaining: Option<usize>,
 }
 
-pub async fn list(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn list(request: &Request<'_>) -> Answer<Response<Body>> {
     let selection = Selection::of(request)?;
     check_options(request)?;
     let page = page(request, &selection)?;
@@ -110,7 +110,7 @@ pub async fn list(request: &Request<'_>) -> Answer<Response<Body>> {
 }
 
 /// Everything the request selects, for deletions.
-pub fn selected(request: &Request<'_>) -> Answer<Vec<Arc<Object>>> {
+pub(crate) fn selected(request: &Request<'_>) -> Answer<Vec<Arc<Object>>> {
     let selection = Selection::of(request)?;
     Ok(page(request, &selection)?.objects)
 }
@@ -323,7 +323,7 @@ fn join(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<u
 }
 
 /// The object in the version of the resource, as text.
-pub fn bytes_of(resource: &Resource, object: &Object) -> Bytes {
+pub(crate) fn bytes_of(resource: &Resource, object: &Object) -> Bytes {
     if convert::is_stored_form(resource) {
         return object.json.clone();
     }

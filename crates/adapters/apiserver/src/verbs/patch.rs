@@ -21,7 +21,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const APPLY_JSON: &str = "application/apply-patch+json";
 
-pub async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
     let content_type = request.call.header("content-type");
     let media = content_type.split(';').next().unwrap_or_default().trim();
     let custom = request.resource.custom.is_some();
@@ -79,7 +79,7 @@ fn parse(request: &Request<'_>, media: &str) -> Answer<decode::Document> {
     )))
 }
 
-pub fn patch_failure(error: &PatchError) -> Box<Failure> {
+pub(crate) fn patch_failure(error: &PatchError) -> Box<Failure> {
     match error {
         PatchError::BadRequest(text) => Failure::bad_request(text.clone()),
         PatchError::TooLarge(text) => Failure::new(413, "RequestEntityTooLarge", text.clone()),

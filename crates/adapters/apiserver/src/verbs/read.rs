@@ -8,7 +8,7 @@ use crate::{
     status::{Answer, Failure},
 };
 
-pub async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
     let Request { api, call, resource, .. } = *request;
     let version = call.query.text("resourceVersion");
     if !version.is_empty() {
@@ -26,7 +26,7 @@ pub async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
 }
 
 /// A version to read from must be a number the store has reached.
-pub fn reached(request: &Request<'_>, version: &str) -> Answer<u64> {
+pub(crate) fn reached(request: &Request<'_>, version: &str) -> Answer<u64> {
     let asked: u64 = version.parse().map_err(|_| {
         Failure::bad_request(format!("invalid resource version: strconv.ParseUint: parsing {version:?}: invalid syntax"))
     })?;

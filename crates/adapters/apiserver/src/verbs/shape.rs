@@ -10,7 +10,7 @@ use crate::{
     table,
 };
 
-pub fn metadata(mut value: Value, version: &str) -> Value {
+pub(crate) fn metadata(mut value: Value, version: &str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),
@@ -18,12 +18,12 @@ pub fn metadata(mut value: Value, version: &str) -> Value {
     })
 }
 
-pub fn table(request: &Request<'_>, objects: &[Value], metadata: &Value) -> Value {
+pub(crate) fn table(request: &Request<'_>, objects: &[Value], metadata: &Value) -> Value {
     let include = request.call.query.get("includeObject");
     table_of(request.api, request.resource, &request.call.accept, objects, metadata, include)
 }
 
-pub fn table_of(
+pub(crate) fn table_of(
     _api: &Api,
     resource: &Resource,
     accept: &Accept,

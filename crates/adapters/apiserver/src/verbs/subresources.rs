@@ -14,7 +14,7 @@ use crate::{
     status::{Answer, Failure},
 };
 
-pub async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response<Body>> {
+pub(crate) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response<Body>> {
     let allowed = request.resource.subresource(request.subresource);
     if !allowed.is_some_and(|subresource| subresource.verbs.iter().any(|own| own == verb)) {
         return Err(Failure::method_not_allowed());

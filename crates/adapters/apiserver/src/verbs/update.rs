@@ -23,7 +23,7 @@ use crate::{
     strategy,
 };
 
-pub async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("UpdateOptions")?;
     let mut value = request.decode(options.validation)?;
     request.resource.schema.default(&mut value);
@@ -70,7 +70,7 @@ fn check_version(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> 
 }
 
 /// Replaces the object of the request by what `change` makes of it. Both see the version of the request.
-pub async fn replace(
+pub(crate) async fn replace(
     request: &Request<'_>,
     options: &Options,
     change: impl Fn(&Arc<Object>, &Value) -> Answer<Value>,
@@ -171,7 +171,7 @@ fn keep(before: &Value, after: &mut serde_json::Map<String, Value>, field: &str)
 }
 
 /// Makes `field` of `new` what it is in `old`.
-pub fn move_field(old: &Value, new: &mut Value, field: &str) {
+pub(crate) fn move_field(old: &Value, new: &mut Value, field: &str) {
     let Some(object) = new.as_object_mut() else { return };
     match old.get(field) {
         Some(value) => object.insert(field.into(), value.clone()),
@@ -195,7 +195,7 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
 }
 
 /// Whether a write would change nothing but the times at which managers last wrote.
-pub fn same(old: &Value, new: &Value) -> bool {
+pub(crate) fn same(old: &Value, new: &Value) -> bool {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old == new };
     if old.len() != new.len() {
         return false;
@@ -221,7 +221,7 @@ fn same_metadata(old: &Value, new: &Value) -> bool {
 }
 
 /// An object being deleted ends with its last finalizer, once its time has passed too.
-pub fn is_finished(value: &Value) -> bool {
+pub(crate) fn is_finished(value: &Value) -> bool {
     let metadata = &value["metadata"];
     let waits = |field: &str| metadata[field].as_array().is_some_and(|list| !list.is_empty());
     metadata["deletionTimestamp"].is_string()

@@ -63,7 +63,7 @@ enum Woken {
     Stopped,
 }
 
-pub async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
     let Request { api, call, resource, .. } = *request;
     let selection = selection(request)?;
     let query = &call.query;

@@ -17,7 +17,7 @@ use crate::{
 /// Two evictions racing for one budget meet here a few times at most.
 const ATTEMPTS: usize = 20;
 
-pub async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(super) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
     let eviction = request.decode(options.validation)?;
     let name = text(&eviction["metadata"]["name"]);

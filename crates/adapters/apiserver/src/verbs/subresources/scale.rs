@@ -13,7 +13,7 @@ use crate::{
     verbs::{convert, decode},
 };
 
-pub async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response<Body>> {
+pub(super) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response<Body>> {
     let Request { api, resource, .. } = *request;
     let paths = paths(request);
     if verb == "get" {
