@@ -11,6 +11,7 @@
 //! ```
 
 mod credentials;
+mod embedded;
 mod install;
 mod real;
 
@@ -22,6 +23,7 @@ use kube::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::needs;
+use embedded::Embedded;
 use real::Real;
 
 /// Which API server answers.
@@ -36,7 +38,7 @@ pub enum Kind {
 impl Kind {
     /// The kinds that a suite of the product runs on.
     pub fn all() -> impl Iterator<Item = Self> {
-        [Self::Real].into_iter()
+        [Self::Real, Self::Embedded].into_iter()
     }
 }
 
@@ -48,9 +50,13 @@ static PLACES: LazyLock<std::sync::Arc<Semaphore>> = LazyLock::new(|| {
 
 /// A running control plane. Dropping it ends its processes and removes its data.
 pub struct ControlPlane {
-    kind: Kind,
-    real: Real,
-    _place: OwnedSemaphorePermit,
+    backend: Backend,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+enum Backend {
+    Real(Box<Real>),
+    Embedded(Box<Embedded>),
 }
 
 /// Starts a control plane of its own for the calling test.
@@ -62,31 +68,43 @@ pub struct ControlPlane {
 pub async fn control_plane(kind: Kind) -> Option<ControlPlane> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     match kind {
-        Kind::Real if !needs::real_control_plane() => return None,
-        Kind::Real => {}
-        Kind::Embedded if !needs::missing("the embedded API is not wired into testkit yet") => {
-            return None;
+        Kind::Real if !needs::real_control_plane() => None,
+        Kind::Real => {
+            let place = PLACES.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let real = Real::start().await;
+            let real = real.unwrap_or_else(|error| panic!("the control plane does not start: {error:#}"));
+            Some(ControlPlane { backend: Backend::Real(Box::new(real)), _place: Some(place) })
         }
-        Kind::Embedded => return None,
+        Kind::Embedded => {
+            let embedded = Embedded::start();
+            let embedded = embedded.unwrap_or_else(|error| panic!("the embedded API does not start: {error:#}"));
+            Some(ControlPlane { backend: Backend::Embedded(Box::new(embedded)), _place: None })
+        }
     }
-    let place = PLACES.clone().acquire_owned().await.expect("the semaphore is never closed");
-    let real = Real::start().await.unwrap_or_else(|error| panic!("the control plane does not start: {error:#}"));
-    Some(ControlPlane { kind, real, _place: place })
 }
 
 impl ControlPlane {
     pub fn kind(&self) -> Kind {
-        self.kind
+        match &self.backend {
+            Backend::Real(_) => Kind::Real,
+            Backend::Embedded(_) => Kind::Embedded,
+        }
     }
 
     /// The address, `https://127.0.0.1:PORT`.
     pub fn server(&self) -> &str {
-        self.real.server()
+        match &self.backend {
+            Backend::Real(real) => real.server(),
+            Backend::Embedded(embedded) => embedded.server(),
+        }
     }
 
     /// The administrator's kubeconfig (`system:masters`).
     pub fn kubeconfig(&self) -> PathBuf {
-        self.real.admin_kubeconfig()
+        match &self.backend {
+            Backend::Real(real) => real.admin_kubeconfig(),
+            Backend::Embedded(embedded) => embedded.admin_kubeconfig(),
+        }
     }
 
     /// The administrator's bearer token.
@@ -111,7 +129,11 @@ impl ControlPlane {
 
     /// A kubeconfig for any user and group; what they may do is up to RBAC.
     pub fn user_kubeconfig(&self, user: &str, group: Option<&str>) -> PathBuf {
-        self.real.kubeconfig(user, group).expect("a kubeconfig can be written")
+        let written = match &self.backend {
+            Backend::Real(real) => real.kubeconfig(user, group),
+            Backend::Embedded(embedded) => embedded.kubeconfig(user, group),
+        };
+        written.expect("a kubeconfig can be written")
     }
 
     /// Runs kubectl as the administrator.
@@ -155,20 +177,27 @@ impl ControlPlane {
 
     /// Ends the API server at once, as a crash would. Nothing stored is lost.
     pub fn stop_api_server(&self) {
-        self.real.stop_api_server();
+        match &self.backend {
+            Backend::Real(real) => real.stop_api_server(),
+            Backend::Embedded(embedded) => embedded.stop_api_server(),
+        }
     }
 
     /// Starts it again on the same port and waits until it is ready.
     pub async fn start_api_server(&self) {
-        self.real
-            .start_api_server()
-            .await
-            .unwrap_or_else(|error| panic!("the API server does not come back: {error:#}"));
+        let started = match &self.backend {
+            Backend::Real(real) => real.start_api_server().await,
+            Backend::Embedded(embedded) => embedded.start_api_server(),
+        };
+        started.unwrap_or_else(|error| panic!("the API server does not come back: {error:#}"));
     }
 
-    /// Process ids of the servers, for tests about leftovers.
+    /// Process ids of the servers, for tests about leftovers. The embedded one has none of its own.
     pub fn processes(&self) -> Vec<u32> {
-        self.real.processes()
+        match &self.backend {
+            Backend::Real(real) => real.processes(),
+            Backend::Embedded(_) => Vec::new(),
+        }
     }
 }
 

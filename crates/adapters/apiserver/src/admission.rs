@@ -123,14 +123,18 @@ fn escalation(api: &Api, call: &Call, resource: &Resource, old: Option<&Value>, 
     } else {
         resource.plural.as_str()
     };
-    let exempt = Action { verb, group: &resource.group, resource: bound, namespace, name: &target, ..Action::default() };
+    let exempt =
+        Action { verb, group: &resource.group, resource: bound, namespace, name: &target, ..Action::default() };
     if api.access.allows(api, &call.user, &exempt) {
         return Ok(());
     }
     let own: Vec<_> = known.of(&call.user, namespace).collect();
     let missing = granted.iter().any(|rule| {
-        let names: Vec<Option<&str>> =
-            if rule.names.is_empty() { vec![None] } else { rule.names.iter().map(|name| Some(name.as_str())).collect() };
+        let names: Vec<Option<&str>> = if rule.names.is_empty() {
+            vec![None]
+        } else {
+            rule.names.iter().map(|name| Some(name.as_str())).collect()
+        };
         rule.verbs.iter().any(|verb| {
             let resources = rule.groups.iter().any(|group| {
                 rule.resources.iter().any(|resource| {

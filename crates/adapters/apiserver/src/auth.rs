@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 use crate::{
     http::Call,
-    registry::Resource,
     server::Api,
     status::{Answer, Failure},
 };
@@ -197,15 +196,4 @@ fn denied(user: &User, action: &Action<'_>) -> Box<Failure> {
     let mut failure = Failure::new(403, "Forbidden", message);
     failure.details = Some(details);
     failure
-}
-
-/// The action a verb on a resource is.
-pub(crate) fn action<'a>(
-    resource: &'a Resource,
-    verb: &'a str,
-    subresource: &'a str,
-    namespace: &'a str,
-    name: &'a str,
-) -> Action<'a> {
-    Action { verb, group: &resource.group, resource: &resource.plural, subresource, namespace, name, ..Action::default() }
 }

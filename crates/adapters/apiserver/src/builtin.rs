@@ -21,7 +21,8 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
     let name = text(&value["metadata"]["name"]).to_owned();
     match &*resource.collection {
         "/namespaces" => {
-            if !value["spec"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|item| item == "kubernetes")) {
+            if !value["spec"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|item| item == "kubernetes"))
+            {
                 let mut list = value["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
                 list.push("kubernetes".into());
                 value["spec"]["finalizers"] = list.into();
@@ -36,8 +37,13 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
                 "acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": stored_versions(value),
             });
         }
-        "apps/deployments" | "apps/daemonsets" | "apps/replicasets" | "apps/statefulsets" | "batch/jobs"
-        | "batch/cronjobs" | "policy/poddisruptionbudgets" => {
+        "apps/deployments"
+        | "apps/daemonsets"
+        | "apps/replicasets"
+        | "apps/statefulsets"
+        | "batch/jobs"
+        | "batch/cronjobs"
+        | "policy/poddisruptionbudgets" => {
             value["status"] = empty_status(&resource.collection);
         }
         "certificates.k8s.io/certificatesigningrequests" => value["status"] = json!({}),
@@ -172,8 +178,7 @@ pub(crate) fn mark_deleting(resource: &Resource, value: &mut Value) {
         value["status"]["phase"] = "Terminating".into();
     }
     if resource.is(DEFINITIONS) {
-        let message =
-            "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";
+        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";
         definitions::set_condition(&mut value["status"], "Terminating", "True", "InstanceDeletionPending", message);
     }
 }

@@ -128,7 +128,11 @@ fn aggregated(registry: &Registry, call: &Call, core: bool) -> Option<Response<B
                     json!({"version": version.name, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if core { json!({"creationTimestamp": null}) } else { json!({"name": name, "creationTimestamp": null}) };
+            let metadata = if core {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": name, "creationTimestamp": null})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();

@@ -36,4 +36,4 @@ mod table;
 mod verbs;
 
 pub use auth::certificates::Identity;
-pub use server::{Builder, Error, Running, Server};
+pub use server::{Builder, Credentials, Error, Running, Server};

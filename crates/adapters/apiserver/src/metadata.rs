@@ -20,7 +20,5 @@ pub(crate) fn place(metadata: &mut Map<String, Value>, namespace: &str) -> Answe
 }
 
 pub(crate) fn wrong_name(own: &str, requested: &str) -> Box<Failure> {
-    Failure::bad_request(format!(
-        "the name of the object ({own}) does not match the name on the URL ({requested})"
-    ))
+    Failure::bad_request(format!("the name of the object ({own}) does not match the name on the URL ({requested})"))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::shim::managed::{self, ApplyError, Writer};
+use schema::managed::{self, ApplyError, Writer};
 
 use crate::{
     status::{Answer, Failure},

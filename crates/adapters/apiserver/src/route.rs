@@ -55,9 +55,9 @@ fn other(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
             paths.sort();
             Ok(respond::value(200, &json!({"paths": paths}), call.accept.yaml, pretty))
         }
-        path if ["/healthz/", "/livez/", "/readyz/"].iter().any(|prefix| {
-            path.strip_prefix(prefix).is_some_and(|check| CHECKS.contains(&check))
-        }) =>
+        path if ["/healthz/", "/livez/", "/readyz/"]
+            .iter()
+            .any(|prefix| path.strip_prefix(prefix).is_some_and(|check| CHECKS.contains(&check))) =>
         {
             Ok(respond::text(200, "ok"))
         }
@@ -176,7 +176,13 @@ fn verb(call: &Call, target: &Target) -> &'static str {
         (&Method::GET | &Method::HEAD, false) => "get",
         (&Method::POST, true) => "create",
         // A POST to a name is only known to subresources.
-        (&Method::POST, false) => if target.subresource.is_empty() { "post" } else { "create" },
+        (&Method::POST, false) => {
+            if target.subresource.is_empty() {
+                "post"
+            } else {
+                "create"
+            }
+        }
         (&Method::PUT, false) => "update",
         (&Method::PATCH, false) => "patch",
         (&Method::DELETE, false) => "delete",

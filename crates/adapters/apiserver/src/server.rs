@@ -44,7 +44,6 @@ pub(crate) struct Api {
     pub authority: Authority,
     pub documents: Documents,
     pub stopping: watch::Receiver<bool>,
-    pub started: jiff::Timestamp,
 }
 
 /// Ends when the server is told to stop.
@@ -136,7 +135,6 @@ impl Builder {
             authority,
             documents: Documents::default(),
             stopping,
-            started: jiff::Timestamp::now(),
         });
         housekeeping::serve_definitions(&api);
         bootstrap::ensure(&api).await.map_err(Error::Bootstrap)?;
@@ -206,10 +204,14 @@ impl Running {
         self.kubeconfig.yaml()
     }
 
+    /// What makes credentials for this server, also after the server has stopped.
+    pub fn credentials(&self) -> Credentials {
+        Credentials { api: Arc::clone(&self.api), kubeconfig: self.kubeconfig.clone() }
+    }
+
     /// A kubeconfig for another user, with a fresh client certificate. Groups: at most two.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<String, Error> {
-        let identity = self.client_certificate(user, groups)?;
-        Ok(Kubeconfig { identity, ..self.kubeconfig.clone() }.yaml())
+        self.credentials().kubeconfig_for(user, groups)
     }
 
     pub fn client_certificate(&self, user: &str, groups: &[&str]) -> Result<Identity, Error> {
@@ -244,6 +246,21 @@ impl Running {
             }
         }
         self.api.store.close().await;
+    }
+}
+
+/// Makes credentials that the server accepts.
+#[derive(Clone)]
+pub struct Credentials {
+    api: Arc<Api>,
+    kubeconfig: Kubeconfig,
+}
+
+impl Credentials {
+    /// A kubeconfig with a fresh client certificate. Groups: at most two.
+    pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<String, Error> {
+        let identity = self.api.authority.client(user, groups)?;
+        Ok(Kubeconfig { identity, ..self.kubeconfig.clone() }.yaml())
     }
 }
 

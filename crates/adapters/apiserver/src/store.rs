@@ -62,7 +62,10 @@ enum Committer {
 }
 
 enum Request {
-    Commit { write: Write, reply: oneshot::Sender<Result<Committed, Error>> },
+    Commit {
+        write: Write,
+        reply: oneshot::Sender<Result<Committed, Error>>,
+    },
     /// Ends the committer; answered when the file is closed.
     Close(oneshot::Sender<()>),
 }
@@ -97,11 +100,7 @@ impl Store {
             .name("committer".to_owned())
             .spawn(move || commit_loop(disk, &shared, &queue, &changes))
             .map_err(|source| DiskError::Open { path, source })?;
-        Ok(Self {
-            index,
-            committer: Committer::Disk(requests),
-            feed: Mutex::new(Some(feed)),
-        })
+        Ok(Self { index, committer: Committer::Disk(requests), feed: Mutex::new(Some(feed)) })
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Index> {

@@ -70,7 +70,7 @@ impl Request<'_> {
         if manager.len() > 128 {
             errors.push(FieldError::too_long("fieldManager", 128));
         }
-        if let Some(bad) = manager.chars().position(|c| c.is_control()) {
+        if let Some(bad) = manager.chars().position(char::is_control) {
             let detail = format!("should only contain printable characters (at position {bad})");
             errors.push(FieldError::invalid("fieldManager", manager, detail));
         }

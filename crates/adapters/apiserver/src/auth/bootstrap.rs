@@ -24,8 +24,16 @@ pub(crate) async fn ensure(api: &Arc<Api>) -> Result<(), String> {
         create(api, "/namespaces", "", namespace).await?;
     }
     for (name, value, description) in [
-        ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
-        ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
     ] {
         let class = json!({
             "kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": name},
@@ -62,10 +70,8 @@ pub(crate) async fn ensure(api: &Arc<Api>) -> Result<(), String> {
         ("system:basic-user", vec!["system:authenticated"]),
         ("system:public-info-viewer", vec!["system:authenticated", "system:unauthenticated"]),
     ] {
-        let subjects: Vec<Value> = subjects
-            .iter()
-            .map(|group| json!({"kind": "Group", "apiGroup": RBAC, "name": group}))
-            .collect();
+        let subjects: Vec<Value> =
+            subjects.iter().map(|group| json!({"kind": "Group", "apiGroup": RBAC, "name": group})).collect();
         let binding = json!({
             "kind": "ClusterRoleBinding", "apiVersion": format!("{RBAC}/v1"), "metadata": metadata(name),
             "roleRef": {"kind": "ClusterRole", "apiGroup": RBAC, "name": name}, "subjects": subjects,
@@ -126,8 +132,17 @@ fn cluster_roles() -> Vec<Role> {
             "system:discovery",
             vec![],
             vec![paths(&[
-                "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz",
-                "/version", "/version/",
+                "/api",
+                "/api/*",
+                "/apis",
+                "/apis/*",
+                "/healthz",
+                "/livez",
+                "/openapi",
+                "/openapi/*",
+                "/readyz",
+                "/version",
+                "/version/",
             ])],
             None,
         ),
@@ -135,7 +150,14 @@ fn cluster_roles() -> Vec<Role> {
             "system:monitoring",
             vec![],
             vec![paths(&[
-                "/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*",
+                "/healthz",
+                "/healthz/*",
+                "/livez",
+                "/livez/*",
+                "/metrics",
+                "/metrics/slis",
+                "/readyz",
+                "/readyz/*",
             ])],
             None,
         ),
@@ -178,8 +200,15 @@ fn view_rules() -> Vec<Value> {
             &READ,
             &[""],
             &[
-                "configmaps", "endpoints", "persistentvolumeclaims", "persistentvolumeclaims/status", "pods",
-                "replicationcontrollers", "replicationcontrollers/scale", "serviceaccounts", "services",
+                "configmaps",
+                "endpoints",
+                "persistentvolumeclaims",
+                "persistentvolumeclaims/status",
+                "pods",
+                "replicationcontrollers",
+                "replicationcontrollers/scale",
+                "serviceaccounts",
+                "services",
                 "services/status",
             ],
         ),
@@ -187,8 +216,14 @@ fn view_rules() -> Vec<Value> {
             &READ,
             &[""],
             &[
-                "bindings", "limitranges", "namespaces/status", "pods/log", "pods/status",
-                "replicationcontrollers/status", "resourcequotas", "resourcequotas/status",
+                "bindings",
+                "limitranges",
+                "namespaces/status",
+                "pods/log",
+                "pods/status",
+                "replicationcontrollers/status",
+                "resourcequotas",
+                "resourcequotas/status",
             ],
         ),
         rule(&READ, &[""], &["namespaces"]),
@@ -198,9 +233,18 @@ fn view_rules() -> Vec<Value> {
             &READ,
             &["apps"],
             &[
-                "controllerrevisions", "daemonsets", "daemonsets/status", "deployments", "deployments/scale",
-                "deployments/status", "replicasets", "replicasets/scale", "replicasets/status", "statefulsets",
-                "statefulsets/scale", "statefulsets/status",
+                "controllerrevisions",
+                "daemonsets",
+                "daemonsets/status",
+                "deployments",
+                "deployments/scale",
+                "deployments/status",
+                "replicasets",
+                "replicasets/scale",
+                "replicasets/status",
+                "statefulsets",
+                "statefulsets/scale",
+                "statefulsets/status",
             ],
         ),
         rule(&READ, &["batch"], &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
@@ -222,8 +266,14 @@ fn edit_rules() -> Vec<Value> {
             &WRITE,
             &[""],
             &[
-                "configmaps", "persistentvolumeclaims", "replicationcontrollers", "replicationcontrollers/scale",
-                "secrets", "serviceaccounts", "services", "services/proxy",
+                "configmaps",
+                "persistentvolumeclaims",
+                "replicationcontrollers",
+                "replicationcontrollers/scale",
+                "secrets",
+                "serviceaccounts",
+                "services",
+                "services/proxy",
             ],
         ),
         rule(&["create"], &[""], &["serviceaccounts/token"]),
@@ -232,8 +282,14 @@ fn edit_rules() -> Vec<Value> {
             &WRITE,
             &["apps"],
             &[
-                "daemonsets", "deployments", "deployments/rollback", "deployments/scale", "replicasets",
-                "replicasets/scale", "statefulsets", "statefulsets/scale",
+                "daemonsets",
+                "deployments",
+                "deployments/rollback",
+                "deployments/scale",
+                "replicasets",
+                "replicasets/scale",
+                "statefulsets",
+                "statefulsets/scale",
             ],
         ),
         rule(&WRITE, &["batch"], &["cronjobs", "jobs"]),

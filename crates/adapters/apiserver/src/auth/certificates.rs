@@ -92,7 +92,7 @@ impl Authority {
         params.distinguished_name = name(user, groups);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        self.sign(params)
+        self.sign(&params)
     }
 
     fn server(&self, addresses: &[IpAddr]) -> Result<(CertificateDer<'static>, KeyPair), Error> {
@@ -105,7 +105,7 @@ impl Authority {
         Ok((params.signed_by(&key, &self.issuer)?.der().clone(), key))
     }
 
-    fn sign(&self, params: CertificateParams) -> Result<Identity, Error> {
+    fn sign(&self, params: &CertificateParams) -> Result<Identity, Error> {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
@@ -133,8 +133,7 @@ impl Authority {
 fn name(common: &str, organisations: &[&str]) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common);
-    // A distinguished name of rcgen holds each type once; several groups go into one value each by custom types,
-    // which no verifier reads, so more than one organisation is joined by the caller's order in separate entries.
+    // A distinguished name of rcgen holds each type once; spelling the type in numbers gives a second place.
     for (position, organisation) in organisations.iter().enumerate() {
         match position {
             0 => name.push(DnType::OrganizationName, *organisation),

@@ -70,7 +70,9 @@ fn selects(selector: &str, field: &str, node: &str) -> bool {
 }
 
 fn runs_on(api: &Api, namespace: &str, pod: &str, node: &str) -> bool {
-    api.store.get("/pods", &Name::new(namespace, pod)).is_some_and(|pod| pod.fields.first().is_some_and(|on| **on == *node))
+    api.store
+        .get("/pods", &Name::new(namespace, pod))
+        .is_some_and(|pod| pod.fields.first().is_some_and(|on| **on == *node))
 }
 
 /// Whether a pod on `node` in `namespace` uses the named object.
@@ -91,9 +93,9 @@ fn mentions(spec: &Value, resource: &str, name: &str) -> bool {
     };
     fn search(value: &Value, keys: &[&str], name: &str) -> bool {
         match value {
-            Value::Object(map) => map.iter().any(|(key, value)| {
-                (keys.contains(&key.as_str()) && names(value, name)) || search(value, keys, name)
-            }),
+            Value::Object(map) => map
+                .iter()
+                .any(|(key, value)| (keys.contains(&key.as_str()) && names(value, name)) || search(value, keys, name)),
             Value::Array(items) => items.iter().any(|item| search(item, keys, name)),
             _ => false,
         }

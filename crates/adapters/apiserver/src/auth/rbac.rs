@@ -1,9 +1,6 @@
 //! Role-based access from the objects in the store, compiled when one of them changes.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -72,9 +69,7 @@ enum Subject {
 impl Rules {
     fn compile([cluster_roles, roles, cluster_bindings, bindings]: &[Vec<Value>; 4]) -> Self {
         let mut by_name = HashMap::new();
-        for (kind, role) in
-            cluster_roles.iter().map(|r| ("ClusterRole", r)).chain(roles.iter().map(|r| ("Role", r)))
-        {
+        for (kind, role) in cluster_roles.iter().map(|r| ("ClusterRole", r)).chain(roles.iter().map(|r| ("Role", r))) {
             let metadata = &role["metadata"];
             let key = (kind.to_owned(), text(&metadata["namespace"]).to_owned(), text(&metadata["name"]).to_owned());
             by_name.insert(key, Arc::new(rules(&role["rules"])));
@@ -102,7 +97,9 @@ impl Rules {
     pub(crate) fn of<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = &'a Rule> {
         self.bindings
             .iter()
-            .filter(move |binding| binding.namespace.as_deref().is_none_or(|bound| bound == namespace && !bound.is_empty()))
+            .filter(move |binding| {
+                binding.namespace.as_deref().is_none_or(|bound| bound == namespace && !bound.is_empty())
+            })
             .filter(move |binding| binding.subjects.iter().any(|subject| subject.is(user)))
             .flat_map(|binding| binding.rules.iter())
     }

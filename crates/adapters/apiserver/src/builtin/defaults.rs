@@ -208,7 +208,9 @@ fn container(container: &mut Value) {
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if container.get(probe).is_some_and(Value::is_object) {
             let probe = &mut container[probe];
-            for (field, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+            for (field, value) in
+                [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+            {
                 set(probe, field, value);
             }
             if probe.get("httpGet").is_some_and(Value::is_object) {

@@ -3,7 +3,11 @@
 use schema::FieldError;
 use serde_json::{Value, json};
 
-use crate::{object::text, registry::Resource, shim::{crd, names}};
+use crate::{
+    object::text,
+    registry::Resource,
+    shim::{crd, names},
+};
 
 const IMMUTABLE: &str = "field is immutable";
 
@@ -212,7 +216,8 @@ fn binding(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     if text(&role["name"]).is_empty() {
         errors.push(FieldError::required("roleRef.name", ""));
     }
-    let supported: &[&str] = if value["kind"] == "ClusterRoleBinding" { &["ClusterRole"] } else { &["ClusterRole", "Role"] };
+    let supported: &[&str] =
+        if value["kind"] == "ClusterRoleBinding" { &["ClusterRole"] } else { &["ClusterRole", "Role"] };
     if !supported.contains(&text(&role["kind"])) {
         let supported: Vec<String> = supported.iter().map(|&kind| kind.to_owned()).collect();
         errors.push(FieldError::not_supported("roleRef.kind", role["kind"].clone(), &supported));

@@ -160,7 +160,8 @@ fn scale(api: &Api, namespace: &str, pods: &[Value]) -> i64 {
 fn controller(api: &Api, namespace: &str, object: &Value, depth: usize) -> Option<(String, i64)> {
     let references = object["metadata"]["ownerReferences"].as_array()?;
     let reference = references.iter().find(|reference| reference["controller"] == true)?;
-    let (group, version) = text(&reference["apiVersion"]).split_once('/').unwrap_or(("", text(&reference["apiVersion"])));
+    let (group, version) =
+        text(&reference["apiVersion"]).split_once('/').unwrap_or(("", text(&reference["apiVersion"])));
     let registry = api.registry.load();
     let resource = registry.by_kind(group, version, text(&reference["kind"]))?;
     let found = api.store.get(&resource.collection, &Name::new(namespace, text(&reference["name"])))?;

@@ -57,9 +57,9 @@ pub(super) async fn dependent(api: &Arc<Api>, key: &Key) {
 fn owners(index: &Index, object: &Object) -> Owners {
     let mut owners = Owners::default();
     for owner in &object.owners {
-        let found = index.by_uid(&owner.uid).filter(|found| {
-            found.namespace().is_empty() || found.namespace() == object.namespace()
-        });
+        let found = index
+            .by_uid(&owner.uid)
+            .filter(|found| found.namespace().is_empty() || found.namespace() == object.namespace());
         match found {
             None => owners.gone.push(owner.uid.clone()),
             Some(found) if found.deleting && has_finalizer(&found.value(), FOREGROUND) => {

@@ -148,7 +148,8 @@ fn conflict(api: &Api, definition: &Value) -> Option<(&'static str, String)> {
 /// Deletes every object of the definition and, when none is left, lets the definition go.
 async fn remove_instances(api: &Arc<Api>, object: &Object) {
     let value = object.value();
-    let waits = value["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|item| item == FINALIZER));
+    let waits =
+        value["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|item| item == FINALIZER));
     if !waits {
         return;
     }

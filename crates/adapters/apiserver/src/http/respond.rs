@@ -29,8 +29,8 @@ pub(crate) fn value(code: u16, content: &Value, yaml: bool, pretty: bool) -> Res
         let text = serde_saphyr::to_string(content).unwrap_or_default();
         return bytes(code, YAML, text);
     }
-    let mut text = if pretty { serde_json::to_vec_pretty(content) } else { serde_json::to_vec(content) }
-        .unwrap_or_default();
+    let mut text =
+        if pretty { serde_json::to_vec_pretty(content) } else { serde_json::to_vec(content) }.unwrap_or_default();
     text.push(b'\n');
     bytes(code, JSON, text)
 }
@@ -75,7 +75,8 @@ pub(crate) fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static
 pub(crate) fn warnings(response: &mut Response<Body>, warnings: &[String]) {
     for text in warnings {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-        let clean: String = quoted.chars().map(|c| if c.is_ascii_control() || !c.is_ascii() { ' ' } else { c }).collect();
+        let clean: String =
+            quoted.chars().map(|c| if c.is_ascii_control() || !c.is_ascii() { ' ' } else { c }).collect();
         if let Ok(line) = HeaderValue::from_str(&format!("299 - \"{clean}\"")) {
             response.headers_mut().append(header::WARNING, line);
         }

@@ -30,9 +30,8 @@ impl Target {
             rest.remove(0);
         }
         let mut target = Self { group, version, watch, ..Self::default() };
-        let core_namespace_resource = target.group.is_empty()
-            && rest.len() == 3
-            && matches!(rest[2].as_str(), "status" | "finalize");
+        let core_namespace_resource =
+            target.group.is_empty() && rest.len() == 3 && matches!(rest[2].as_str(), "status" | "finalize");
         if rest.first().is_some_and(|part| part == "namespaces") && rest.len() > 2 && !core_namespace_resource {
             target.namespace.clone_from(&rest[1]);
             rest.drain(..2);

@@ -35,7 +35,9 @@ pub enum Error {
         "the store {path} is damaged: {reason}. Nothing was changed. Restore the file from a copy, or move it away to start empty."
     )]
     Damaged { path: PathBuf, reason: String },
-    #[error("the store {path} has format {found}, this version reads format {FORMAT}. Nothing was changed. Use a newer version.")]
+    #[error(
+        "the store {path} has format {found}, this version reads format {FORMAT}. Nothing was changed. Use a newer version."
+    )]
     Newer { path: PathBuf, found: u64 },
     #[error("cannot write the store {path}: {reason}")]
     Write { path: PathBuf, reason: String },
@@ -270,8 +272,7 @@ impl StorageBackend for Careful {
             }
             let (from, to) = (offset.max(*start), end.min(stop));
             let index = |position: u64, base: u64| usize::try_from(position - base).unwrap_or(usize::MAX);
-            out[index(from, offset)..index(to, offset)]
-                .copy_from_slice(&data[index(from, *start)..index(to, *start)]);
+            out[index(from, offset)..index(to, offset)].copy_from_slice(&data[index(from, *start)..index(to, *start)]);
         }
         Ok(())
     }

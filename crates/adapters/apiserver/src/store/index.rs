@@ -160,7 +160,14 @@ pub(crate) struct Collection {
 impl Collection {
     fn new(version: u64) -> Self {
         let changed = watch::Sender::new(version);
-        Self { objects: BTreeMap::new(), history: VecDeque::new(), bytes: 0, forgotten: version, last: version, changed }
+        Self {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            bytes: 0,
+            forgotten: version,
+            last: version,
+            changed,
+        }
     }
 
     pub(crate) fn get(&self, name: &Name) -> Option<&Arc<Object>> {
@@ -169,10 +176,6 @@ impl Collection {
 
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.objects.is_empty()
     }
 
     /// The version of the last change in this collection.

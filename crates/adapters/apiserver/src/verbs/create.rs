@@ -2,14 +2,19 @@
 
 use http::Response;
 use rand::RngExt;
-use schema::{FieldError, metadata::{NameRule, name_rule}};
+use schema::{
+    FieldError,
+    metadata::{NameRule, name_rule},
+};
 use serde_json::{Map, Value};
 
 use super::{Options, Request, convert, now};
 use crate::{
-    admission, builtin, metadata,
+    admission,
     auth::node,
+    builtin,
     http::Body,
+    metadata,
     object::{Draft, text},
     ownership,
     status::{Answer, Failure},
@@ -46,8 +51,7 @@ pub(crate) async fn insert(request: &Request<'_>, mut value: Value, name: &str, 
         }
         let name = text(&value["metadata"]["name"]).to_owned();
         admission::create(api, call, resource, &mut value)?;
-        let written =
-            node::Written { resource, subresource: "", name: &name, old: None, new: Some(&value) };
+        let written = node::Written { resource, subresource: "", name: &name, old: None, new: Some(&value) };
         node::admit(&call.user, &written)?;
         builtin::prepare_create(resource, &mut value, &call.user);
         validate(request, &value, &name)?;
@@ -63,7 +67,9 @@ pub(crate) async fn insert(request: &Request<'_>, mut value: Value, name: &str, 
                 value["metadata"]["resourceVersion"] = object.version.to_string().into();
                 return Ok(value);
             }
-            Err(Error::Stale) if !generate.is_empty() && request.name.is_empty() => value["metadata"]["name"] = Value::Null,
+            Err(Error::Stale) if !generate.is_empty() && request.name.is_empty() => {
+                value["metadata"]["name"] = Value::Null
+            }
             Err(Error::Stale) => return Err(Failure::already_exists(resource, &name)),
             Err(error) => return Err(error.into()),
         }
@@ -94,17 +100,19 @@ fn complete(request: &Request<'_>, value: &mut Value, name: &str) -> Answer<()> 
     if strategy::of(resource).generation {
         metadata.insert("generation".into(), 1.into());
     }
-    if resource.has_status() && !strategy::of(resource).keeps_status {
-        if let Some(object) = value.as_object_mut() {
-            object.remove("status");
-        }
+    if resource.has_status()
+        && !strategy::of(resource).keeps_status
+        && let Some(object) = value.as_object_mut()
+    {
+        object.remove("status");
     }
     Ok(())
 }
 
 fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     let resource = request.resource;
-    let mut errors: Vec<FieldError> = schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
+    let mut errors: Vec<FieldError> =
+        schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
     errors.extend(resource.schema.validate(value, None));
     errors.extend(builtin::validate(resource, value, None));
     if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }

@@ -220,11 +220,8 @@ fn check_preconditions(request: &Request<'_>, name: &str, old: &Value, options: 
 /// This conflict names the kind where all others name the resource; clients have seen it so for years.
 fn precondition(request: &Request<'_>, name: &str, why: &str) -> Box<Failure> {
     let resource = request.resource;
-    let qualified = if resource.group.is_empty() {
-        resource.kind.clone()
-    } else {
-        format!("{}.{}", resource.kind, resource.group)
-    };
+    let qualified =
+        if resource.group.is_empty() { resource.kind.clone() } else { format!("{}.{}", resource.kind, resource.group) };
     let mut failure = Failure::conflict(resource, name, why);
     failure.message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
     if let Some(details) = &mut failure.details {
@@ -274,8 +271,8 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
         new["metadata"]["finalizers"] = list.into();
     }
     let metadata = &new["metadata"];
-    let waits = metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty())
-        || builtin::has_spec_finalizers(&new);
+    let waits =
+        metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty()) || builtin::has_spec_finalizers(&new);
     let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
     if !waits && !(marked && grace > 0) {
         return Plan::Remove(new);

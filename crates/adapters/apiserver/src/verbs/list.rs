@@ -63,7 +63,7 @@ impl Selection {
             "metadata.name" => Cow::Owned(object.name().to_owned()),
             "metadata.namespace" => Cow::Owned(object.namespace().to_owned()),
             field => match positions.iter().position(|known| *known == convert::stored_field(resource, field)) {
-                Some(at) => Cow::Owned(object.fields.get(at).map(|value| value.to_string()).unwrap_or_default()),
+                Some(at) => Cow::Owned(object.fields.get(at).map(std::string::ToString::to_string).unwrap_or_default()),
                 None => Cow::Owned(fields::at(&value, field)),
             },
         })
@@ -150,9 +150,7 @@ fn page(request: &Request<'_>, selection: &Selection) -> Answer<Page> {
         text => match text.parse::<i64>() {
             Ok(limit) => usize::try_from(limit).unwrap_or(0),
             Err(_) => {
-                return Err(Failure::bad_request(format!(
-                    "strconv.ParseInt: parsing {text:?}: invalid syntax"
-                )));
+                return Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")));
             }
         },
     };

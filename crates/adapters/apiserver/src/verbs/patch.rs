@@ -30,8 +30,7 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
         STRATEGIC if !custom => {}
         APPLY | APPLY_JSON => return apply(request).await,
         _ => {
-            let accepted: &[&str] =
-                if custom { &[JSON, MERGE, APPLY] } else { &[JSON, MERGE, STRATEGIC, APPLY] };
+            let accepted: &[&str] = if custom { &[JSON, MERGE, APPLY] } else { &[JSON, MERGE, STRATEGIC, APPLY] };
             return Err(Failure::unsupported_media(accepted));
         }
     }

@@ -14,10 +14,8 @@ pub(crate) async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
     if !version.is_empty() {
         reached(request, version)?;
     }
-    let object = api
-        .store
-        .get(&resource.collection, &request.key(request.name).name)
-        .ok_or_else(|| request.not_found())?;
+    let object =
+        api.store.get(&resource.collection, &request.key(request.name).name).ok_or_else(|| request.not_found())?;
     let plain = call.accept.shape == Shape::Object && !call.accept.yaml && !call.accept.pretty;
     if plain && !call.query.flag("pretty") && convert::is_stored_form(resource) {
         return Ok(respond::bytes(200, respond::JSON, object.json.clone()));
@@ -28,7 +26,9 @@ pub(crate) async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
 /// A version to read from must be a number the store has reached.
 pub(crate) fn reached(request: &Request<'_>, version: &str) -> Answer<u64> {
     let asked: u64 = version.parse().map_err(|_| {
-        Failure::bad_request(format!("invalid resource version: strconv.ParseUint: parsing {version:?}: invalid syntax"))
+        Failure::bad_request(format!(
+            "invalid resource version: strconv.ParseUint: parsing {version:?}: invalid syntax"
+        ))
     })?;
     let current = request.api.store.version();
     if asked > current {

@@ -3,12 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Request;
-use crate::{
-    http::Accept,
-    registry::Resource,
-    server::Api,
-    table,
-};
+use crate::{http::Accept, registry::Resource, server::Api, table};
 
 pub(crate) fn metadata(mut value: Value, version: &str) -> Value {
     json!({

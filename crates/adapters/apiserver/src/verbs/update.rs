@@ -156,7 +156,9 @@ fn complete(request: &Request<'_>, old: &Value, new: &mut Value) -> Answer<()> {
         }
     }
     builtin::prepare_update(resource, request.subresource, old, new);
-    if strategy::of(resource).generation && request.subresource != "status" && strategy::spec_changed(resource, old, new)
+    if strategy::of(resource).generation
+        && request.subresource != "status"
+        && strategy::spec_changed(resource, old, new)
     {
         new["metadata"]["generation"] = (before["generation"].as_i64().unwrap_or(0) + 1).into();
     }
@@ -213,10 +215,8 @@ fn same_metadata(old: &Value, new: &Value) -> bool {
     if others(old) != others(new) {
         return false;
     }
-    let same = old
-        .iter()
-        .filter(|(key, _)| key.as_str() != "managedFields")
-        .all(|(key, value)| new.get(key) == Some(value));
+    let same =
+        old.iter().filter(|(key, _)| key.as_str() != "managedFields").all(|(key, value)| new.get(key) == Some(value));
     same && ownership::same(old.get("managedFields"), new.get("managedFields"))
 }
 

@@ -3,10 +3,7 @@
 //! A watcher keeps no queue: it remembers the version it has reached and reads on in the history of its collection. One
 //! that falls behind the history is told so (410) and lists again.
 
-use std::{
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::Response;
@@ -73,14 +70,16 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
     let asked: u64 = match version {
         "" => 0,
         text => text.parse().map_err(|_| {
-            Failure::bad_request(format!("invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+            Failure::bad_request(format!(
+                "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            ))
         })?,
     };
     let timeout = match query.text("timeoutSeconds") {
         "" | "0" => LEAST_TIMEOUT + rand::rng().random_range(0..LEAST_TIMEOUT),
-        text => text.parse::<u64>().map_err(|_| {
-            Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-        })?,
+        text => text
+            .parse::<u64>()
+            .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))?,
     };
     let now = Instant::now();
     // Subscribing before reading the version means that no change falls between.

@@ -72,7 +72,8 @@ fn rand_suffix() -> u32 {
 async fn server_side_apply_owns_fields_and_conflicts() {
     let server = Server::builder().in_memory().start().await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client(&server).await, "default");
-    let apply = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": value}});
+    let apply =
+        |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": value}});
     maps.patch("m", &PatchParams::apply("one"), &Patch::Apply(&apply("1"))).await.unwrap();
     let conflict = maps.patch("m", &PatchParams::apply("two"), &Patch::Apply(&apply("2"))).await.unwrap_err();
     assert!(conflict.to_string().contains("conflict with \"one\""), "{conflict}");

@@ -40,9 +40,16 @@ impl Wire {
     }
 
     /// The same server seen by another user.
-    pub(crate) fn request(&self, method: &str, path: &str, content_type: &str, body: impl Into<Vec<u8>>) -> reqwest::RequestBuilder {
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: impl Into<Vec<u8>>,
+    ) -> reqwest::RequestBuilder {
         let method: Method = method.parse().unwrap();
-        let mut request = self.client.request(method, format!("{}{path}", self.server.server())).bearer_auth(&self.token);
+        let mut request =
+            self.client.request(method, format!("{}{path}", self.server.server())).bearer_auth(&self.token);
         if !content_type.is_empty() {
             request = request.header("content-type", content_type);
         }

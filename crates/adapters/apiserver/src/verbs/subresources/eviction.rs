@@ -27,11 +27,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
     let mut delete_options = delete::parse_options(&eviction["deleteOptions"])?;
     delete_options.dry_run |= options.dry_run;
     for _ in 0..ATTEMPTS {
-        let pod = request
-            .api
-            .store
-            .get("/pods", &request.key(request.name).name)
-            .ok_or_else(|| request.not_found())?;
+        let pod = request.api.store.get("/pods", &request.key(request.name).name).ok_or_else(|| request.not_found())?;
         let value = pod.value();
         admit(request, &value)?;
         check_preconditions(request, &value, &delete_options)?;
@@ -44,7 +40,8 @@ pub(super) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
             }
         }
     }
-    let mut failure = Failure::new(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.");
+    let mut failure =
+        Failure::new(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.");
     failure.retry_after = Some(10);
     Err(failure)
 }
@@ -70,7 +67,8 @@ async fn budget(request: &Request<'_>, pod: &Arc<Object>, value: &Value, dry_run
         [] => return Ok(true),
         [one] => Arc::clone(one),
         _ => {
-            let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            let message =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(Failure::untyped(message));
         }
     };
@@ -82,7 +80,11 @@ async fn budget(request: &Request<'_>, pod: &Arc<Object>, value: &Value, dry_run
     let observed = status["observedGeneration"].as_i64().unwrap_or(0);
     if observed < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-        return Err(refused(message, &format!("The disruption budget {name} is still being processed by the server."), 10));
+        return Err(refused(
+            message,
+            &format!("The disruption budget {name} is still being processed by the server."),
+            10,
+        ));
     }
     let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
     if allowed <= 0 {

@@ -17,10 +17,8 @@ pub(super) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
     let Request { api, resource, .. } = *request;
     let paths = paths(request);
     if verb == "get" {
-        let stored = api
-            .store
-            .get(&resource.collection, &request.key(request.name).name)
-            .ok_or_else(|| request.not_found())?;
+        let stored =
+            api.store.get(&resource.collection, &request.key(request.name).name).ok_or_else(|| request.not_found())?;
         let object = convert::from_stored(resource, stored.value());
         return request.object(200, view(&paths, &object));
     }
@@ -32,8 +30,9 @@ pub(super) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
         let wanted = match &document {
             Document::Scale(scale) => scale.clone(),
             Document::Merge(patch) => schema::patch::merge(&before, patch),
-            Document::Json(patch) => schema::patch::json(&before, patch)
-                .map_err(|error| crate::verbs::patch::patch_failure(&error))?,
+            Document::Json(patch) => {
+                schema::patch::json(&before, patch).map_err(|error| crate::verbs::patch::patch_failure(&error))?
+            }
         };
         check(request, &before, &wanted)?;
         let mut new = old.clone();
