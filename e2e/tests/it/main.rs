@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod control_plane;
+mod kinds;
 mod processes;
 mod walk;
 mod watching;
