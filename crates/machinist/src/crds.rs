@@ -1,16 +1,57 @@
 //! `machinist crds`: prints the definition of every kind.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use serde_json::Value;
 
-/// The definitions as one YAML stream, in the order in which `manifests/crds/` lists them.
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let mut output = std::io::stdout().lock();
-    for definition in api::crds() {
-        let text = serde_saphyr::to_string(&api::manifest(&definition)).context("cannot write a definition as YAML")?;
-        write!(output, "---\n{text}").context("cannot print")?;
-    }
+use crate::output::{self, Format};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Leave out the groups of 2019, cluster.k8s.io and healthchecking.openshift.io. Where they are installed,
+    /// `kubectl get machines` means theirs, because their names come first in the alphabet.
+    #[arg(long)]
+    without_older_groups: bool,
+    /// How to print them.
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    output: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    output::print(&arguments.output.write_all(&definitions(arguments.without_older_groups))?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The definitions, in a fixed order.
+fn definitions(without_older_groups: bool) -> Vec<Value> {
+    let older = |group: &str| [api::cluster::GROUP, api::healthchecking::GROUP].contains(&group);
+    api::crds()
+        .iter()
+        .filter(|definition| !without_older_groups || !older(&definition.spec.group))
+        .map(api::manifest)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_is_printed_reads_back_as_what_it_was() {
+        let definitions = definitions(false);
+        let printed = Format::Yaml.write_all(&definitions).unwrap();
+        let read: Vec<Value> = printed.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+        assert_eq!(read, definitions);
+    }
+
+    #[test]
+    fn the_older_groups_can_be_left_out() {
+        let plural = |definition: &Value| definition["spec"]["names"]["plural"].as_str().unwrap().to_owned();
+        let count = |without: bool, name: &str| definitions(without).iter().filter(|one| plural(one) == name).count();
+        assert_eq!((count(false, "machines"), count(true, "machines")), (2, 1));
+        assert_eq!((count(false, "machinehealthchecks"), count(true, "machinehealthchecks")), (2, 1));
+        assert_eq!(count(true, "machineconfigpools"), 1);
+    }
 }

@@ -27,7 +27,7 @@ enum Verb {
     /// Run the controllers that render pools, roll their configs out and drain nodes.
     Controller(controller::Arguments),
     /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
-    Crds,
+    Crds(crds::Arguments),
     /// Show what differs between two configs, and what that would do to a running node.
     #[command(after_help = "Exit codes: 0 the same, 3 different, 1 failed, 2 wrong use.")]
     Diff(diff::Arguments),
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let answer = match Arguments::parse().verb {
         Verb::Apiserver(arguments) => apiserver::run(arguments),
         Verb::Controller(arguments) => controller::run(arguments),
-        Verb::Crds => crds::run(),
+        Verb::Crds(arguments) => crds::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
     };
     answer.unwrap_or_else(|error| {
