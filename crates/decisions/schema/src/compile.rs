@@ -17,6 +17,10 @@ use crate::{
 const REFERENCE: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
+/// Built-in types whose times are values in Go, not pointers.
+const ALWAYS_TIMED: [&str; 5] =
+    ["Condition", ".Event", ".EventSeries", ".ContainerStateRunning", ".ContainerStateTerminated"];
+
 /// Deeper schemas than this are cut off; the real server's own limits lie far below.
 const MAX_DEPTH: usize = 256;
 
@@ -100,10 +104,32 @@ impl Compiler {
             let custom = std::mem::replace(&mut self.custom, false);
             let mut node = self.build(schema, 0);
             self.custom = custom;
+            if ALWAYS_TIMED.iter().any(|suffix| name.ends_with(suffix)) {
+                self.keep_times(schema, &mut node);
+            }
             node.go = name.rsplit('.').next().map(Arc::from);
             self.nodes[id as usize] = node;
         }
         id
+    }
+
+    /// Times that Go's type holds by value are written as null when they are not set.
+    fn keep_times(&mut self, schema: &Value, node: &mut Node) {
+        let mut properties = node.properties.to_vec();
+        for (name, id) in &mut properties {
+            let target = reference(&schema["properties"][name.as_ref()])
+                .or_else(|| reference(&schema["properties"][name.as_ref()]["allOf"][0]));
+            if target.is_some_and(|t| t.ends_with(".Time") || t.ends_with(".MicroTime")) {
+                let timed = Node {
+                    types: Types::STRING,
+                    format: Some(Arc::from("date-time")),
+                    default: Some(Value::Null),
+                    ..Node::default()
+                };
+                *id = self.push(timed);
+            }
+        }
+        node.properties = properties.into();
     }
 
     fn node(&mut self, schema: &Value, depth: usize) -> Id {
@@ -305,7 +331,7 @@ fn patch(schema: &Value) -> Option<Arc<Patch>> {
     let strategy = schema["x-kubernetes-patch-strategy"].as_str()?;
     Some(Arc::new(Patch {
         merge: strategy.split(',').any(|s| s == "merge"),
-        retain_keys: strategy.split(',').any(|s| s == "retainKeys"),
+        replace: strategy.split(',').any(|s| s == "replace"),
         key: schema["x-kubernetes-patch-merge-key"].as_str().map(Box::from),
     }))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::node::{Additional, Id, Node, Schema};
+use crate::node::{Additional, Id, Node, Schema, Types};
 
 impl Schema {
     /// Sets missing fields to their defaults, and drops nulls that the schema neither allows nor replaces.
@@ -35,11 +35,33 @@ impl Schema {
         }
     }
 
+    /// Whether Go leaves this field out when it is empty: optional lists, and maps that are no objects.
+    fn is_omitted_when_empty(&self, node: &Node, key: &str) -> bool {
+        let required = node.limits.as_ref().is_some_and(|l| l.required.iter().any(|r| r.as_ref() == key));
+        // An empty list of managers is a request to forget them all.
+        if key == "managedFields" {
+            return false;
+        }
+        let Some(field) = node.property(key).map(|id| self.node(id)) else { return false };
+        let is_map = matches!(field.additional, Additional::Schema(_)) && field.properties.is_empty();
+        !required && field.default.is_none() && (field.types == Types::ARRAY || is_map)
+    }
+
     fn fill_map(&self, map: &mut Map<String, Value>, node: &Node, drop_nulls: bool) {
         if drop_nulls && map.values().any(Value::is_null) {
             map.retain(|key, child| {
                 let field = self.field(node, key).map(|id| self.node(id));
                 !(child.is_null() && field.is_some_and(|f| !f.nullable && f.default.is_none()))
+            });
+        }
+        if !self.custom {
+            map.retain(|key, child| {
+                let empty = match child {
+                    Value::Object(map) => map.is_empty(),
+                    Value::Array(list) => list.is_empty(),
+                    _ => false,
+                };
+                !(empty && self.is_omitted_when_empty(node, key))
             });
         }
         if node.below.defaults {

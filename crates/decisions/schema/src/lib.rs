@@ -3,6 +3,9 @@
 //!
 //! The words are the real server's, because users and tools read them. Nothing here stores, sends, waits or looks at a clock.
 
+// Test helpers read better with owned values.
+#![cfg_attr(test, allow(clippy::needless_pass_by_value, clippy::unwrap_used))]
+
 mod cel;
 mod compile;
 mod decode;

@@ -124,7 +124,8 @@ pub(crate) struct Below {
 #[derive(Default, Debug)]
 pub(crate) struct Patch {
     pub(crate) merge: bool,
-    pub(crate) retain_keys: bool,
+    /// A map is replaced whole.
+    pub(crate) replace: bool,
     pub(crate) key: Option<Box<str>>,
 }
 
@@ -173,10 +174,6 @@ impl Node {
     pub(crate) fn property(&self, name: &str) -> Option<Id> {
         let found = self.properties.binary_search_by(|(key, _)| key.as_ref().cmp(name));
         found.ok().map(|at| self.properties[at].1)
-    }
-
-    pub(crate) fn is_object(&self) -> bool {
-        self.types.has(Types::OBJECT) || !self.properties.is_empty() || self.additional != Additional::None
     }
 }
 

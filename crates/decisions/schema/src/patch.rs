@@ -21,6 +21,9 @@ pub enum PatchError {
     /// 422: it does not fit the object. The server's message is always the same; the text says what did not fit.
     #[error("{0}")]
     Unprocessable(String),
+    /// 500 without a reason, as the real server answers what it did not expect.
+    #[error("{0}")]
+    Internal(String),
 }
 
 /// Applies a JSON patch (RFC 6902).

@@ -35,6 +35,9 @@ pub(super) fn compare(schema: &Schema, old: &Value, new: &Value) -> Result<Compa
     Ok(walk.out)
 }
 
+/// Keys in order of appearance, and where each stands.
+type Index = (Vec<String>, HashMap<String, Vec<usize>>);
+
 struct Walk<'a> {
     schema: &'a Schema,
     path: Vec<String>,
@@ -129,7 +132,7 @@ impl Walk<'_> {
     }
 
     fn items(&mut self, list: &List, items: Place, old: &[Value], new: &[Value]) -> Result<(), String> {
-        let index = |values: &[Value]| -> Result<(Vec<String>, HashMap<String, Vec<usize>>), String> {
+        let index = |values: &[Value]| -> Result<Index, String> {
             let mut order = Vec::with_capacity(values.len());
             let mut known: HashMap<String, Vec<usize>> = HashMap::with_capacity(values.len());
             for (at, value) in values.iter().enumerate() {

@@ -60,7 +60,8 @@ impl FieldSet {
         }
     }
 
-    pub(super) fn has(&self, path: &[&str]) -> bool {
+    #[cfg(test)]
+    fn has(&self, path: &[&str]) -> bool {
         let mut map = &self.0;
         for (at, element) in path.iter().enumerate() {
             let Some(Value::Object(next)) = map.get(*element) else { return false };

@@ -58,8 +58,9 @@ fn merge_maps(schema: &Schema, id: Option<Id>, mut original: Object, patch: &Obj
                 original.remove(key);
             }
             Value::Object(change) => {
+                let replaced = child.and_then(|id| schema.node(id).patch.as_deref()).is_some_and(|p| p.replace);
                 let before = match original.remove(key) {
-                    Some(Value::Object(before)) => before,
+                    Some(Value::Object(before)) if !replaced => before,
                     _ => Object::new(),
                 };
                 let merged = merge_maps(schema, child, before, change)?;
@@ -139,31 +140,24 @@ fn merge_lists(
     let (Some(node), true) = (node, merges) else {
         return Ok(patch.iter().map(without_directives).collect());
     };
-    let order = order.and_then(Value::as_array);
-    let Some(key) = merge_key(node) else {
-        return Ok(merge_primitives(before, patch, order));
-    };
+    // Without an order of its own, the patch's elements come in the patch's order.
+    let order = order.and_then(Value::as_array).map_or(patch, Vec::as_slice);
     let server_order = before.clone();
-    let list = merge_keyed(schema, node, key, before, patch)?;
-    let mut list = list;
-    if let Some(order) = order {
-        sort_by_order(&mut list, order, &server_order, Some(key));
-    }
-    Ok(list)
-}
-
-fn merge_primitives(before: Vec<Value>, patch: &[Value], order: Option<&Vec<Value>>) -> Vec<Value> {
-    let server_order = before.clone();
-    let mut list = before;
-    for value in patch {
-        if !list.contains(value) {
-            list.push(value.clone());
+    let key = merge_key(node);
+    let mut list = match key {
+        Some(key) => merge_keyed(schema, node, key, before, patch)?,
+        None => {
+            let mut list = before;
+            for value in patch {
+                if !list.contains(value) {
+                    list.push(value.clone());
+                }
+            }
+            list
         }
-    }
-    if let Some(order) = order {
-        sort_by_order(&mut list, order, &server_order, None);
-    }
-    list
+    };
+    sort_by_order(&mut list, order, &server_order, key);
+    Ok(list)
 }
 
 fn merge_keyed(
@@ -182,8 +176,9 @@ fn merge_keyed(
             return Err(bad("invalid JSON document"));
         };
         let Some(wanted) = change.get(key) else {
-            let text = format!("map: {} does not contain declared merge key: {key}", crate::error::go_plain(element));
-            return Err(bad(&text));
+            let shown = crate::error::go_plain(element);
+            let text = format!("map: {shown} does not contain declared merge key: {key}");
+            return Err(PatchError::Internal(text));
         };
         let position = list.iter().position(|candidate| candidate.get(key) == Some(wanted));
         if change.get(DIRECTIVE).is_some_and(|d| d == "delete") {
@@ -283,7 +278,7 @@ mod tests {
                    "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}),
             json!({"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "New", "status": "True"}]},
                    "spec": {"taints": [{"key": "b", "effect": "NoExecute"}], "unschedulable": true}}),
-            json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "r"}, {"type": "Disk", "status": "False"}, {"type": "New", "status": "True"}]},
+            json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "r"}, {"type": "New", "status": "True"}, {"type": "Disk", "status": "False"}]},
                    "spec": {"taints": [{"key": "b", "effect": "NoExecute"}], "unschedulable": true}}),
         );
     }
@@ -325,14 +320,17 @@ mod tests {
             POD,
             json!({"metadata": {"finalizers": ["a/a", "b/b"]}}),
             json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/a"], "finalizers": ["c/c"]}}),
-            json!({"metadata": {"finalizers": ["b/b", "c/c"]}}),
+            json!({"metadata": {"finalizers": ["c/c", "b/b"]}}),
         );
     }
 
     #[test]
     fn an_element_without_its_key_is_refused() {
         let error = strategic(&schema(POD), &json!({}), &json!({"spec": {"containers": [{"image": "x"}]}}));
-        assert_eq!(error, Err(bad("map: map[image:x] does not contain declared merge key: name")));
+        assert_eq!(
+            error,
+            Err(PatchError::Internal("map: map[image:x] does not contain declared merge key: name".to_string()))
+        );
         assert!(strategic(&schema(POD), &json!({}), &json!([])).is_err());
     }
 }

@@ -339,8 +339,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn matches(selector: &str, labels: Value) -> bool {
-        super::labels(selector).expect("parses").matches(labels.as_object())
+    fn matches(selector: &str, of: Value) -> bool {
+        labels(selector).expect("parses").matches(of.as_object())
     }
 
     #[test]
@@ -371,13 +371,13 @@ mod tests {
             assert!(!matches(no, object.clone()), "{no}");
         }
         assert!(!LabelSelector::nothing().matches(object.as_object()));
-        assert!(super::labels("a").expect("parses").matches(json!({"a": "x"}).as_object()));
-        assert!(!super::labels("a").expect("parses").matches(None));
+        assert!(labels("a").expect("parses").matches(json!({"a": "x"}).as_object()));
+        assert!(!labels("a").expect("parses").matches(None));
     }
 
     #[track_caller]
     fn refuses(selector: &str, expected: Expect) {
-        expected.assert_eq(&super::labels(selector).expect_err("refused"));
+        expected.assert_eq(&labels(selector).expect_err("refused"));
     }
 
     #[test]
@@ -410,12 +410,12 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in ".{0,40}") {
-            let _ = super::labels(&text);
+            let _ = labels(&text);
         }
 
         #[test]
         fn no_selector_like_text_panics(text in "[a-c=!,()<> in]{0,20}") {
-            let _ = super::labels(&text);
+            let _ = labels(&text);
         }
     }
 }

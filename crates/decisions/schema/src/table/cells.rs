@@ -384,7 +384,7 @@ fn event(object: &Value, now: &str) -> Vec<Value> {
 fn node(object: &Value, age: &str) -> Vec<Value> {
     let status = &object["status"];
     let conditions = || status["conditions"].as_array().into_iter().flatten();
-    let mut state = match conditions().filter(|c| c["type"] == "Ready").next_back() {
+    let mut state = match conditions().rfind(|c| c["type"] == "Ready") {
         Some(ready) if ready["status"] == "True" => "Ready".to_string(),
         Some(_) => "NotReady".to_string(),
         None => "Unknown".to_string(),

@@ -155,7 +155,7 @@ mod tests {
 
     #[track_caller]
     fn check(pod: Value, expected: &str) {
-        let cells = super::cells(&pod, "1m", "2026-01-01T01:00:00Z");
+        let cells = cells(&pod, "1m", "2026-01-01T01:00:00Z");
         let shown: Vec<&str> = cells[1..4].iter().map(text).collect();
         assert_eq!(shown.join(" "), expected);
     }

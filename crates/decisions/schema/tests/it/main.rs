@@ -1,6 +1,6 @@
 //! The crate against what a real server answered.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod model;
 mod recorded;

@@ -35,6 +35,11 @@ impl Model {
         Model { schema, group, api_version, kind, has_status, custom, live: None }
     }
 
+    /// Continues from an object that a real server answered.
+    pub(crate) fn continue_from(&mut self, live: &Value) {
+        self.live = Some(live.clone());
+    }
+
     /// Carries out one step and answers as the recording does.
     pub(crate) fn step(&mut self, step: &Value) -> Value {
         let mut warnings = Vec::new();
@@ -143,7 +148,13 @@ impl Model {
     fn change(&mut self, step: &Value, warnings: &mut Vec<String>) -> Answer {
         let Some(live) = self.live.clone() else { return Err(json!({"code": 404})) };
         let mut object = match step["do"].as_str().unwrap() {
-            "update" => self.full(step),
+            "update" => {
+                let mut object = self.full(step);
+                if let Some(namespace) = live["metadata"].get("namespace") {
+                    object["metadata"]["namespace"] = namespace.clone();
+                }
+                object
+            }
             "merge" => patch::merge(&live, &step["object"]),
             "strategic" => patch::strategic(&self.schema, &live, &step["object"]).map_err(|e| refused(&e))?,
             "json" => {
@@ -234,6 +245,7 @@ fn refused(error: &patch::PatchError) -> Value {
     match error {
         patch::PatchError::BadRequest(text) => json!({"code": 400, "message": text, "reason": "BadRequest"}),
         patch::PatchError::TooLarge(text) => json!({"code": 413, "message": text, "reason": "RequestEntityTooLarge"}),
+        patch::PatchError::Internal(text) => json!({"code": 500, "message": text, "reason": null}),
         patch::PatchError::Unprocessable(_) => json!({
             "code": 422, "reason": "Invalid",
             "message": "the server rejected our request due to an error in our request",

@@ -84,8 +84,12 @@ fn a_step_that_fails_takes_everything_back() {
     put(&host, "/etc/zz/taken/by-somebody", "x");
     let one = config("one", &[("/etc/chrony.conf", "one\n")], &json!([]), &json!([]));
     update(&host, &MachineConfig::default(), &one).unwrap();
-    let two =
-        config("two", &[("/etc/chrony.conf", "two\n"), ("/etc/a", "2"), ("/etc/zz/taken", "2")], &json!([]), &json!([]));
+    let two = config(
+        "two",
+        &[("/etc/chrony.conf", "two\n"), ("/etc/a", "2"), ("/etc/zz/taken", "2")],
+        &json!([]),
+        &json!([]),
+    );
     let error = update(&host, &one, &two).unwrap_err();
     assert!(matches!(&error, Error::Undone { config, .. } if config == "one"), "{error}");
     assert!(error.to_string().contains("/etc/zz/taken"), "{error}");
