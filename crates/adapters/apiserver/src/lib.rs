@@ -28,7 +28,6 @@ mod ownership;
 mod registry;
 mod route;
 mod server;
-mod shim;
 mod status;
 mod store;
 mod strategy;

@@ -1,6 +1,6 @@
 //! Who owns which field: the bridge between requests and the rules of managed fields in `schema`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use schema::managed::{self, ApplyError, Writer};
 
@@ -35,7 +35,8 @@ pub(crate) fn apply(
 fn reset(request: &Request<'_>) -> &'static [&'static str] {
     let resource = request.resource;
     match request.subresource {
-        "status" if resource.custom.is_some() => &["spec", "metadata"],
+        "status" if resource.custom.is_some() => &["metadata", "spec"],
+        "status" if resource.is("/pods") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
         "status" => &["spec"],
         "" if resource.has_status() => &["status"],
         _ => &[],
@@ -45,18 +46,9 @@ fn reset(request: &Request<'_>) -> &'static [&'static str] {
 fn failure(request: &Request<'_>, error: &ApplyError) -> Box<Failure> {
     match error {
         ApplyError::Conflict(conflicts) => {
-            let causes: Vec<Value> = conflicts
-                .iter()
-                .map(|conflict| {
-                    json!({
-                        "reason": "FieldManagerConflict",
-                        "message": format!("conflict with {}", conflict.manager),
-                        "field": conflict.field,
-                    })
-                })
-                .collect();
-            let mut failure = Failure::new(409, "Conflict", error.to_string());
-            failure.details = Some(json!({"causes": causes}));
+            let mut status = managed::conflict_status(conflicts);
+            let mut failure = Failure::new(409, "Conflict", status["message"].as_str().unwrap_or_default());
+            failure.details = Some(status["details"].take());
             failure
         }
         ApplyError::Untyped(text) => {
@@ -71,21 +63,4 @@ fn failure(request: &Request<'_>, error: &ApplyError) -> Box<Failure> {
         }
         ApplyError::BadRequest(text) => Failure::bad_request(text.clone()),
     }
-}
-
-/// Equality of managed fields without the times, which alone are no reason to write.
-pub(crate) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
-    let entries = |value: Option<&Value>| -> Vec<Value> {
-        let list = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        list.iter()
-            .map(|entry| {
-                let mut entry = entry.clone();
-                if let Some(entry) = entry.as_object_mut() {
-                    entry.remove("time");
-                }
-                entry
-            })
-            .collect()
-    };
-    old == new || entries(old) == entries(new)
 }

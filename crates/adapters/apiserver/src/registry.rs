@@ -36,8 +36,10 @@ pub struct Resource {
     pub schema: Arc<Schema>,
     /// What the real server calls the storage version; clients only compare it.
     pub storage_hash: String,
+    /// The key of a built-in kind in the generated tables.
+    pub(crate) definition: String,
     /// `None` for built-ins.
-    pub custom: Option<Custom>,
+    pub(crate) custom: Option<Custom>,
 }
 
 #[derive(Debug, Clone)]

@@ -1,39 +1,45 @@
-//! Tables, as `kubectl get` prints them.
+//! Tables, as `kubectl get` prints them: the columns and cells of `schema`, wrapped for the wire.
 
 use serde_json::{Value, json};
 
-use crate::{object::text, registry::Resource};
+use crate::{
+    registry::Resource,
+    verbs::{convert, now},
+};
 
 /// The columns of a resource and the cells of each object.
 pub(crate) fn table(resource: &Resource, objects: &[Value]) -> (Vec<Value>, Vec<Vec<Value>>) {
-    let mut columns = vec![column("Name", "string", "name", 0)];
-    if resource.custom.is_some() {
+    let now = now();
+    if let Some(custom) = &resource.custom {
+        let mut columns = vec![column("Name", "string", "name", NAME, 0)];
         columns.extend(resource.columns.iter().map(|own| {
-            let mut value = column(&own.name, &own.kind, &own.format, own.priority);
-            value["description"] = own.description.as_str().into();
-            value
+            let description = match own.description.as_str() {
+                "" => format!("Custom resource definition column (in JSONPath format): {}", own.path),
+                text => text.to_owned(),
+            };
+            column(&own.name, &own.kind, &own.format, &description, own.priority)
         }));
+        let rows = objects.iter().map(|object| schema::table::custom_cells(&custom.cells, object, &now)).collect();
+        return (columns, rows);
     }
-    if resource.columns.is_empty() {
-        columns.push(column("Age", "date", "", 0));
-    }
-    let rows = objects.iter().map(|object| cells(resource, object)).collect();
-    (columns, rows)
+    // Both event APIs print what is stored.
+    let plural = resource.plural.as_str();
+    let group = if resource.is("/events") { "" } else { resource.group.as_str() };
+    let columns = schema::table::columns(group, plural)
+        .iter()
+        .map(|own| column(own.name, own.kind, own.format, "", own.priority.into()))
+        .collect();
+    let cells = |object: &Value| {
+        if convert::is_stored_form(resource) {
+            return schema::table::cells(group, plural, object, &now);
+        }
+        schema::table::cells(group, plural, &convert::to_stored(resource, object.clone()), &now)
+    };
+    (columns, objects.iter().map(cells).collect())
 }
 
-fn column(name: &str, kind: &str, format: &str, priority: i64) -> Value {
-    json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
-}
+const NAME: &str = "Name must be unique within a namespace.";
 
-fn cells(resource: &Resource, object: &Value) -> Vec<Value> {
-    let metadata = &object["metadata"];
-    let mut cells = vec![metadata["name"].clone()];
-    for own in &resource.columns {
-        let value = crate::fields::at(object, own.path.trim_start_matches('.'));
-        cells.push(value.into());
-    }
-    if resource.columns.is_empty() {
-        cells.push(text(&metadata["creationTimestamp"]).into());
-    }
-    cells
+fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }

@@ -82,7 +82,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 object.entry("preemptionPolicy").or_insert_with(|| "PreemptLowerPriority".into());
             }
         }
-        "apiextensions.k8s.io/customresourcedefinitions" => crate::shim::crd::default(value),
+        "apiextensions.k8s.io/customresourcedefinitions" => schema::crd::default(value),
         "/nodes" if value["spec"].is_null() => value["spec"] = Map::new().into(),
         "/namespaces" if value["spec"].is_null() => value["spec"] = Map::new().into(),
         _ => {}

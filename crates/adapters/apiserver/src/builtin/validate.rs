@@ -1,13 +1,9 @@
 //! Checks of built-in kinds that their schemas do not carry.
 
-use schema::FieldError;
+use schema::{FieldError, crd, names};
 use serde_json::{Value, json};
 
-use crate::{
-    object::text,
-    registry::Resource,
-    shim::{crd, names},
-};
+use crate::{object::text, registry::Resource};
 
 const IMMUTABLE: &str = "field is immutable";
 

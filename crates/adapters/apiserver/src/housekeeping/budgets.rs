@@ -9,7 +9,6 @@ use crate::{
     object::{Draft, Name, Object, text},
     server::Api,
     store::{Error, Expect, Write},
-    verbs::update::same,
 };
 
 const COLLECTION: &str = "policy/poddisruptionbudgets";
@@ -47,7 +46,7 @@ pub(crate) async fn settle(api: &Arc<Api>, namespace: &str) {
         while let Some(stored) = budget.take() {
             let old = stored.value();
             let new = observed(api, &old);
-            if same(&old, &new) {
+            if old == new {
                 break;
             }
             let draft = Draft::new(stored.key.clone(), &new);

@@ -48,6 +48,7 @@ fn resource(table: &'static kubernetes::Resource) -> Option<Resource> {
         stored_as,
         schema: Schema::builtin(&table.schema)?,
         storage_hash: table.storage_version_hash.clone(),
+        definition: table.schema.clone(),
         custom: None,
     })
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use schema::Schema;
-use serde_json::Value;
+use schema::{Schema, table::CustomColumn};
+use serde_json::{Value, json};
 
 use super::{Column, Resource, Subresource};
 use crate::object::text;
@@ -11,9 +11,11 @@ use crate::object::text;
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
+const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created.";
+
 /// What only custom resources have.
 #[derive(Debug, Clone)]
-pub struct Custom {
+pub(crate) struct Custom {
     /// The name of the definition.
     pub definition: String,
     /// The resource version of the definition this was made from.
@@ -23,13 +25,15 @@ pub struct Custom {
     pub selectable: Vec<String>,
     /// Sent with every answer of a deprecated version.
     pub deprecation: Option<String>,
+    /// The printed columns after the name.
+    pub(crate) cells: Vec<CustomColumn>,
     /// The schema as the definition has it, for OpenAPI.
     pub open_api: Option<Arc<Value>>,
 }
 
 /// Where replicas live in the object.
 #[derive(Debug, Clone)]
-pub struct Scale {
+pub(crate) struct Scale {
     pub spec: String,
     pub status: String,
     pub selector: String,
@@ -108,6 +112,7 @@ fn resource(definition: &Value, version: &Value, stored_as: &str) -> Resource {
         stored_as: stored_as.to_owned(),
         schema: Arc::new(Schema::custom(open_api, preserve)),
         storage_hash: String::new(),
+        definition: String::new(),
         custom: Some(Custom {
             definition: text(&definition["metadata"]["name"]).to_owned(),
             version: text(&definition["metadata"]["resourceVersion"]).to_owned(),
@@ -117,6 +122,7 @@ fn resource(definition: &Value, version: &Value, stored_as: &str) -> Resource {
                 .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
                 .collect(),
             deprecation,
+            cells: columns(version).iter().map(|column| CustomColumn::new(&column.kind, &column.path)).collect(),
             open_api: open_api.cloned().map(Arc::new),
         }),
         kind,
@@ -125,6 +131,9 @@ fn resource(definition: &Value, version: &Value, stored_as: &str) -> Resource {
 }
 
 fn columns(version: &Value) -> Vec<Column> {
+    let age = json!([{"name": "Age", "type": "date", "description": AGE, "jsonPath": ".metadata.creationTimestamp"}]);
+    let own = &version["additionalPrinterColumns"];
+    let version = json!({"additionalPrinterColumns": if own.is_array() { own } else { &age }});
     let columns = version["additionalPrinterColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
     columns
         .iter()

@@ -122,26 +122,40 @@ impl Request<'_> {
         }
     }
 
-    /// Drops what the schema does not know and complains as the client asked.
+    /// Drops what the schema does not know and complains as the client asked; what is left must have the kind's shape.
     pub(crate) fn prune(&self, value: &mut Value, duplicates: &[String], validation: FieldValidation) -> Answer<()> {
-        let same_kind = self.expected_kind().0 == self.resource.kind;
-        let unknown = if same_kind { self.resource.schema.prune_and_name(value) } else { Vec::new() };
-        let complaints = schema::strict::problems(&unknown, duplicates);
-        if complaints.is_empty() {
+        self.fit(value, duplicates, validation).map_err(|error| {
+            let kind = self.expected_kind().0;
+            let version = &self.resource.version;
+            Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
+        })
+    }
+
+    /// As `prune`, with the bare complaint as the error.
+    pub(crate) fn fit(
+        &self,
+        value: &mut Value,
+        duplicates: &[String],
+        validation: FieldValidation,
+    ) -> Result<(), String> {
+        if self.expected_kind().0 != self.resource.kind {
             return Ok(());
         }
-        match validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => complaints.into_iter().for_each(|complaint| self.call.warn(complaint)),
-            FieldValidation::Strict => {
-                let list = schema::strict::error(&complaints);
-                let (kind, version) = (&self.resource.kind, &self.resource.version);
-                return Err(Failure::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {kind}: {list}"
-                )));
-            }
+        let schema = &self.resource.schema;
+        if let Some(error) = schema.decode_error(value) {
+            return Err(error);
         }
-        Ok(())
+        let unknown = schema.prune_and_name(value);
+        let complaints = schema::strict::problems(&unknown, duplicates);
+        match validation {
+            _ if complaints.is_empty() => Ok(()),
+            FieldValidation::Ignore => Ok(()),
+            FieldValidation::Warn => {
+                complaints.into_iter().for_each(|complaint| self.call.warn(complaint));
+                Ok(())
+            }
+            FieldValidation::Strict => Err(schema::strict::error(&complaints)),
+        }
     }
 
     pub(crate) fn unrecognised(&self, error: &str) -> Box<Failure> {

@@ -281,7 +281,7 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
         mark(&mut new, 0);
     }
     builtin::mark_deleting(resource, &mut new);
-    if super::update::same(old, &new) { Plan::Leave } else { Plan::Mark(new) }
+    if schema::managed::same_but_for_times(old, &new) { Plan::Leave } else { Plan::Mark(new) }
 }
 
 fn mark(value: &mut Value, grace: i64) {

@@ -63,7 +63,7 @@ impl Selection {
             "metadata.name" => Cow::Owned(object.name().to_owned()),
             "metadata.namespace" => Cow::Owned(object.namespace().to_owned()),
             field => match positions.iter().position(|known| *known == convert::stored_field(resource, field)) {
-                Some(at) => Cow::Owned(object.fields.get(at).map(std::string::ToString::to_string).unwrap_or_default()),
+                Some(at) => Cow::Owned(object.fields.get(at).map(ToString::to_string).unwrap_or_default()),
                 None => Cow::Owned(fields::at(&value, field)),
             },
         })

@@ -48,7 +48,8 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
             _ => schema::patch::strategic(&request.resource.schema, old, &patch.value)
                 .map_err(|error| patch_failure(&error))?,
         };
-        settle(request, old, &mut new, &patch.duplicates, options.validation)?;
+        let shown = if media == STRATEGIC { go_map(&patch.value) } else { String::new() };
+        settle(request, old, &mut new, &patch.duplicates, options.validation, shown)?;
         ownership::update(request, &manager, Some(old), &mut new);
         Ok(new)
     })
@@ -99,6 +100,7 @@ fn settle(
     new: &mut Value,
     duplicates: &[String],
     validation: FieldValidation,
+    shown: String,
 ) -> Answer<()> {
     if !new.is_object() {
         return Err(Failure::bad_request("the patched object is not an object"));
@@ -117,7 +119,15 @@ fn settle(
             return Err(Failure::bad_request(message));
         }
     }
-    request.prune(new, duplicates, validation)?;
+    // Strict decoding shows the object before unknown fields are dropped; nobody else pays for the text.
+    let before = (validation == FieldValidation::Strict && shown.is_empty()).then(|| new.to_string());
+    request.fit(new, duplicates, validation).map_err(|error| {
+        let text = before.unwrap_or_else(|| if shown.is_empty() { new.to_string() } else { shown });
+        let error = FieldError::invalid("patch", text, error);
+        let mut failure = Failure::invalid("", "", "", &[error]);
+        failure.message = failure.message.trim_start().to_owned();
+        failure
+    })?;
     request.resource.schema.default(new);
     builtin::default(request.resource, new);
     let name = text(&new["metadata"]["name"]);
@@ -129,6 +139,22 @@ fn settle(
         }
     }
     Ok(())
+}
+
+/// A value as Go prints maps: `map[a:1 b:[x y]]`.
+fn go_map(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let fields: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_map(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(go_map).collect::<Vec<_>>().join(" "))
+        }
+        Value::String(text) => text.clone(),
+        Value::Null => "<nil>".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
@@ -153,7 +179,7 @@ async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
             return Err(Failure::conflict(request.resource, request.name, &why));
         }
         let mut value = ownership::apply(request, &options.manager, None, &applied, force)?;
-        request.resource.schema.default(&mut value);
+        request.resource.schema.default_applied(&mut value);
         builtin::default(request.resource, &mut value);
         match create::insert(request, value, request.name, &options).await {
             // Someone else created it in between: apply to theirs.
@@ -164,7 +190,7 @@ async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
     }
     let replaced = update::replace(request, &options, |_, old| {
         let mut new = ownership::apply(request, &options.manager, Some(old), &applied, force)?;
-        request.resource.schema.default(&mut new);
+        request.resource.schema.default_applied(&mut new);
         builtin::default(request.resource, &mut new);
         Ok(new)
     })

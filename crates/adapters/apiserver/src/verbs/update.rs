@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use http::Response;
-use schema::FieldError;
+use schema::{FieldError, managed::same_but_for_times};
 use serde_json::Value;
 
 use super::{Options, Request, convert, create};
@@ -83,7 +83,7 @@ pub(crate) async fn replace(
         let mut new = change(&stored, &old)?;
         let pinned = check_identity(request, &old, &new)?;
         complete(request, &old, &mut new)?;
-        if same(&old, &new) {
+        if same_but_for_times(&old, &new) {
             return Ok(old);
         }
         check(request, &old, &new)?;
@@ -194,30 +194,6 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     }
     errors.extend(builtin::validate(resource, new, Some(old)));
     if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }
-}
-
-/// Whether a write would change nothing but the times at which managers last wrote.
-pub(crate) fn same(old: &Value, new: &Value) -> bool {
-    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old == new };
-    if old.len() != new.len() {
-        return false;
-    }
-    old.iter().all(|(key, value)| match (key.as_str(), new.get(key)) {
-        (_, None) => false,
-        ("metadata", Some(other)) => same_metadata(value, other),
-        (_, Some(other)) => value == other,
-    })
-}
-
-fn same_metadata(old: &Value, new: &Value) -> bool {
-    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old == new };
-    let others = |map: &serde_json::Map<String, Value>| map.len() - usize::from(map.contains_key("managedFields"));
-    if others(old) != others(new) {
-        return false;
-    }
-    let same =
-        old.iter().filter(|(key, _)| key.as_str() != "managedFields").all(|(key, value)| new.get(key) == Some(value));
-    same && ownership::same(old.get("managedFields"), new.get("managedFields"))
 }
 
 /// An object being deleted ends with its last finalizer, once its time has passed too.
