@@ -82,6 +82,7 @@ fn parse(request: &Request<'_>, media: &str) -> Answer<decode::Document> {
 pub(crate) fn patch_failure(error: &PatchError) -> Box<Failure> {
     match error {
         PatchError::BadRequest(text) => Failure::bad_request(text.clone()),
+        PatchError::Internal(text) => Failure::untyped(text.clone()),
         PatchError::TooLarge(text) => Failure::new(413, "RequestEntityTooLarge", text.clone()),
         PatchError::Unprocessable(_) => {
             // The real server says no more than this, whatever did not fit.
