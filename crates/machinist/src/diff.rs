@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use api::labels::RENDERED_FOR;
 use api::machineconfiguration::MachineConfig;
 use api::names::RENDERED_PREFIX;
 use change::content::Content;
@@ -17,16 +18,16 @@ use change::reconcilable::{Obstacle, obstacles};
 use clap::Args;
 use kube::ResourceExt as _;
 
-use crate::inputs::Inputs;
-use crate::manifests;
+use crate::inputs::{Inputs, Source};
 use crate::output::{self, Format};
 use crate::secrets::Secrets;
+use crate::{manifests, pools};
 
 /// There is something to see.
 const DIFFERENT: u8 = 3;
 
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// A rendered config, or the fragments it is made of: a file, a folder, or - for standard input.
     #[arg(value_name = "A")]
     old: PathBuf,
@@ -60,7 +61,7 @@ struct Comparison {
     disruption: Disruption,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.old.as_os_str() == "-" && arguments.new.as_os_str() == "-" {
         bail!("standard input can be only one of the two");
     }
@@ -117,12 +118,19 @@ fn compare(old: &Inputs, new: &Inputs, arguments: &Arguments) -> anyhow::Result<
 
 /// The configs of one side by pool: rendered ones as they are, fragments rendered.
 fn side(inputs: &Inputs) -> anyhow::Result<Vec<(String, MachineConfig)>> {
-    let rendered = inputs.rendered.iter().map(|source| (pool_of(&source.manifest.name), source.config.clone()));
-    Ok(rendered.collect())
+    if inputs.rendered.is_empty() {
+        let pools = pools::render_all(inputs, None)?;
+        return Ok(pools.into_iter().map(|pool| (pool.name, pool.rendered.machine_config)).collect());
+    }
+    Ok(inputs.rendered.iter().map(|source| (pool_of(source), source.config.clone())).collect())
 }
 
-/// `rendered-worker-0a1b` is a config of pool worker.
-fn pool_of(name: &str) -> String {
+/// The pool a rendered config is for: by its label, else by its name, as in `rendered-worker-0a1b`.
+fn pool_of(source: &Source) -> String {
+    if let Some(pool) = source.config.labels().get(RENDERED_FOR) {
+        return pool.clone();
+    }
+    let name = &source.manifest.name;
     let name = name.strip_prefix(RENDERED_PREFIX).unwrap_or(name);
     name.rsplit_once('-').map_or(name, |(pool, _)| pool).to_owned()
 }

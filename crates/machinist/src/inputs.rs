@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::labels::ROLE;
+use api::labels::{RENDERED_FOR, ROLE};
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigPoolSpec};
 use api::machinist::ClusterSettings;
 use api::names::{POOL_MASTER, POOL_WORKER, RENDERED_PREFIX};
@@ -22,26 +22,26 @@ use crate::manifests::{Error, Manifest};
 
 /// Everything an offline answer is made from.
 #[derive(Debug, Default)]
-pub struct Inputs {
-    pub fragments: Vec<Source>,
+pub(crate) struct Inputs {
+    pub(crate) fragments: Vec<Source>,
     /// Configs that are already rendered: they carry no role, and no pool selects them.
-    pub rendered: Vec<Source>,
-    pub pools: Vec<MachineConfigPool>,
+    pub(crate) rendered: Vec<Source>,
+    pub(crate) pools: Vec<MachineConfigPool>,
     /// Images of the OS and of its extensions for pools whose fragments name none.
-    pub os_image: String,
-    pub extensions_image: String,
-    pub settings: Settings,
+    pub(crate) os_image: String,
+    pub(crate) extensions_image: String,
+    pub(crate) settings: Settings,
     /// The user's policies; the defaults lie beneath them.
-    pub policies: Policies,
-    pub allowances: Allowances,
-    pub warnings: Vec<String>,
+    pub(crate) policies: Policies,
+    pub(crate) allowances: Allowances,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A config and the manifest it stands in.
 #[derive(Clone, Debug)]
-pub struct Source {
-    pub manifest: Manifest,
-    pub config: MachineConfig,
+pub(crate) struct Source {
+    pub(crate) manifest: Manifest,
+    pub(crate) config: MachineConfig,
 }
 
 impl Inputs {
@@ -49,7 +49,7 @@ impl Inputs {
     ///
     /// # Errors
     /// An object that does not fit its kind, a fragment without a role, or, if `strict`, an object of unknown kind.
-    pub fn sort(manifests: Vec<Manifest>, strict: bool) -> Result<Self, Error> {
+    pub(crate) fn sort(manifests: Vec<Manifest>, strict: bool) -> Result<Self, Error> {
         let known: BTreeSet<(String, String)> =
             api::crds().into_iter().map(|crd| (crd.spec.group, crd.spec.names.kind)).collect();
         let mut inputs = Inputs::default();
@@ -70,7 +70,7 @@ impl Inputs {
 
     /// The policies in force.
     #[must_use]
-    pub fn effective_policies(&self) -> Policies {
+    pub(crate) fn effective_policies(&self) -> Policies {
         Policies::defaults(&self.settings).overlaid(self.policies.clone())
     }
 
@@ -111,7 +111,9 @@ impl Inputs {
         let config: MachineConfig = manifest.parse()?;
         let role = config.labels().get(ROLE).filter(|role| !role.is_empty());
         let source = Source { manifest, config: config.clone() };
-        if role.is_none() && source.manifest.name.starts_with(RENDERED_PREFIX) {
+        let is_rendered =
+            config.labels().contains_key(RENDERED_FOR) || source.manifest.name.starts_with(RENDERED_PREFIX);
+        if role.is_none() && is_rendered {
             self.rendered.push(source);
         } else if role.is_none() {
             return Err(source.manifest.error(format!(
@@ -205,7 +207,7 @@ fn pool(name: &str, selector: LabelSelector) -> MachineConfigPool {
 }
 
 /// Whether a pool selects a fragment with these labels. A pool without a selector, or with an empty one, selects none.
-pub fn selects(pool: &MachineConfigPool, labels: &BTreeMap<String, String>) -> bool {
+pub(crate) fn selects(pool: &MachineConfigPool, labels: &BTreeMap<String, String>) -> bool {
     let selector = pool.spec.machine_config_selector.as_ref().map(Selector::parse);
     matches!(selector, Some(Ok(selector)) if !selector.is_empty() && selector.matches(labels))
 }

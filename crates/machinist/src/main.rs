@@ -7,6 +7,8 @@ mod diff;
 mod inputs;
 mod manifests;
 mod output;
+mod pools;
+mod render;
 mod secrets;
 
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ enum Verb {
     Controller(controller::Arguments),
     /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
     Crds(crds::Arguments),
+    /// Print what would be put on the nodes of each pool, offline.
+    Render(render::Arguments),
     /// Show what differs between two configs, and what that would do to a running node.
     #[command(after_help = "Exit codes: 0 the same, 3 different, 1 failed, 2 wrong use.")]
     Diff(diff::Arguments),
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Apiserver(arguments) => apiserver::run(arguments),
         Verb::Controller(arguments) => controller::run(arguments),
         Verb::Crds(arguments) => crds::run(&arguments),
+        Verb::Render(arguments) => render::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
     };
     answer.unwrap_or_else(|error| {

@@ -14,28 +14,28 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// What the API takes as one object, in bytes of JSON: the request limit of the store behind it.
-pub const OBJECT_LIMIT: usize = 1_572_864;
+pub(crate) const OBJECT_LIMIT: usize = 1_572_864;
 
 /// No manifest comes near this; a file over it is a mistake (an image, a log) and not worth reading.
 const FILE_LIMIT: u64 = 64 << 20;
 
 /// One object and where it stands.
 #[derive(Clone, Debug)]
-pub struct Manifest {
-    pub origin: Origin,
-    pub api_version: String,
-    pub kind: String,
-    pub name: String,
-    pub value: Value,
+pub(crate) struct Manifest {
+    pub(crate) origin: Origin,
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) value: Value,
 }
 
 /// Where an object was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// The path as the user gave it, or `standard input`.
-    pub file: String,
+    pub(crate) file: String,
     /// Which document of the file, from 1.
-    pub document: usize,
+    pub(crate) document: usize,
 }
 
 impl fmt::Display for Origin {
@@ -46,7 +46,7 @@ impl fmt::Display for Origin {
 
 /// What is wrong with the input. One line for people, from the file down to the field.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error("cannot read {file}")]
     Read {
         file: String,
@@ -68,12 +68,12 @@ pub enum Error {
 impl Manifest {
     /// The API group; empty for the core group.
     #[must_use]
-    pub fn group(&self) -> &str {
+    pub(crate) fn group(&self) -> &str {
         self.api_version.rsplit_once('/').map_or("", |(group, _)| group)
     }
 
     /// Reads the object as a type, naming the field that does not fit.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_path_to_error::deserialize(&self.value).map_err(|error| {
             let (field, cause) = (error.path().to_string(), error.inner().to_string());
             self.error(if field == "." { cause } else { format!("{field}: {cause}") })
@@ -81,7 +81,7 @@ impl Manifest {
     }
 
     /// An error about this object; the message starts with the field it is about.
-    pub fn error(&self, message: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, message: impl Into<String>) -> Error {
         Error::Object {
             origin: self.origin.clone(),
             kind: self.kind.clone(),
@@ -95,7 +95,7 @@ impl Manifest {
 ///
 /// # Errors
 /// The first thing that cannot be read; nothing is returned then.
-pub fn load(paths: &[PathBuf], recursive: bool) -> Result<Vec<Manifest>, Error> {
+pub(crate) fn load(paths: &[PathBuf], recursive: bool) -> Result<Vec<Manifest>, Error> {
     let mut manifests = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
@@ -111,7 +111,7 @@ pub fn load(paths: &[PathBuf], recursive: bool) -> Result<Vec<Manifest>, Error> 
 }
 
 /// Splits a text into documents and each document into its objects.
-pub fn parse(file: &str, text: &str) -> Result<Vec<Manifest>, Error> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Manifest>, Error> {
     let mut manifests = Vec::new();
     for document in document::split(text) {
         let origin = Origin { file: file.to_owned(), document: document.number };

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// How programs want an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     Json,
     Yaml,
 }
 
 impl Format {
     /// One value as a whole document.
-    pub fn write_one(self, value: &Value) -> anyhow::Result<String> {
+    pub(crate) fn write_one(self, value: &Value) -> anyhow::Result<String> {
         match self {
             Format::Json => Ok(serde_json::to_string_pretty(value)? + "\n"),
             Format::Yaml => serde_saphyr::to_string(value).context("cannot write YAML"),
@@ -24,7 +24,7 @@ impl Format {
     }
 
     /// Several objects: YAML documents, or a `List` in JSON; one object stands alone in both.
-    pub fn write_all(self, values: &[Value]) -> anyhow::Result<String> {
+    pub(crate) fn write_all(self, values: &[Value]) -> anyhow::Result<String> {
         match (self, values) {
             (_, [value]) => self.write_one(value),
             (Format::Json, values) => {
@@ -39,7 +39,7 @@ impl Format {
 }
 
 /// Prints an answer at once. A reader that went away (`| head`) is no error.
-pub fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = anstream::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -48,7 +48,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints warnings to standard error, each once.
-pub fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
+pub(crate) fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
     let mut told = std::collections::BTreeSet::new();
     for warning in warnings {
         if told.insert(warning) {
@@ -58,6 +58,6 @@ pub fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
 }
 
 /// Prints what failed, with its causes, in one line.
-pub fn fail(error: &anyhow::Error) {
+pub(crate) fn fail(error: &anyhow::Error) {
     anstream::eprintln!("{} {error:#}", "error:".red());
 }

@@ -5,7 +5,7 @@
 
 /// Whether secrets are printed as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secrets {
+pub(crate) enum Secrets {
     Masked,
     Shown,
 }
@@ -21,26 +21,26 @@ const PATHS: [&str; 4] = [
 impl Secrets {
     /// Whether a file's contents must not be printed.
     #[must_use]
-    pub fn hides_file(self, path: &str, mode: u32, contents: &[u8]) -> bool {
+    pub(crate) fn hides_file(self, path: &str, mode: u32, contents: &[u8]) -> bool {
         self == Secrets::Masked && is_secret_file(path, mode, contents)
     }
 
     /// Whether a text outside a file, such as a unit's, must not be printed.
     #[must_use]
-    pub fn hides_text(self, text: &str) -> bool {
+    pub(crate) fn hides_text(self, text: &str) -> bool {
         self == Secrets::Masked && is_secret_text(text)
     }
 
     /// A password hash, or what is shown for it.
     #[must_use]
-    pub fn password(self, hash: &str) -> &str {
+    pub(crate) fn password(self, hash: &str) -> &str {
         if self == Secrets::Shown { hash } else { "<masked>" }
     }
 }
 
 /// What is shown in place of contents.
 #[must_use]
-pub fn mask(contents: &[u8]) -> String {
+pub(crate) fn mask(contents: &[u8]) -> String {
     format!("<masked, {} bytes>", contents.len())
 }
 

@@ -1,0 +1,67 @@
+//! `machinist render -f PATH...`: what Machinist would put on the nodes of each pool, offline.
+
+mod masked;
+mod why;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::inputs::Inputs;
+use crate::output::{self, Format};
+use crate::secrets::Secrets;
+use crate::{manifests, pools};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Manifests: files, folders, or - for standard input.
+    #[arg(short, long = "filename", value_name = "PATH", required = true, num_args = 1..)]
+    filename: Vec<PathBuf>,
+    /// Look into folders within folders.
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Render only this pool.
+    #[arg(long)]
+    pool: Option<String>,
+    /// How the configs are printed.
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Format,
+    /// Print where this file (or unit, user, kernel argument) comes from instead.
+    #[arg(long, value_name = "PATH")]
+    why: Option<String>,
+    /// Print pull secrets, password hashes and private keys as they are.
+    #[arg(long)]
+    show_secrets: bool,
+    /// Refuse objects of unknown kind instead of skipping them.
+    #[arg(long)]
+    strict: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let inputs = Inputs::sort(manifests::load(&arguments.filename, arguments.recursive)?, arguments.strict)?;
+    if inputs.fragments.is_empty() {
+        bail!("no MachineConfig to render in the input");
+    }
+    let pools = pools::render_all(&inputs, arguments.pool.as_deref())?;
+    output::warn(inputs.warnings.iter().chain(pools.iter().flat_map(|pool| &pool.warnings)));
+    if let Some(part) = &arguments.why {
+        output::print(&why::report(part, &pools, &inputs)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Masked };
+    let mut hidden = 0;
+    let mut configs = Vec::new();
+    for pool in &pools {
+        let mut config = serde_json::to_value(&pool.rendered.machine_config)?;
+        hidden += masked::hide(&mut config, secrets);
+        configs.push(config);
+    }
+    if hidden > 0 {
+        let note = format!("{hidden} secrets are masked; --show-secrets prints them");
+        output::warn(std::iter::once(&note));
+    }
+    output::print(&arguments.output.write_all(&configs)?)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,282 @@
+//! Plain HTTP to whichever server is being judged, with as little comfort as a test can do with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use futures::StreamExt as _;
+use reqwest::{Client, Identity, Method};
+use serde_json::{Value, json};
+use testkit::ControlPlane;
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// How long a state may take to come about; controllers of the real server work in the background.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A server under judgement.
+pub(super) struct Server {
+    control_plane: ControlPlane,
+    base: String,
+    /// Speaks with the administrator's token only where a request carries it.
+    http: Client,
+    counter: AtomicUsize,
+}
+
+impl Server {
+    pub(super) async fn new(control_plane: ControlPlane) -> Self {
+        let base = control_plane.server().to_owned();
+        Server { base, http: client(None), control_plane, counter: AtomicUsize::new(0) }
+    }
+
+    /// A client that presents the certificate of a kubeconfig.
+    fn with_certificate(&self, kubeconfig: &std::path::Path) -> Result<Client> {
+        let text = std::fs::read_to_string(kubeconfig)?;
+        let field = |name: &str| -> Result<Vec<u8>> {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}:")));
+            let line = line.with_context(|| format!("no {name}"))?.trim().trim_matches('"');
+            decode_base64(line)
+        };
+        let inline = text.contains("client-certificate-data");
+        let mut pem = if inline { field("client-certificate-data")? } else { read_file(&text, "client-certificate:")? };
+        pem.extend(if inline { field("client-key-data")? } else { read_file(&text, "client-key:")? });
+        Ok(client(Some(Identity::from_pem(&pem)?)))
+    }
+}
+
+fn read_file(text: &str, name: &str) -> Result<Vec<u8>> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(name)).context("no such field")?;
+    Ok(std::fs::read(line.trim().trim_matches('"'))?)
+}
+
+fn decode_base64(text: &str) -> Result<Vec<u8>> {
+    use base64::Engine as _;
+    Ok(base64::engine::general_purpose::STANDARD.decode(text)?)
+}
+
+fn client(identity: Option<Identity>) -> Client {
+    let mut builder = Client::builder().tls_danger_accept_invalid_certs(true).timeout(Duration::from_secs(60));
+    if let Some(identity) = identity {
+        builder = builder.identity(identity);
+    }
+    builder.build().expect("a client can be built")
+}
+
+/// One behaviour's view of the server: its own namespace, and requests in somebody's name.
+#[derive(Clone)]
+pub(super) struct Scope {
+    server: Arc<Server>,
+    http: Client,
+    token: Option<String>,
+    pub(super) namespace: String,
+}
+
+/// What came back.
+#[derive(Clone)]
+pub(super) struct Answer {
+    pub(super) code: u16,
+    pub(super) headers: reqwest::header::HeaderMap,
+    pub(super) text: String,
+    pub(super) body: Value,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.code, self.text)
+    }
+}
+
+impl Answer {
+    /// The body of an answer with this code.
+    pub(super) fn expect(self, code: u16) -> Result<Value> {
+        if self.code == code { Ok(self.body) } else { bail!("{code} expected: {self:?}") }
+    }
+
+    /// The message of a refusal with this code and reason.
+    pub(super) fn refused(self, code: u16, reason: &str) -> Result<String> {
+        let seen = self.body["reason"].as_str().unwrap_or_default();
+        if self.code != code || self.body["kind"] != "Status" || self.body["status"] != "Failure" || seen != reason {
+            bail!("{code} {reason} expected: {self:?}");
+        }
+        if self.body["code"] != code {
+            bail!("the Status has another code: {self:?}");
+        }
+        Ok(self.body["message"].as_str().unwrap_or_default().to_owned())
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+impl Scope {
+    pub(super) async fn create(server: Arc<Server>, namespace: String) -> Result<Self> {
+        let token = Some(server.control_plane.token().to_owned());
+        let scope = Scope { http: server.http.clone(), token, server, namespace };
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scope.namespace}});
+        scope.post("/api/v1/namespaces", &body).await?.expect(201).context("its namespace")?;
+        Ok(scope)
+    }
+
+    /// Requests without any credential.
+    pub(super) fn anonymous(&self) -> Self {
+        Scope { token: None, ..self.clone() }
+    }
+
+    pub(super) fn with_token(&self, token: &str) -> Self {
+        Scope { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    /// Requests with a client certificate of this user.
+    pub(super) fn as_user(&self, user: &str, group: Option<&str>) -> Result<Self> {
+        let kubeconfig = self.server.control_plane.user_kubeconfig(user, group);
+        Ok(Scope { http: self.server.with_certificate(&kubeconfig)?, token: None, ..self.clone() })
+    }
+
+    /// A name that nobody else on this server uses.
+    pub(super) fn unique(&self, word: &str) -> String {
+        let number = self.server.counter.fetch_add(1, Ordering::Relaxed);
+        format!("{word}-{}-{number}", self.namespace)
+    }
+
+    /// `/api/v1/namespaces/<own>/<rest>`.
+    pub(super) fn core(&self, rest: &str) -> String {
+        format!("/api/v1/namespaces/{}/{rest}", self.namespace)
+    }
+
+    /// `/apis/<group version>/namespaces/<own>/<rest>`.
+    pub(super) fn path(&self, group_version: &str, rest: &str) -> String {
+        format!("/apis/{group_version}/namespaces/{}/{rest}", self.namespace)
+    }
+
+    pub(super) async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Result<Answer> {
+        let mut request = self.http.request(method, format!("{}{path}", self.server.base)).body(body);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = request.send().await.with_context(|| path.to_owned())?;
+        let (code, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.with_context(|| path.to_owned())?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Answer { code, headers, text, body })
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Answer> {
+        self.send(Method::GET, path, &[], Vec::new()).await
+    }
+
+    pub(super) async fn get_as(&self, path: &str, accept: &str) -> Result<Answer> {
+        self.send(Method::GET, path, &[("Accept", accept)], Vec::new()).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.send(Method::POST, path, &[("Content-Type", JSON)], body.to_string().into_bytes()).await
+    }
+
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.send(Method::PUT, path, &[("Content-Type", JSON)], body.to_string().into_bytes()).await
+    }
+
+    pub(super) async fn patch(&self, path: &str, kind: &str, body: &Value) -> Result<Answer> {
+        self.send(Method::PATCH, path, &[("Content-Type", kind)], body.to_string().into_bytes()).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<Answer> {
+        self.send(Method::DELETE, path, &[], Vec::new()).await
+    }
+
+    pub(super) async fn delete_with(&self, path: &str, options: &Value) -> Result<Answer> {
+        self.send(Method::DELETE, path, &[("Content-Type", JSON)], options.to_string().into_bytes()).await
+    }
+
+    /// A ConfigMap of this name with one entry, created in the own namespace.
+    pub(super) async fn config_map(&self, name: &str) -> Result<Value> {
+        self.post(&self.core("configmaps"), &config_map(name)).await?.expect(201)
+    }
+
+    /// Asks again until the answer satisfies `is`; the behaviour fails with what was last seen.
+    pub(super) async fn until(&self, path: &str, what: &str, is: impl Fn(&Answer) -> bool) -> Result<Answer> {
+        let start = Instant::now();
+        loop {
+            let answer = self.get(path).await?;
+            if is(&answer) {
+                return Ok(answer);
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("{path}: waited for {what}, last seen: {answer:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Opens a watch; its events are read one at a time.
+    pub(super) async fn watch(&self, path: &str) -> Result<Watch> {
+        self.watch_as(path, JSON).await
+    }
+
+    pub(super) async fn watch_as(&self, path: &str, accept: &str) -> Result<Watch> {
+        let mut request = self.http.get(format!("{}{path}", self.server.base)).header("Accept", accept);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await.with_context(|| path.to_owned())?;
+        let code = response.status().as_u16();
+        if code != 200 {
+            bail!("{path}: {code} {}", response.text().await?);
+        }
+        Ok(Watch { stream: Box::pin(response.bytes_stream()), buffer: Vec::new() })
+    }
+}
+
+/// A watch that is open.
+pub(super) struct Watch {
+    stream: std::pin::Pin<Box<dyn futures::Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
+    buffer: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event, or `None` once the server has ended the watch.
+    pub(super) async fn next(&mut self) -> Result<Option<Value>> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line)?));
+            }
+            match tokio::time::timeout(PATIENCE, self.stream.next()).await {
+                Err(_) => bail!("no event within {PATIENCE:?}"),
+                Ok(None) => return Ok(None),
+                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk?),
+            }
+        }
+    }
+
+    /// The next event's type and object.
+    pub(super) async fn event(&mut self) -> Result<(String, Value)> {
+        let mut event = self.next().await?.context("the watch ended")?;
+        Ok((event["type"].as_str().unwrap_or_default().to_owned(), event["object"].take()))
+    }
+
+    /// The next event must be of this type; returns its object.
+    pub(super) async fn expect(&mut self, kind: &str) -> Result<Value> {
+        let (seen, object) = self.event().await?;
+        if seen == kind { Ok(object) } else { bail!("{kind} expected, seen {seen}: {object}") }
+    }
+}
+
+pub(super) fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}})
+}
+
+pub(super) fn version(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
