@@ -26,6 +26,7 @@ impl Judge for IgnitionConvert {
 
 const RULES: &[Rule] = &[
     Rule { name: "spec-2-other-filesystem", covers: on_other_filesystem, answer: refuse_filesystem },
+    Rule { name: "link-target-is-required", covers: has_link_without_target, answer: require_target },
     Rule { name: "advertisement-survives-lifting", covers: has_advertisement, answer: keep_advertisement },
 ];
 
@@ -76,6 +77,19 @@ pub(crate) fn refuse_filesystem(_: &Value, expected: Expected) -> Expected {
     match expected {
         Expected::Output(_) => Expected::Refusal(vec!["is not root".to_owned()]),
         refusal => refusal,
+    }
+}
+
+/// A link without a target: older specs let it pass, upstream lifts it to a config that no newer spec accepts.
+pub(crate) fn has_link_without_target(config: &Value) -> bool {
+    let links = config["storage"]["links"].as_array().into_iter().flatten();
+    links.into_iter().any(|link| link["target"].as_str().is_none_or(str::is_empty))
+}
+
+pub(crate) fn require_target(_: &Value, expected: Expected) -> Expected {
+    match expected {
+        Expected::Output(_) => Expected::Refusal(vec!["link target is required".to_owned()]),
+        other => other,
     }
 }
 

@@ -63,6 +63,7 @@ const RULES: &[Rule] = &[
         covers: any_on_other_filesystem,
         answer: ignition_convert::refuse_filesystem,
     },
+    Rule { name: "link-target-is-required", covers: any_link_without_target, answer: ignition_convert::require_target },
     Rule { name: "contents-travel-whole", covers: shares_a_path, answer: whole_contents },
     Rule { name: "no-overwrite-without-contents", covers: has_file_without_contents, answer: no_overwrite },
 ];
@@ -98,6 +99,10 @@ fn pool_of_all() -> MachineConfigPool {
 
 fn any_on_other_filesystem(input: &Value) -> bool {
     fragments(input).iter().any(|fragment| ignition_convert::on_other_filesystem(&fragment["spec"]["config"]))
+}
+
+fn any_link_without_target(input: &Value) -> bool {
+    fragments(input).iter().any(|fragment| ignition_convert::has_link_without_target(&fragment["spec"]["config"]))
 }
 
 /// The fragments in merge order: workers' first, then the others, each by name.

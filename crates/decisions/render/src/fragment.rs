@@ -3,7 +3,7 @@
 use api::labels;
 use api::machineconfiguration::MachineConfig;
 use ignition::merge::Merger;
-use ignition::{Config, DECODED_LIMIT, DecodeError};
+use ignition::{Config, DECODED_LIMIT, GzipChecker};
 
 use crate::error::{Error, Problem, refuse_if_any};
 use crate::{name_of, role};
@@ -93,15 +93,15 @@ pub(crate) fn finish(config: &mut Config, pool: &str) -> Result<(), Error> {
             file.overwrite = Some(true);
         }
     }
-    let mut problems: Vec<Problem> = match ignition::validate(config) {
+    let mut problems: Vec<Problem> = match ignition::validate_merged(config) {
         Ok(()) => Vec::new(),
         Err(error) => error.problems.iter().map(|found| Problem::pool(pool, &found.path, &found.message)).collect(),
     };
+    let mut gzip = GzipChecker::default();
     for file in config.storage.iter().flat_map(|storage| storage.files.iter().flatten()) {
         for resource in file.contents.iter().chain(file.append.iter().flatten()) {
-            match ignition::check_decodes(resource, DECODED_LIMIT) {
-                Ok(()) | Err(DecodeError::Remote(_)) => {}
-                Err(error) => problems.push(Problem::pool(pool, &file.path, error.to_string())),
+            if let Err(error) = gzip.check(resource, DECODED_LIMIT) {
+                problems.push(Problem::pool(pool, &file.path, error.to_string()));
             }
         }
     }

@@ -187,10 +187,33 @@ fn is_scalar(code: u32) -> bool {
     char::from_u32(code).is_some()
 }
 
+/// What a byte after the comma may be, in each of the two forms.
+const BASE64_DIGIT: u8 = 1;
+const URL_CHARACTER: u8 = 2;
+
+/// One look-up for each byte: every config is checked whole, and most of it is contents.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        let digit = matches!(byte as u8, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/');
+        let refused = matches!(
+            byte as u8,
+            b' ' | b'<' | b'>' | b'#' | b'"' | b'{' | b'}' | b'|' | b'\\' | b'^' | b'[' | b']' | b'`'
+        );
+        let visible = byte > 0x1F && byte < 0x7F;
+        classes[byte] = (digit as u8) * BASE64_DIGIT + ((visible && !refused) as u8) * URL_CHARACTER;
+        byte += 1;
+    }
+    classes
+};
+
+fn is_class(byte: u8, class: u8) -> bool {
+    CLASSES[usize::from(byte)] & class != 0
+}
+
 fn escaped(data: &str, offset: usize) -> Result<Payload<'_>, Error> {
-    const REFUSED: &[u8] = b" <>#\"{}|\\^[]`";
-    let bad = |byte: &u8| !byte.is_ascii() || byte.is_ascii_control() || REFUSED.contains(byte);
-    if let Some(index) = data.as_bytes().iter().position(bad) {
+    if let Some(index) = data.bytes().position(|byte| !is_class(byte, URL_CHARACTER)) {
         return Err(Error::Character(offset + index));
     }
     if !escapes_are_valid(data) {
@@ -203,10 +226,10 @@ fn base64(data: &str, offset: usize) -> Result<Payload<'_>, Error> {
     let (mut digits, mut padding) = (0usize, 0usize);
     for (index, byte) in data.bytes().enumerate() {
         match byte {
-            b'\n' => {}
+            _ if is_class(byte, BASE64_DIGIT) && padding == 0 => digits += 1,
+            _ if is_class(byte, BASE64_DIGIT) => return Err(Error::Base64),
             b'=' => padding += 1,
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' if padding == 0 => digits += 1,
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => return Err(Error::Base64),
+            b'\n' => {}
             _ => return Err(Error::Character(offset + index)),
         }
     }

@@ -247,7 +247,8 @@ fn merge_file(parent: &mut File, child: File) {
     join(&mut parent.append, child.append, append);
     match child.contents {
         Some(contents) if contents.source.is_some() => parent.contents = Some(contents),
-        contents => join(&mut parent.contents, contents, resource),
+        contents if parent.contents.is_none() => parent.contents = contents,
+        _ => {}
     }
 }
 
@@ -259,14 +260,17 @@ fn merge_link(parent: &mut Link, child: Link) {
     set(&mut parent.target, child.target);
 }
 
+/// An owner is given by id or by name, never both: the child's way replaces the parent's.
 fn node_user(parent: &mut NodeUser, child: NodeUser) {
-    set(&mut parent.id, child.id);
-    set(&mut parent.name, child.name);
+    if child.id.is_some() || child.name.is_some() {
+        *parent = child;
+    }
 }
 
 fn node_group(parent: &mut NodeGroup, child: NodeGroup) {
-    set(&mut parent.id, child.id);
-    set(&mut parent.name, child.name);
+    if child.id.is_some() || child.name.is_some() {
+        *parent = child;
+    }
 }
 
 fn merge_disk(parent: &mut Disk, child: Disk) {
@@ -356,8 +360,12 @@ fn resource(parent: &mut Resource, child: Resource) {
     set(&mut parent.source, child.source);
     join(&mut parent.verification, child.verification, |parent, child| set(&mut parent.hash, child.hash));
     // A header without a value takes the parent's header away.
-    join(&mut parent.http_headers, child.http_headers, |parent: &mut Vec<HttpHeadersItem>, child| {
-        parent.retain(|header| !child.iter().any(|new| new.name == header.name && new.value.is_none()));
+    join(&mut parent.http_headers, child.http_headers, |parent: &mut Vec<HttpHeadersItem>, mut child| {
+        child.retain(|new| {
+            let before = parent.len();
+            parent.retain(|header| new.value.is_some() || header.name != new.name);
+            parent.len() == before
+        });
         keyed(
             parent,
             child,

@@ -71,6 +71,8 @@ const PROBLEMS: usize = 50;
 pub(crate) struct Report {
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
+    /// Sources and unit texts were checked before: look only at how the parts fit together.
+    pub(crate) contents_are_known: bool,
 }
 
 impl Report {

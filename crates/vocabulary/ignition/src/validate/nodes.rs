@@ -39,7 +39,7 @@ pub(super) fn check(storage: &Storage, version: Version, report: &mut Report) {
     for (index, link) in storage.links.iter().flatten().enumerate() {
         let at = links_at.index(index);
         node(&link.path, &link.user, &link.group, "link", &at, report);
-        target(link, storage, &at, version, report);
+        target(link, storage, &at, report);
     }
 }
 
@@ -59,12 +59,10 @@ fn contents(file: &File, at: &Path<'_>, version: Version, report: &mut Report) {
     }
 }
 
-fn target(link: &Link, storage: &Storage, at: &Path<'_>, version: Version, report: &mut Report) {
+fn target(link: &Link, storage: &Storage, at: &Path<'_>, report: &mut Report) {
     let Some(target) = link.target.as_deref().filter(|target| !target.is_empty()) else {
-        if version >= Version::V3_3 {
-            report.problem(Problem::new(at.key("target").to_string(), "link target is required"));
-        }
-        return;
+        // Specs before 3.3 forgot to ask for it, and no newer one can say a link without.
+        return report.problem(Problem::new(at.key("target").to_string(), "link target is required"));
     };
     if link.hard != Some(true) {
         return;
