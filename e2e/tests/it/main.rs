@@ -4,6 +4,7 @@
 
 mod control_plane;
 mod kinds;
+mod nodes;
 mod processes;
 mod walk;
 mod watching;
