@@ -17,6 +17,24 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run the daemon (also what happens without a command).
     Start,
+    /// Show where this host differs from the config it runs. Ends with 3 when it does.
+    Diff,
+    /// Apply one config from a file, without a cluster, and reboot where it asks for that.
+    OnceFrom {
+        /// A MachineConfig, or an Ignition config, as JSON.
+        file: PathBuf,
+        /// Do not reboot, whatever the change asks for.
+        #[arg(long)]
+        skip_reboot: bool,
+    },
+    /// Finish what a new machine's first boot has begun: OS image, kernel arguments, extensions.
+    #[command(name = "firstboot-complete-machineconfig", visible_alias = "firstboot")]
+    FirstBoot {
+        #[arg(long, default_value = "/etc/ignition-machine-config-encapsulated.json")]
+        machineconfig_file: PathBuf,
+        #[arg(long)]
+        skip_reboot: bool,
+    },
 }
 
 #[derive(Args)]
@@ -39,4 +57,7 @@ pub(crate) struct Start {
     /// `host:port` that answers when this node's network is well; the default gateway unless set.
     #[arg(long, global = true)]
     pub(crate) witness: Option<String>,
+    /// Where metrics and health are served, on the loopback.
+    #[arg(long, default_value = "127.0.0.1:8797", global = true)]
+    pub(crate) metrics_url: String,
 }

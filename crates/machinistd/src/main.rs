@@ -1,6 +1,7 @@
 //! `machinistd`: the node daemon. Flags and wiring only; see `services/daemon` for what it does.
 
 mod arguments;
+mod offline;
 mod serve;
 
 use std::process::ExitCode;
@@ -19,10 +20,15 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let result = match arguments.command {
-        None | Some(Command::Start) => serve::start(&arguments.start),
+        None | Some(Command::Start) => serve::start(&arguments.start).map(|()| ExitCode::SUCCESS),
+        Some(Command::Diff) => offline::diff(&arguments.start),
+        Some(Command::OnceFrom { file, skip_reboot }) => offline::once_from(&arguments.start, &file, skip_reboot),
+        Some(Command::FirstBoot { machineconfig_file, skip_reboot }) => {
+            offline::first_boot(&arguments.start, &machineconfig_file, skip_reboot)
+        }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("machinistd: {error:#}");
             ExitCode::FAILURE

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use change::host::Host;
+use daemon::metrics::{self, Metrics};
 use daemon::run::{Ended, Options, run};
 use host::directory::Directory;
 use host::machine::Machine;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::arguments::Start;
+use crate::offline;
 
 pub(crate) fn start(arguments: &Start) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -20,8 +23,19 @@ pub(crate) fn start(arguments: &Start) -> anyhow::Result<()> {
 async fn serve(arguments: &Start) -> anyhow::Result<()> {
     let Some(node) = &arguments.node else { bail!("node-name is required: give --node or set NODE_NAME") };
     let client = cluster::connect(Some(&arguments.kubeconfig)).await?;
-    let options =
-        Options { node: node.clone(), witness: arguments.witness.clone(), kubelet: arguments.kubelet_healthz.clone() };
+    let metrics = Metrics::default();
+    let (os, version) = offline::os_release(&arguments.root);
+    metrics.set_os(&os, &version);
+    serve_metrics(&arguments.metrics_url, &metrics, &arguments.kubelet_healthz).await;
+    let options = Options {
+        node: node.clone(),
+        watched_root: Some(arguments.root.clone()),
+        metrics,
+        witness: arguments.witness.clone(),
+        kubelet: arguments.kubelet_healthz.clone(),
+    };
+    // Unit type notify: whoever waits for the daemon waits until it listens.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     loop {
         let (stopper, stop) = mpsc::channel(1);
         let signals = tokio::spawn(stop_on_signal(stopper)?);
@@ -36,7 +50,15 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
     }
 }
 
-fn open_host(arguments: &Start) -> anyhow::Result<Arc<dyn Host>> {
+/// A daemon without metrics is still a daemon: a taken port is only worth a word.
+async fn serve_metrics(address: &str, metrics: &Metrics, kubelet: &str) {
+    match TcpListener::bind(address).await {
+        Ok(listener) => drop(tokio::spawn(metrics::serve(listener, metrics.clone(), kubelet.to_owned()))),
+        Err(error) => tracing::warn!(address, error = &error as &dyn std::error::Error, "metrics are not served"),
+    }
+}
+
+pub(crate) fn open_host(arguments: &Start) -> anyhow::Result<Arc<dyn Host>> {
     let root = &arguments.root;
     let context = || format!("cannot open root {}", root.display());
     if is_simulated(arguments) {

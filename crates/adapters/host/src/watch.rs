@@ -69,20 +69,26 @@ impl Watch {
         self.names.iter().map(|(folder, _)| folder).collect::<BTreeSet<_>>().len()
     }
 
+    /// Watches what must be watched now. The descriptor stays the same, so whoever waits for it goes on waiting.
     fn renew(&mut self) -> Result<(), Error> {
-        let inotify = new_inotify()?;
         let mut names = BTreeSet::new();
         // Most paths share a few folders, so each folder is opened once.
         let mut folders: BTreeMap<Option<HostPath>, Option<(i32, Option<HostPath>)>> = BTreeMap::new();
         for path in &self.paths {
             let parent = path.parent();
-            let place = folders.entry(parent.clone()).or_insert_with(|| watch_nearest(&self.root, &inotify, parent));
+            let place =
+                folders.entry(parent.clone()).or_insert_with(|| watch_nearest(&self.root, &self.inotify, parent));
             let Some((watched, folder)) = place else { continue };
             let depth = folder.as_ref().map_or(0, |folder| folder.as_str().len());
             let name = path.as_str()[depth..].trim_start_matches('/').split('/').next().unwrap_or_default();
             names.insert((*watched, hash(name)));
         }
-        self.inotify = inotify;
+        let is_needed = |folder: i32| names.iter().any(|(watched, _)| *watched == folder);
+        let old: BTreeSet<i32> = self.names.iter().map(|(folder, _)| *folder).collect();
+        for folder in old.into_iter().filter(|folder| !is_needed(*folder)) {
+            // A folder that is gone has taken its watch with it.
+            let _ = rustix::fs::inotify::remove_watch(&self.inotify, folder);
+        }
         self.names = names;
         Ok(())
     }

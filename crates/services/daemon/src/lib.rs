@@ -6,13 +6,18 @@
 pub mod accounts;
 pub mod apply;
 pub mod cluster_policy;
+pub mod conditions;
 pub mod decide;
+pub mod difference;
 pub mod engine;
 mod faults;
 pub mod journal;
+pub mod metrics;
 pub mod node;
+pub mod once;
 pub mod originals;
 pub mod prepare;
+pub mod repair;
 pub mod run;
 pub mod store;
 pub mod trial;

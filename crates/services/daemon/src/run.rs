@@ -3,38 +3,52 @@
 //! It gathers, asks `decide`, and carries out exactly that. Work on the host runs on another thread, so the loop stays
 //! awake. The API is needed to learn of a new config and for drains, never to finish what has begun.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::machineconfiguration::MachineConfig;
-use api::names::{drain, state};
+use api::names::{drain, node_condition, state, status};
 use change::host::Host;
+use cluster::Events;
+use cluster::events::Severity;
 use futures::StreamExt;
+use host::watch::Watch;
+use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Client;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt, watcher};
+use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::cluster_policy::ClusterPolicy;
+use crate::conditions::{Conditions, Identity};
 use crate::decide::{Move, Situation, decide};
 use crate::engine::{self, Engine, Standing};
+use crate::metrics::Metrics;
 use crate::node::{Node, Report, View};
 use crate::prepare::{self, Ready};
 use crate::store::{self, Store};
 use crate::trial::{self, Verdict};
+use crate::{repair, verify};
 
 /// How long one request may take; the client itself would wait for ever.
 const REQUEST: Duration = Duration::from_secs(15);
 /// Upstream's patience for a drain before it complains; draining goes on meanwhile.
 const DRAIN: Duration = Duration::from_secs(3600);
 const UNCORDON: Duration = Duration::from_secs(600);
+/// File events come in bursts: an editor truncates, writes and renames. Still well within a second.
+const DEBOUNCE: Duration = Duration::from_millis(250);
 /// How often a config on trial is looked at.
 const TRIAL: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
 pub struct Options {
     pub node: String,
+    /// Where files are watched for drift; nowhere on hosts that are not on a disk.
+    pub watched_root: Option<PathBuf>,
+    pub metrics: Metrics,
     /// `host:port` that tells whether the network is there when the API is not.
     pub witness: Option<String>,
     /// Where the kubelet tells its health.
@@ -93,7 +107,16 @@ pub async fn run(
 ) -> Result<Ended, engine::Error> {
     let node = Node::new(client.clone(), &options.node);
     let mut watch = std::pin::pin!(node.watch().backoff(watcher::DefaultBackoff::default()));
+    let watched = options.watched_root.as_deref().and_then(|root| match Watch::open(root) {
+        Ok(watch) => register(watch),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "files cannot be watched for drift");
+            None
+        }
+    });
     let mut daemon = Daemon {
+        events: Events::start(client.clone(), "machineconfigdaemon", api::names::NAMESPACE),
+        conditions: Conditions::new(client.clone(), &options.node),
         host,
         client,
         node: node.clone(),
@@ -102,6 +125,10 @@ pub async fn run(
         report: Report::default(),
         waiting_since: None,
         failures: 0,
+        pool: String::new(),
+        watched,
+        followed: String::new(),
+        must_verify: true,
     };
     // Unfinished work is carried on before anything is heard from the API.
     let mut wake = Some(Instant::now());
@@ -120,6 +147,12 @@ pub async fn run(
                 }
                 None => return Ok(Ended::Terminated),
             },
+            () = file_event(&mut daemon.watched) => {
+                daemon.must_verify = true;
+                let soon = Instant::now() + DEBOUNCE;
+                wake = Some(wake.map_or(soon, |wake| wake.min(soon)));
+                continue;
+            }
             () = sleep, if wake.is_some() => {}
             _ = stop.recv() => return Ok(Ended::Terminated),
         }
@@ -127,6 +160,25 @@ pub async fn run(
             Next::Reboot => return Ok(Ended::Rebooting),
             Next::Again | Next::OnChange => wake = None,
             Next::After(pause) => wake = Some(Instant::now() + pause),
+        }
+    }
+}
+
+/// The safe constructor is deprecated for types whose descriptor may change while it is registered; a `Watch` keeps its own.
+#[allow(deprecated)]
+fn register(watch: Watch) -> Option<AsyncFd<Watch>> {
+    AsyncFd::new(watch).ok()
+}
+
+/// Returns when a followed path may have changed.
+async fn file_event(watched: &mut Option<AsyncFd<Watch>>) {
+    let Some(watch) = watched else { return std::future::pending().await };
+    loop {
+        let Ok(mut ready) = watch.readable_mut().await else { return std::future::pending().await };
+        let matters = ready.get_inner_mut().drain();
+        ready.clear_ready();
+        if matters {
+            return;
         }
     }
 }
@@ -142,6 +194,15 @@ struct Daemon {
     /// Since when the drain controller is waited for.
     waiting_since: Option<Instant>,
     failures: u32,
+    /// The pool of the config last fetched.
+    pool: String,
+    events: Events,
+    conditions: Conditions,
+    watched: Option<AsyncFd<Watch>>,
+    /// The config whose paths are watched.
+    followed: String,
+    /// The host was not compared with its config yet, or a file event says that it may differ now.
+    must_verify: bool,
 }
 
 impl Daemon {
@@ -184,6 +245,13 @@ impl Daemon {
 
     async fn tell(&mut self, problem: Problem) -> Next {
         tracing::error!(reason = problem.reason, "{}", problem.state);
+        let name = self.node.name().to_owned();
+        let message = format!("Node {name} upgrade failure. {}", problem.reason);
+        self.conditions.set(node_condition::NODE_DEGRADED, status::TRUE, "NodeDegraded", &message);
+        self.options.metrics.updated(&self.report.current, &problem.reason, now());
+        if self.report.reason != problem.reason {
+            self.event(Severity::Warning, "Degraded", &problem.reason);
+        }
         problem.state.clone_into(&mut self.report.state);
         self.report.reason = problem.reason;
         self.publish().await;
@@ -259,8 +327,13 @@ impl Daemon {
         let config = self.fetch(to).await?;
         let policy = ClusterPolicy::read(&self.client, &config).await;
         let options = self.options.clone();
+        self.conditions.begin(to);
         let ready = self.blocking(move |host| prepare::prepare(host, config, &policy, forced)).await;
         let mut ready = ready.map_err(|error| Problem { state: error.state(), reason: error.to_string() })?;
+        let actions: Vec<String> = ready.prepared.actions.iter().map(|action| format!("{action:?}")).collect();
+        let message =
+            format!("Update Compatible. Post Cfg Actions: [{}] Drain Required: {}", actions.join(" "), ready.drain);
+        self.conditions.set(node_condition::UPDATE_PREPARED, status::TRUE, "UpdatePrepared", &message);
         if let Some(trial) = &mut ready.prepared.trial {
             trial::note_what_works(trial, &options).await;
         }
@@ -270,6 +343,10 @@ impl Daemon {
         if let Some(next) = self.drain(&ready, to).await? {
             return Ok(next);
         }
+        let message = format!("Updating the Files and OS on disk as a part of the in progress phase to {to}");
+        self.conditions.set(node_condition::UPDATE_EXECUTED, status::UNKNOWN, "AppliedFilesAndOS", &message);
+        let reason = "UpdateExecutedAppliedFilesAndOS";
+        self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::UNKNOWN, reason, &message);
         self.publish().await;
         tracing::info!(from = ready.from, to, steps = ready.prepared.steps.len(), "Starting update");
         self.blocking(move |host| {
@@ -282,6 +359,11 @@ impl Daemon {
         })
         .await?;
         self.blocking(move |host| Store::new(host.files()).clear_force()).await?;
+        let message = format!("Applied new Files and OS to the node. The node is on {to}");
+        let reason = "UpdateExecutedAppliedFilesAndOS";
+        self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::TRUE, reason, &message);
+        self.conditions.set(node_condition::UPDATE_EXECUTED, status::TRUE, "UpdateExecuted", &message);
+        self.must_verify = true;
         Ok(Next::Again)
     }
 
@@ -292,6 +374,9 @@ impl Daemon {
         if !ready.drain || view.topology == "SingleReplica" || view.last_applied_drain == wanted {
             self.waiting_since = None;
             return Ok(None);
+        }
+        if self.report.desired_drain != wanted {
+            self.event(Severity::Normal, "Drain", "Draining node to update config.");
         }
         self.report.desired_drain = wanted;
         self.publish().await;
@@ -309,6 +394,8 @@ impl Daemon {
         let reboots =
             self.blocking(|host| Ok::<_, store::Error>(journal(host)?.is_some_and(|journal| journal.reboots())));
         if reboots.await? {
+            let message = "Upgrade requires a reboot.";
+            self.conditions.set(node_condition::REBOOTED_NODE, status::UNKNOWN, "RebootedNode", message);
             return self.reboot().await;
         }
         self.blocking(|host| match Engine::new(host).act() {
@@ -323,6 +410,9 @@ impl Daemon {
             }
         })
         .await?;
+        let message = "Post-update actions are complete; no reboot is needed";
+        let type_ = node_condition::UPDATE_POST_ACTION_COMPLETE;
+        self.conditions.set(type_, status::TRUE, type_, message);
         Ok(Next::Again)
     }
 
@@ -331,6 +421,7 @@ impl Daemon {
         let name = name.unwrap_or_default();
         self.blocking(|host| Engine::new(host).mark_rebooting()).await?;
         state::REBOOTING.clone_into(&mut self.report.post_action);
+        self.event(Severity::Normal, "Reboot", &format!("Node will reboot into config {name}"));
         self.publish().await;
         let reason = format!("machine-config-daemon: Node will reboot into config {name}");
         tracing::info!("initiating reboot: Node will reboot into config {name}");
@@ -346,6 +437,7 @@ impl Daemon {
     async fn try_out(&mut self) -> Result<Next, Problem> {
         if self.report.post_action == state::REBOOTING {
             self.report.post_action.clear();
+            self.conditions.set(node_condition::REBOOTED_NODE, status::TRUE, "RebootedNode", "Node has rebooted");
         }
         let api_is_heard = self.view.is_some();
         let started = self.blocking(|host| {
@@ -358,8 +450,7 @@ impl Daemon {
             return Ok(Next::Again);
         };
         let units = trial.units.clone();
-        let failed =
-            self.blocking(move |host| Ok::<_, store::Error>(crate::verify::failed_units(host, &units))).await?;
+        let failed = self.blocking(move |host| Ok::<_, store::Error>(verify::failed_units(host, &units))).await?;
         let checks = trial.clone();
         let inactive = self.blocking(move |host| Ok::<_, store::Error>(trial::inactive_units(host, &checks))).await?;
         let seen = trial::observe(&trial, &self.options, api_is_heard, failed, inactive).await;
@@ -371,6 +462,8 @@ impl Daemon {
             }
             Verdict::Waiting => Ok(Next::After(TRIAL)),
             Verdict::Failed(reason) => {
+                self.options.metrics.reverted();
+                self.event(Severity::Warning, "TrialFailed", &reason);
                 self.blocking(move |host| match Engine::new(host).go_back(&reason) {
                     Err(engine::Error::Undone { .. }) => Ok(()),
                     other => other,
@@ -420,20 +513,98 @@ impl Daemon {
 
     async fn rest(&mut self, current: String) -> Result<Next, Problem> {
         self.waiting_since = None;
+        if std::mem::take(&mut self.must_verify) {
+            let started = self.followed.is_empty();
+            self.follow(&current).await;
+            if let Some(problem) = self.compare(&current, started).await? {
+                return Err(problem);
+            }
+        }
         // Another config works here now: what was given back earlier may be asked for again.
         self.blocking(|host| Store::new(host.files()).forget_reverted()).await?;
+        let was_done = self.report.state == state::DONE && self.report.current == current;
+        let name = self.node.name().to_owned();
         self.report = Report {
-            current,
+            current: current.clone(),
             state: state::DONE.into(),
             reason: String::new(),
             desired_drain: self.report.desired_drain.clone(),
             post_action: String::new(),
             reverted: String::new(),
         };
+        if !was_done {
+            self.event(Severity::Normal, "NodeDone", &format!("Setting node {name}, currentConfig {current} to Done"));
+            self.options.metrics.updated(&current, "", now());
+        }
+        self.conditions.set(node_condition::UPDATED, status::TRUE, "Updated", &format!("Node {name} Updated"));
+        self.conditions.set(
+            node_condition::RESUMED,
+            status::TRUE,
+            "Resumed",
+            &format!("In desired config {current}. Resumed normal operations."),
+        );
+        self.conditions.set(
+            node_condition::NODE_DEGRADED,
+            status::FALSE,
+            "UpgradeSucceeded",
+            &format!("Node {name} upgrade succeeded"),
+        );
         Ok(self.publish_or_retry().await)
     }
 
-    async fn fetch(&self, name: &str) -> Result<MachineConfig, Problem> {
+    /// Watches the paths of the config the host runs now.
+    async fn follow(&mut self, current: &str) {
+        if self.followed == current || self.watched.is_none() {
+            return;
+        }
+        let paths = self.blocking(|host| {
+            let config = Store::new(host.files()).current()?.unwrap_or_default();
+            Ok::<_, engine::Error>(verify::watched_paths(host, &engine::read(&config)?))
+        });
+        let (Ok(paths), Some(watched)) = (paths.await, self.watched.as_mut()) else { return };
+        match watched.get_mut().follow(paths) {
+            Ok(()) => current.clone_into(&mut self.followed),
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "files cannot be watched for drift")
+            }
+        }
+    }
+
+    /// Compares the host with its config. Drift is mended where the policy says so, else it is the problem.
+    async fn compare(&mut self, current: &str, started: bool) -> Result<Option<Problem>, Problem> {
+        let found = self.blocking(|host| {
+            let config = Store::new(host.files()).current()?.unwrap_or_default();
+            let target = engine::read(&config)?;
+            Ok::<_, engine::Error>((verify::verify(host, &target), config))
+        });
+        let (mismatches, config) = found.await?;
+        if mismatches.is_empty() {
+            self.options.metrics.set_drift(0);
+            return Ok(None);
+        }
+        self.options.metrics.set_drift(now());
+        let details: Vec<&str> = mismatches.iter().filter_map(|mismatch| mismatch.detail.as_deref()).collect();
+        tracing::warn!(config = current, details = details.join("\n"), "drift: {}", verify::list(&mismatches));
+        let policy = ClusterPolicy::read(&self.client, &config).await;
+        if policy.repairs_drift() {
+            self.event(Severity::Warning, "ConfigDriftRepaired", &verify::list(&mismatches));
+            self.blocking(move |host| repair::repair(host, &config)).await?;
+            self.options.metrics.set_drift(0);
+            return Ok(None);
+        }
+        // It is looked at again when a file changes, and with every retry.
+        self.must_verify = true;
+        let reason = if started { verify::sentence(current, &mismatches) } else { verify::list(&mismatches) };
+        self.event(Severity::Warning, "ConfigDriftDetected", &reason);
+        Ok(Some(Problem::degraded(reason)))
+    }
+
+    fn event(&self, severity: Severity, reason: &str, message: &str) {
+        let uid = self.view.as_ref().map(|view| view.uid.as_str());
+        self.events.publish::<NodeObject>(self.node.name(), uid, severity, reason, message);
+    }
+
+    async fn fetch(&mut self, name: &str) -> Result<MachineConfig, Problem> {
         let wanted = name.to_owned();
         let stored = self.blocking(move |host| {
             let current = Store::new(host.files()).current();
@@ -446,6 +617,8 @@ impl Daemon {
         match tokio::time::timeout(REQUEST, api.get_opt(name)).await {
             Ok(Ok(Some(mut config))) => {
                 config.metadata.managed_fields = None;
+                let pool = config.metadata.labels.as_ref().and_then(|labels| labels.get(api::labels::RENDERED_FOR));
+                self.pool = pool.cloned().unwrap_or_default();
                 Ok(config)
             }
             Ok(Ok(None)) => {
@@ -462,13 +635,23 @@ impl Daemon {
 
     /// Reports, if anything is new. Says whether the API knows it now.
     async fn publish(&mut self) -> bool {
+        self.options.metrics.set_state(&self.report.state, &self.report.reason, now());
+        self.options.metrics.set_well(self.report.state != state::DEGRADED, self.view.is_some());
         let Some(view) = &self.view else { return true };
+        let identity = Identity {
+            uid: view.uid.clone(),
+            pool: self.pool.clone(),
+            current: self.report.current.clone(),
+            desired: view.desired.clone(),
+        };
         if Report::of(view) == self.report && !view.daemon.is_empty() {
+            let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
             return true;
         }
         match tokio::time::timeout(REQUEST, self.node.publish(&view.uid, &self.report)).await {
             Ok(Ok(view)) => {
                 self.view = Some(view);
+                let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
                 true
             }
             Ok(Err(error)) => {

@@ -193,7 +193,7 @@ pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
     if elapsed >= settle { Verdict::Passed } else { Verdict::Waiting }
 }
 
-async fn kubelet_is_well(address: &str) -> bool {
+pub(crate) async fn kubelet_is_well(address: &str) -> bool {
     http_status(address, "/healthz").await.is_some_and(|status| status == 200)
 }
 

@@ -1,0 +1,208 @@
+//! What the daemon counts, under upstream's names, and a page that shows it.
+//!
+//! The page and `/healthz` are served on the loopback by a few lines of HTTP: nothing larger is worth its memory here.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Free text in a label would make a new series each time; this much tells one cause from another.
+const LABEL_LIMIT: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(Arc<Mutex<Values>>);
+
+#[derive(Debug, Default)]
+struct Values {
+    os: (String, String),
+    state: (String, String, i64),
+    update: (String, String, i64),
+    pivot_errors: u64,
+    reboots_failed: u64,
+    kubelet_failures: u64,
+    drift_since: i64,
+    reverts: u64,
+    updates: u64,
+    is_well: bool,
+    api_is_heard: bool,
+}
+
+impl Metrics {
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_os(&self, os: &str, version: &str) {
+        self.values().os = (os.to_owned(), version.to_owned());
+    }
+
+    pub fn set_state(&self, state: &str, reason: &str, now: i64) {
+        let mut values = self.values();
+        if values.state.0 != state || values.state.1 != reason {
+            values.state = (state.to_owned(), reason.to_owned(), now);
+        }
+    }
+
+    pub fn updated(&self, config: &str, error: &str, now: i64) {
+        let mut values = self.values();
+        values.updates += u64::from(error.is_empty());
+        values.update = (config.to_owned(), error.to_owned(), now);
+    }
+
+    pub fn reverted(&self) {
+        self.values().reverts += 1;
+    }
+
+    pub fn reboot_failed(&self) {
+        self.values().reboots_failed += 1;
+    }
+
+    pub fn set_pivot_errors(&self, errors: u64) {
+        self.values().pivot_errors = errors;
+    }
+
+    pub fn set_drift(&self, since: i64) {
+        self.values().drift_since = since;
+    }
+
+    pub fn set_well(&self, is_well: bool, api_is_heard: bool) {
+        let mut values = self.values();
+        values.is_well = is_well;
+        values.api_is_heard = api_is_heard;
+    }
+
+    fn note_kubelet(&self, is_well: bool) {
+        let mut values = self.values();
+        values.kubelet_failures = if is_well { 0 } else { values.kubelet_failures + 1 };
+    }
+
+    /// Why the daemon is not healthy, if it is not.
+    fn trouble(&self) -> Option<&'static str> {
+        let values = self.values();
+        match (values.api_is_heard, values.is_well) {
+            (false, _) => Some("the API has not been heard yet"),
+            (true, false) => Some("the last move failed; the node's reason annotation says why"),
+            (true, true) => None,
+        }
+    }
+
+    /// The page, in Prometheus' text format.
+    pub fn page(&self) -> String {
+        let values = self.values();
+        let mut page = String::with_capacity(2048);
+        let mut gauge = |name: &str, help: &str, labels: &[(&str, &str)], value: i64| {
+            let kind = if name.ends_with("_total") && name != "mcd_pivot_errors_total" { "counter" } else { "gauge" };
+            let labels: Vec<String> =
+                labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escape(value))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{labels} {value}\n");
+        };
+        let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        gauge(
+            "mcd_host_os_and_version",
+            "OS and version of this host",
+            &[("os", &values.os.0), ("version", &values.os.1)],
+            1,
+        );
+        let (state, reason, since) = &values.state;
+        gauge("mcd_state", "state of the daemon, since when", &[("state", state), ("reason", reason)], *since);
+        let (config, error, at) = &values.update;
+        gauge("mcd_update_state", "last update or its error, and when", &[("config", config), ("err", error)], *at);
+        gauge(
+            "mcd_pivot_errors_total",
+            "errors of the OS update since the last success",
+            &[],
+            count(values.pivot_errors),
+        );
+        gauge("mcd_reboots_failed_total", "reboots that could not be asked for", &[], count(values.reboots_failed));
+        gauge(
+            "mcd_kubelet_state",
+            "failed looks at the kubelet's health in a row",
+            &[],
+            count(values.kubelet_failures),
+        );
+        gauge(
+            "mcd_config_drift",
+            "since when the host differs from its config, 0 for not at all",
+            &[],
+            values.drift_since,
+        );
+        gauge("machinistd_updates_total", "updates that were finished", &[], count(values.updates));
+        gauge("machinistd_reverts_total", "updates that were taken back", &[], count(values.reverts));
+        page
+    }
+}
+
+fn escape(value: &str) -> String {
+    let short: String = value.chars().take(LABEL_LIMIT).collect();
+    short.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Answers `/metrics` and `/healthz` until the task is dropped.
+pub async fn serve(listener: TcpListener, metrics: Metrics, kubelet: String) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        // One at a time: a scrape is short, and a client that dawdles is cut off.
+        let _ = tokio::time::timeout(Duration::from_secs(5), answer(stream, &metrics, &kubelet)).await;
+    }
+}
+
+async fn answer(mut stream: TcpStream, metrics: &Metrics, kubelet: &str) -> std::io::Result<()> {
+    let mut head = [0_u8; 1024];
+    let length = stream.read(&mut head).await?;
+    let head = String::from_utf8_lossy(&head[..length]).into_owned();
+    let mut words = head.split_whitespace();
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (status, body) = match (method, path) {
+        ("GET", "/metrics") => {
+            metrics.note_kubelet(crate::trial::kubelet_is_well(kubelet).await);
+            ("200 OK", metrics.page())
+        }
+        ("GET", "/healthz") => match metrics.trouble() {
+            None => ("200 OK", "ok".to_owned()),
+            Some(trouble) => ("503 Service Unavailable", trouble.to_owned()),
+        },
+        ("GET", _) => ("404 Not Found", String::new()),
+        _ => ("405 Method Not Allowed", String::new()),
+    };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_upstreams_names_and_short_labels() {
+        let metrics = Metrics::default();
+        metrics.set_state("Degraded", &format!("say \"{}\"", "x".repeat(200)), 7);
+        let page = metrics.page();
+        let line = page.lines().find(|line| line.starts_with("mcd_state")).unwrap_or_default();
+        assert!(
+            line.starts_with("mcd_state{state=\"Degraded\",reason=\"say \\\"xxx") && line.ends_with("} 7"),
+            "{line}"
+        );
+        assert!(line.len() < 130, "{line}");
+        for name in ["mcd_host_os_and_version", "mcd_update_state", "mcd_pivot_errors_total", "mcd_config_drift"] {
+            assert!(page.contains(&format!("\n{name}")), "{name}");
+        }
+    }
+
+    #[test]
+    fn health_tells_what_is_wrong() {
+        let metrics = Metrics::default();
+        assert_eq!(metrics.trouble(), Some("the API has not been heard yet"));
+        metrics.set_well(true, true);
+        assert_eq!(metrics.trouble(), None);
+        metrics.set_well(false, true);
+        assert!(metrics.trouble().is_some());
+    }
+}

@@ -1,0 +1,95 @@
+//! One config without a cluster: from a file, or the rest of a new machine's first boot.
+
+use api::machineconfiguration::MachineConfig;
+use change::content::Content;
+use change::diff::Diff;
+use change::disruption::Disruption;
+use change::host::Host;
+use change::kargs;
+use serde_json::Value;
+
+use crate::cluster_policy::ClusterPolicy;
+use crate::engine::{self, Engine, Prepared, Standing};
+use crate::journal::PostAction;
+use crate::store;
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Nothing,
+    Applied,
+    NeedsReboot,
+}
+
+/// Reads a MachineConfig, or an Ignition config as one.
+pub fn read(text: &[u8]) -> Result<MachineConfig, serde_json::Error> {
+    let value: Value = serde_json::from_slice(text)?;
+    if value.get("ignition").is_some() {
+        let mut config = MachineConfig::default();
+        config.metadata.name = Some("once-from".into());
+        config.spec.config = Some(value);
+        return Ok(config);
+    }
+    serde_json::from_value(value)
+}
+
+/// From what the host runs to `config`, with the default policies.
+pub fn apply(host: &dyn Host, config: &MachineConfig) -> Result<Outcome, engine::Error> {
+    let engine = Engine::new(host);
+    engine.recover()?;
+    let from = engine.store().current()?.unwrap_or_default();
+    go(host, &from, config)
+}
+
+/// Ignition has written files and units; what is left is the operating system. Without a difference nothing reboots.
+pub fn first_boot(host: &dyn Host, config: &MachineConfig) -> Result<Outcome, engine::Error> {
+    let engine = Engine::new(host);
+    engine.recover()?;
+    let from = as_booted(host, config)?;
+    let outcome = go(host, &from, config)?;
+    engine.store().rename_done(store::ENCAPSULATED, store::ENCAPSULATED_DONE)?;
+    engine.store().flush()?;
+    Ok(outcome)
+}
+
+/// The machine as it came up, said as a config: its image, and those wanted arguments that it already has.
+fn as_booted(host: &dyn Host, config: &MachineConfig) -> Result<MachineConfig, engine::Error> {
+    let system = host.system();
+    let mut booted = MachineConfig::default();
+    booted.metadata.name = Some("mco-empty-mc".into());
+    booted.spec.fips = config.spec.fips.map(|_| system.fips());
+    if system.backend().is_some() {
+        booted.spec.os_image_url = system.booted_image()?;
+        let line = system.kernel_arguments()?;
+        booted.spec.kernel_arguments = kargs::running(&config.spec.kernel_arguments, &line);
+    }
+    Ok(booted)
+}
+
+fn go(host: &dyn Host, from: &MachineConfig, to: &MachineConfig) -> Result<Outcome, engine::Error> {
+    let engine = Engine::new(host);
+    let steps = engine.prepare(from, to)?;
+    if steps.is_empty() {
+        return Ok(Outcome::Nothing);
+    }
+    let policy = ClusterPolicy::defaults();
+    let actions: Vec<PostAction> = match Content::read_both(from, to) {
+        Ok((old, new)) => {
+            let disruption = Disruption::of(&Diff::between(&old, &new), &policy.policies);
+            let runtime = &policy.settings.runtime_service;
+            disruption.actions.iter().filter_map(|action| PostAction::of(action, runtime)).collect()
+        }
+        // What cannot be compared cannot be judged, and is never harmless.
+        Err(_) => vec![PostAction::Reboot],
+    };
+    let prepared = Prepared { from: from.clone(), to: to.clone(), steps, actions: actions.clone(), trial: None };
+    engine.execute(&prepared)?;
+    if engine.recover()? == Standing::Applied && !actions.contains(&PostAction::Reboot) {
+        engine.act()?;
+        engine.finish()?;
+        return Ok(Outcome::Applied);
+    }
+    // Whoever reboots is not this journal: it is over once the files are there.
+    engine.finish()?;
+    Ok(Outcome::NeedsReboot)
+}
