@@ -12,10 +12,7 @@ use crate::{error::FieldError, names};
 
 /// Fills in what the server always fills in.
 pub fn default(crd: &mut Value) {
-    let spec = &mut crd["spec"];
-    if !spec.is_object() {
-        return;
-    }
+    let Some(spec) = crd.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     if spec["names"].is_object() {
         let kind = spec["names"]["kind"].as_str().unwrap_or("").to_string();
         if spec["names"]["singular"].as_str().unwrap_or("").is_empty() {

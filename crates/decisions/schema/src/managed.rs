@@ -174,7 +174,7 @@ fn apply_once(
 ///
 /// Call it after defaulting and before the server sets what it sets itself (uid, resource version, generation).
 pub fn update(schema: &Schema, live: Option<&Value>, object: &mut Value, writer: &Writer<'_>, reset: &[&str]) {
-    let sent = object["metadata"]["managedFields"].take();
+    let sent = object.pointer_mut("/metadata/managedFields").map(Value::take).unwrap_or_default();
     remove_managed(object);
     let stored = live.map_or(&Value::Null, |live| &live["metadata"]["managedFields"]);
     let mut managers = match () {

@@ -14,7 +14,7 @@ pub fn cells(group: &str, plural: &str, object: &Value, now: &str) -> Vec<Value>
     let age = age_of(&object["metadata"]["creationTimestamp"], now);
     let list = match (group, plural) {
         ("", "configmaps") => {
-            json!([name, (size(&object["data"]) + size(&object["binaryData"])).to_string(), age])
+            json!([name, size(&object["data"]) + size(&object["binaryData"]), age])
         }
         ("", "endpoints") => json!([name, endpoints(&object["subsets"]), age]),
         ("" | "events.k8s.io", "events") => return event(object, now),

@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
+mod laws;
 mod model;
 mod recorded;
