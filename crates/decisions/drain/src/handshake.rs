@@ -77,6 +77,8 @@ pub enum Action {
     Cordon { owner: &'static str, started: Timestamp },
     /// Note on a node that is cordoned already whose cordon that is and since when the drain runs.
     Adopt { owner: &'static str, started: Timestamp },
+    /// Remove the notes of owner and start from a node that is schedulable again.
+    Disown,
     /// Ask for the eviction of a pod, with its uid as a precondition.
     Evict(PodFacts),
     /// Confirm: `lastAppliedDrain` becomes this value and the note of the drain's start goes. With `uncordon` the node
@@ -128,11 +130,12 @@ pub enum Waiting {
 
 /// Plans one node's drain.
 pub fn plan(snapshot: &Snapshot) -> Plan {
-    let Some(desired) = snapshot.desired_drain.as_deref().filter(|value| !value.is_empty()) else {
-        return Plan::idle();
-    };
-    if snapshot.last_applied_drain.as_deref() == Some(desired) {
-        return Plan::idle();
+    let desired = snapshot.desired_drain.as_deref().unwrap_or_default();
+    if desired == snapshot.last_applied_drain.as_deref().unwrap_or_default() {
+        return plan_leftovers(snapshot, desired);
+    }
+    if desired.is_empty() {
+        return plan_leftovers(snapshot, snapshot.last_applied_drain.as_deref().unwrap_or_default());
     }
     match desired.split('-').next() {
         Some(drain::DRAIN) => plan_drain(snapshot, desired),
@@ -146,6 +149,23 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
             plan
         }
     }
+}
+
+/// The daemon asks for nothing new, but our own notes may say that something was left behind.
+///
+/// A daemon that asks for a drain, changes its mind and asks for the same uncordon as last time seems to be answered
+/// already, while its node is still cordoned. And once somebody else has uncordoned a node, the next cordon is not ours.
+fn plan_leftovers(snapshot: &Snapshot, applied: &str) -> Plan {
+    let is_ours = snapshot.cordoned_by.as_deref() == Some(cordon::MACHINIST);
+    if snapshot.unschedulable && is_ours && !applied.starts_with("drain-") {
+        return plan_uncordon(snapshot, applied);
+    }
+    let mut plan = Plan::idle();
+    if !snapshot.unschedulable && snapshot.cordoned_by.is_some() {
+        plan.actions.push(Action::Disown);
+        plan.next = Next::OnChange(Waiting::Node);
+    }
+    plan
 }
 
 fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {

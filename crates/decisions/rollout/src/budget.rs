@@ -34,6 +34,8 @@ pub fn limit(max_unavailable: Option<&IntOrString>, nodes: usize) -> Result<usiz
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value)]
+
     use expect_test::{Expect, expect};
 
     use super::*;

@@ -96,6 +96,8 @@ pub enum Waiting {
     NoConfiguration,
     Paused,
     Image(String),
+    /// The ledger was written for a newer version of the pool than we have seen.
+    NewerPool,
     TrialReverted {
         config: String,
         node: String,
@@ -133,6 +135,7 @@ impl fmt::Display for Waiting {
             Self::NoConfiguration => write!(f, "the pool has no rendered config yet"),
             Self::Paused => write!(f, "the pool is paused"),
             Self::Image(why) => write!(f, "{why}"),
+            Self::NewerPool => write!(f, "the pool has changed, and the change is on its way here"),
             Self::TrialReverted { config, node } => {
                 write!(f, "the trial of {config} was reverted on node {node}; replace the config or approve it")
             }

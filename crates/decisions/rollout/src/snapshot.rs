@@ -47,6 +47,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolFacts {
     pub name: String,
+    pub uid: Option<String>,
     pub generation: Option<i64>,
     pub deleting: bool,
     pub paused: bool,
@@ -203,6 +204,7 @@ impl PoolFacts {
     pub fn from_object(pool: &MachineConfigPool) -> Self {
         Self {
             name: pool.metadata.name.clone().unwrap_or_default(),
+            uid: pool.metadata.uid.clone(),
             generation: pool.metadata.generation,
             deleting: pool.metadata.deletion_timestamp.is_some(),
             paused: pool.spec.paused.unwrap_or(false),

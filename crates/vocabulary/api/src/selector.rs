@@ -169,7 +169,7 @@ fn is_dns_label(label: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
     use expect_test::{Expect, expect};
 

@@ -101,6 +101,22 @@ fn the_cordon_of_another_controller_mid_drain_is_taken_over() {
 }
 
 #[test]
+fn a_daemon_that_changes_its_mind_does_not_leave_our_cordon_behind() {
+    let undecided = Snapshot { last_applied_drain: Some("uncordon-a".into()), pods: vec![], ..under_way() };
+    let undecided = Snapshot { desired_drain: Some("uncordon-a".into()), ..undecided };
+    check(
+        &undecided,
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: true, forget_owner: true } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
+fn once_somebody_else_has_uncordoned_a_node_the_next_cordon_is_not_ours() {
+    let undone = Snapshot { unschedulable: false, last_applied_drain: Some("drain-a".into()), ..under_way() };
+    check(&undone, expect!["Disown then OnChange(Node)"]);
+}
+
+#[test]
 fn a_change_without_a_drain_leaves_a_cordon_alone() {
     let held = Snapshot { unschedulable: true, last_applied_drain: Some("uncordon-z".into()), ..asked("uncordon-a") };
     check(
@@ -183,6 +199,7 @@ proptest! {
             ..Snapshot::default()
         };
         let plan = plan(&snapshot);
-        prop_assert!(desired != applied || plan.actions.is_empty());
+        let is_met = desired == applied && snapshot.cordoned_by.is_none();
+        prop_assert!(!is_met || plan.actions.is_empty());
     }
 }

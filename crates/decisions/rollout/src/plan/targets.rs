@@ -4,7 +4,7 @@
 //! given the newest target at no further cost. Reverting a bad config therefore heals the nodes it broke. Nodes that
 //! still serve are taken only while the budget lasts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::machinist::{Claim, HeldConfig, PoolLedgerSpec, Target as LedgerTarget};
 use jiff::SignedDuration;
@@ -44,24 +44,24 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
     let (mut waiting, mut after) = (gate.cloned(), None);
     let mut gate_allows_taints = false;
     if waiting.is_none() {
+        waiting = draft.is_outdated();
+    }
+    if waiting.is_none() {
         waiting = draft.hold_reverted();
     }
     if waiting.is_none() {
         after = draft.settling();
         waiting = after.map(|_| Waiting::Settling { config: snapshot.pool.target().to_owned() });
     }
-    match &waiting {
-        None => {
-            gate_allows_taints = true;
-            draft.retarget_claimed();
-            draft.retarget_disrupted();
-            draft.retarget_impaired();
-            draft.target_waiting();
-        }
-        Some(_) => {}
+    if waiting.is_none() {
+        gate_allows_taints = true;
+        draft.retarget_claimed();
+        draft.retarget_disrupted();
+        draft.retarget_impaired();
+        draft.target_waiting();
     }
     // While a new target settles, claims for the previous one stay as they are.
-    if after.is_none() {
+    if after.is_none() && waiting != Some(Waiting::NewerPool) {
         draft.fence_unwanted(waiting.is_some());
     }
     let waiting = waiting.unwrap_or_else(|| draft.waiting());
@@ -82,6 +82,8 @@ struct Draft<'a> {
     /// Nodes on which work is off, or will be by a claim.
     disrupted: usize,
     blocked: Option<Waiting>,
+    /// Claimed nodes that shall not get a target after all.
+    unwanted: BTreeSet<String>,
 }
 
 impl<'a> Draft<'a> {
@@ -100,8 +102,15 @@ impl<'a> Draft<'a> {
             spending: Spending { limit, used: index.consuming.len() + idle, taken: 0 },
             disrupted: index.counts.disrupted + undisturbed,
             blocked: None,
+            unwanted: BTreeSet::new(),
             claims,
         }
+    }
+
+    /// Whether another controller has acted on a newer version of the pool than we have seen.
+    fn is_outdated(&self) -> Option<Waiting> {
+        let (pool, target) = (&self.snapshot.pool, self.spec.target.as_ref()?);
+        (pool.uid == target.pool_uid && pool.generation? < target.generation?).then_some(Waiting::NewerPool)
     }
 
     /// Notes trials that were reverted, and says whether one of them holds the pool's target.
@@ -132,7 +141,12 @@ impl<'a> Draft<'a> {
             // A time in the future was written by a clock that is ahead of ours; it must not stop us for long.
             Some(target) if target.config == config => target.since.as_ref().map_or(now, |since| since.0.min(now)),
             Some(_) | None => {
-                self.spec.target = Some(LedgerTarget { config: config.to_owned(), since: Some(Time(now)) });
+                self.spec.target = Some(LedgerTarget {
+                    config: config.to_owned(),
+                    generation: self.snapshot.pool.generation,
+                    pool_uid: self.snapshot.pool.uid.clone(),
+                    since: Some(Time(now)),
+                });
                 now
             }
         };
@@ -140,12 +154,18 @@ impl<'a> Draft<'a> {
         left.is_positive().then_some(left)
     }
 
-    /// Nodes that were claimed and whose patch has not been seen to land: it is sent again.
+    /// Nodes that were claimed and whose patch has not been seen to land: it is sent again. When the budget has become
+    /// smaller meanwhile, some of those that still serve are let go instead.
     fn retarget_claimed(&mut self) {
+        let mut excess = self.spending.used.saturating_sub(self.spending.limit);
         let pending = self.claims.iter().filter(|(_, (_, stand))| *stand == Stand::Pending);
         let pending: Vec<_> = pending.map(|(node, _)| node.clone()).collect();
         for node in pending {
-            if let Some(facts) = self.wanting(&node) {
+            let Some(facts) = self.wanting(&node) else { continue };
+            if excess > 0 && !facts.consumes_budget() {
+                excess -= 1;
+                self.unwanted.insert(node);
+            } else {
                 self.target(facts);
             }
         }
@@ -223,7 +243,7 @@ impl<'a> Draft<'a> {
     fn fence_unwanted(&mut self, nothing_is_wanted: bool) {
         for (node, (_, stand)) in &self.claims {
             let Some(facts) = self.snapshot.nodes.get(node) else { continue };
-            let wanted = !nothing_is_wanted && self.wanting(node).is_some();
+            let wanted = !nothing_is_wanted && !self.unwanted.contains(node) && self.wanting(node).is_some();
             if *stand == Stand::Pending && !wanted {
                 let resource_version = facts.resource_version.clone();
                 self.fences.push(Action::Fence { node: node.clone(), resource_version });

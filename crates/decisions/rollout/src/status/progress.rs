@@ -15,7 +15,7 @@ pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
     if !index.consuming.is_empty() {
         let named = index.consuming.iter().filter_map(|node| nodes.get(node)).take(NAMED);
         let named: Vec<_> = named.map(|facts| format!("{} ({})", facts.name, doing(facts))).collect();
-        parts.push(format!("in progress: {}", list(named, index.consuming.len())));
+        parts.push(format!("in progress: {}", list(&named, index.consuming.len())));
     }
     for node in index.drain_blocked.iter().take(NAMED) {
         if let Some(why) = nodes.report(node).and_then(|report| report.drain_blocked.as_ref()) {
@@ -24,8 +24,8 @@ pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
     }
     let queue = index.waiting.len();
     if queue > 0 {
-        let named = index.waiting.iter().take(NAMED).map(|place| place.name.clone()).collect();
-        parts.push(format!("waiting: {}, because {waiting}", list(named, queue)));
+        let named: Vec<_> = index.waiting.iter().take(NAMED).map(|place| place.name.clone()).collect();
+        parts.push(format!("waiting: {}, because {waiting}", list(&named, queue)));
     }
     if !index.held.is_empty() {
         let named = index.held.iter().take(NAMED).filter_map(|node| nodes.get(node));
@@ -33,11 +33,11 @@ pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
             Some(why) if !why.is_empty() && why != "true" => format!("{} ({why})", facts.name),
             Some(_) | None => facts.name.clone(),
         });
-        parts.push(format!("held: {}", list(named.collect(), index.held.len())));
+        parts.push(format!("held: {}", list(&named.collect::<Vec<_>>(), index.held.len())));
     }
     if !index.busy.is_empty() {
-        let named = index.busy.iter().take(NAMED).cloned().collect();
-        parts.push(format!("finishing an older target: {}", list(named, index.busy.len())));
+        let named: Vec<_> = index.busy.iter().take(NAMED).cloned().collect();
+        parts.push(format!("finishing an older target: {}", list(&named, index.busy.len())));
     }
     format!("; {}", parts.join("; "))
 }
@@ -60,7 +60,7 @@ fn doing(facts: &NodeFacts) -> String {
     }
 }
 
-fn list(named: Vec<String>, total: usize) -> String {
+fn list(named: &[String], total: usize) -> String {
     let more = total - named.len().min(total);
     let named = named.join(", ");
     if more == 0 { named } else { format!("{named} and {more} more") }

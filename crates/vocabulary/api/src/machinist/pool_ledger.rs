@@ -49,6 +49,12 @@ pub struct PoolLedgerSpec {
 pub struct Target {
     /// Name of the rendered config.
     pub config: String,
+    /// Generation of the pool that wants it. A controller that has seen only older generations leaves the pool alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Identity of that pool, so that a new pool of the same name is not held to the old one's generations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_uid: Option<String>,
     /// Since when it is wanted without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
