@@ -155,7 +155,8 @@ impl Drain {
 }
 
 fn waits(node: &NodeFacts) -> bool {
-    node.desired_drain.is_some() && node.desired_drain != node.last_applied_drain
+    // A note of ours on the node may outlive its request; see `drain::plan`.
+    (node.desired_drain.is_some() && node.desired_drain != node.last_applied_drain) || node.cordoned_by.is_some()
 }
 
 fn daemon_sets(store: &cluster::Store<()>) -> BTreeSet<String> {
