@@ -4,23 +4,30 @@
 //! a rendered config that is in use is put back when somebody deletes it, and those that nobody uses are collected.
 
 mod compose;
+mod fetch;
+mod keeping;
 mod references;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::labels;
-use api::machineconfiguration::{MachineConfig, MachineConfigPool};
-use api::names::RENDERED_PREFIX;
+use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::machinist::{RenderedProvenance, RenderedProvenanceSpec};
+use api::names;
+use change::content::Section;
+use change::reconcilable::Allowances;
 use cluster::events::Severity;
-use cluster::{Change, Events, Outcome, Problem, Queue, problem, write};
-use kube::api::{Api, DeleteParams};
+use cluster::{Change, Events, Outcome, Queue, write};
+use kube::api::Api;
 use parking_lot::Mutex;
+use render::{Fetched, Rendered, Settings};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::world::RenderChanges;
-use compose::Rendered;
+use compose::{Composed, Input, compose};
+use fetch::Fetcher;
+use keeping::{Lost, is_rendered, pool_of};
 use references::References;
 
 /// `kubectl apply` of a folder writes one object after the other; rendering waits for this much quiet.
@@ -31,9 +38,6 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// Collecting is never urgent, and a rollout moves many nodes at once.
 const COLLECT: Duration = Duration::from_secs(5);
-
-/// How many rendered configs of a pool are kept although nobody uses them, to go back to.
-const KEPT: usize = 5;
 
 const WORKERS: usize = 2;
 
@@ -56,6 +60,8 @@ pub(crate) struct Render {
     /// Pools whose status has to be written again because rendering came to something else.
     rollout: Queue<String>,
     references: Mutex<References>,
+    lost: Mutex<Lost>,
+    fetcher: Fetcher,
     events: Events,
 }
 
@@ -67,28 +73,52 @@ enum Error {
         #[source]
         source: kube::Error,
     },
+    #[error("cannot write provenance {name}")]
+    WriteProvenance {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("cannot read provenance {name}")]
+    ReadProvenance {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
     #[error("cannot write spec.configuration of pool {pool}")]
     WritePool {
         pool: String,
         #[source]
         source: kube::Error,
     },
-    #[error("cannot delete rendered config {name}")]
-    DeleteConfig {
+    #[error("cannot delete {name}, which nobody uses")]
+    Delete {
         name: String,
         #[source]
         source: kube::Error,
     },
+    /// Told in the pool's status; the retry is all that is left to do.
+    #[error("cannot fetch remote content of pool {pool}")]
+    Fetch { pool: String },
 }
 
 impl Render {
     pub(crate) fn new(context: Arc<Context>, rollout: Queue<String>) -> Self {
         let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
-        Self { context, queue: Queue::default(), rollout, references: Mutex::default(), events }
+        Self {
+            context,
+            queue: Queue::default(),
+            rollout,
+            references: Mutex::default(),
+            lost: Mutex::default(),
+            fetcher: Fetcher::default(),
+            events,
+        }
     }
 
     /// Works for ever.
     pub(crate) async fn run(self: Arc<Self>) {
+        self.queue_missing();
         let queue = self.queue.clone();
         queue.run(WORKERS, |work| self.clone().handle(work)).await;
     }
@@ -104,6 +134,9 @@ impl Render {
                     let released = self.references.lock().node_changed(&change);
                     released.iter().for_each(|name| self.queue_collection(name));
                 }
+                Some(change) = changes.controller_configs.recv() => self.controller_config_changed(&change),
+                Some(_) = changes.cluster_settings.recv() => self.queue_all(),
+                Some(_) = changes.machine_configurations.recv() => self.queue_all(),
                 else => return,
             }
         }
@@ -122,11 +155,15 @@ impl Render {
 
     fn config_changed(&self, change: &Change<MachineConfig>) {
         let name = &change.key.name;
-        if is_rendered(name, change.new.as_deref().or(change.old.as_deref())) {
+        if change.new.iter().chain(&change.old).any(|config| is_rendered(config)) {
             match (&change.old, &change.new) {
                 (Some(old), Some(new)) if old.spec == new.spec => {}
                 (None, Some(_)) => self.queue_collection(name),
-                (_, _) => self.queue.add(Work::Restore(name.clone())),
+                (Some(old), _) => {
+                    self.lost.lock().keep(old);
+                    self.queue.add(Work::Restore(name.clone()));
+                }
+                (None, None) => {}
             }
             return;
         }
@@ -137,10 +174,28 @@ impl Render {
             return;
         }
         for pool in self.context.world.pools.all() {
-            let selects = |config: &Arc<MachineConfig>| compose::selects(&pool, config);
-            if change.old.iter().chain(&change.new).any(selects) {
+            let either = change.old.iter().chain(&change.new).map(|config| &**config);
+            // A selector that cannot be read is told when the pool is rendered.
+            if render::select(&pool, either).is_ok_and(|chosen| !chosen.is_empty()) {
                 self.queue_pool(pool.metadata.name.as_deref().unwrap_or_default());
             }
+        }
+    }
+
+    /// Certificates and other status come and go; only what ends up in a rendered config matters here.
+    fn controller_config_changed(&self, change: &Change<ControllerConfig>) {
+        let relevant = |config: &ControllerConfig| {
+            let spec = &config.spec;
+            (spec.base_os_container_image.clone(), spec.base_os_extensions_container_image.clone())
+        };
+        if change.old.as_deref().map(relevant) != change.new.as_deref().map(relevant) {
+            self.queue_all();
+        }
+    }
+
+    fn queue_all(&self) {
+        for pool in self.context.world.pools.all() {
+            self.queue_pool(pool.metadata.name.as_deref().unwrap_or_default());
         }
     }
 
@@ -165,64 +220,159 @@ impl Render {
         match done {
             Ok(()) => Outcome::Done,
             Err(error) => {
-                tracing::warn!(?work, error = &error as &dyn std::error::Error, "cannot render");
+                tracing::warn!(?work, error = &error as &dyn std::error::Error, "will try again");
                 Outcome::Retry
             }
         }
     }
 
     async fn render(&self, name: &str) -> Result<(), Error> {
-        let Some(pool) = self.context.world.pools.named(name) else { return Ok(()) };
-        let configs = self.context.world.configs.all();
-        let failure = match compose::compose(&pool, &configs, &self.context.settings.version) {
-            Ok(Some(rendered)) => {
-                self.write(&pool, rendered).await?;
+        let Some(input) = self.gather(name) else { return Ok(()) };
+        let mut composed = compose(&input, &Fetched::default());
+        let mut fetch_failed = false;
+        if let Composed::Needs(needs) = composed {
+            composed = match self.fetch(&input, &needs).await {
+                Ok(fetched) => compose(&input, &fetched),
+                Err(message) => {
+                    fetch_failed = true;
+                    Composed::Failed(message)
+                }
+            };
+        }
+        let failure = match composed {
+            Composed::Rendered(rendered, configuration) => {
+                self.write(&input, *rendered, &configuration).await?;
                 None
             }
-            Ok(None) => None,
-            Err(message) => Some(format!("Failed to render configuration for pool {name}: {message}")),
+            Composed::Nothing => None,
+            Composed::Needs(needs) => {
+                let sources: Vec<_> = needs.iter().map(|need| need.source.as_str()).collect();
+                Some(format!("remote content leads to more remote content: {}", sources.join(", ")))
+            }
+            Composed::Failed(message) => Some(message),
         };
-        if let Some(message) = &failure {
-            tracing::warn!(pool = name, message, "cannot render");
-        }
-        if self.context.rendered(name, failure) {
-            self.rollout.add(name.to_owned());
-        }
-        Ok(())
+        self.report(name, failure);
+        if fetch_failed { Err(Error::Fetch { pool: name.to_owned() }) } else { Ok(()) }
     }
 
-    /// The rendered config first: a pool must never point at something that is not there.
-    async fn write(&self, pool: &MachineConfigPool, rendered: Rendered) -> Result<(), Error> {
-        let pool_name = pool.metadata.name.clone().unwrap_or_default();
-        let name = rendered.config.metadata.name.clone().unwrap_or_default();
-        let known = self.context.world.configs.named(&name);
-        if known.is_none_or(|known| known.spec != rendered.config.spec) {
-            self.put_config(&rendered.config).await?;
-            let message = format!("{name} successfully generated");
-            let uid = pool.metadata.uid.as_deref();
-            self.events.publish::<MachineConfigPool>(
-                &pool_name,
-                uid,
-                Severity::Normal,
-                "RenderedConfigGenerated",
-                &message,
-            );
+    fn gather(&self, name: &str) -> Option<Input> {
+        let world = &self.context.world;
+        let pool = world.pools.named(name)?;
+        let present = pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.as_deref());
+        let present = present.and_then(|present| world.configs.named(present));
+        let fragments = world.configs.all().into_iter().filter(|config| !is_rendered(config)).collect();
+        let hosts = world.cluster_settings.named(names::CLUSTER);
+        let hosts =
+            hosts.as_ref().map_or_else(change::policy::Settings::default, |settings| change::policy::Settings {
+                admin_user: settings.spec.admin_user().to_owned(),
+                runtime_service: settings.spec.runtime_service().to_owned(),
+            });
+        Some(Input { pool, fragments, present, settings: self.settings(), hosts, allowances: self.allowances() })
+    }
+
+    fn settings(&self) -> Settings {
+        let controller_config = self.context.world.controller_configs.named(names::CONTROLLER_CONFIG);
+        let mut settings =
+            Settings { controller_version: self.context.settings.version.clone(), ..Settings::default() };
+        if let Some(config) = controller_config {
+            settings.os_image.clone_from(&config.spec.base_os_container_image);
+            settings.extensions_image = config.spec.base_os_extensions_container_image.clone().unwrap_or_default();
+            let notes = config.metadata.annotations.as_ref();
+            let release = notes.and_then(|notes| notes.get(api::annotations::RELEASE_IMAGE_VERSION));
+            settings.release_version = release.cloned().unwrap_or_default();
         }
-        if pool.spec.configuration.as_ref() == Some(&rendered.configuration) {
+        settings
+    }
+
+    fn allowances(&self) -> Allowances {
+        let configuration = self.context.world.machine_configurations.named(names::CLUSTER);
+        let overrides = configuration.as_ref().and_then(|it| it.spec.irreconcilable_validation_overrides.as_ref());
+        let storage = overrides.into_iter().flat_map(|overrides| &overrides.storage);
+        let sections = storage.filter_map(|word| match word.as_str() {
+            "Disks" => Some(Section::Disks),
+            "FileSystems" => Some(Section::Filesystems),
+            "Raid" => Some(Section::Raid),
+            _ => None,
+        });
+        Allowances { first_boot: sections.collect() }
+    }
+
+    /// Passes on what rendering came to; the rollout controller writes it into the pool's conditions.
+    fn report(&self, pool: &str, failure: Option<String>) {
+        let failure = failure.map(|why| format!("Failed to render configuration for pool {pool}: {why}"));
+        if self.context.rendered(pool, failure.clone()) {
+            if let Some(message) = failure {
+                tracing::warn!(pool, message, "cannot render");
+                self.events.publish::<MachineConfigPool>(pool, None, Severity::Warning, "RenderFailed", &message);
+            }
+            self.rollout.add(pool.to_owned());
+        }
+    }
+
+    /// Provenance, then the rendered config, then the pool: a pool must never point at something that is not there, and
+    /// a config must never be there without what is needed to make it again.
+    async fn write(
+        &self,
+        input: &Input,
+        rendered: Rendered,
+        configuration: &api::machineconfiguration::MachineConfigPoolConfiguration,
+    ) -> Result<(), Error> {
+        let pool = input.pool.metadata.name.clone().unwrap_or_default();
+        let name = rendered.machine_config.metadata.name.clone().unwrap_or_default();
+        let overridden = rendered.machine_config.spec.os_image_url.as_deref() != Some(&input.settings.os_image)
+            && !input.settings.os_image.is_empty();
+        self.context.metrics.os_image_overridden.get_or_create(&crate::metrics::pool(&pool)).set(overridden.into());
+        let known = self.context.world.configs.named(&name);
+        let is_new = known.is_none_or(|known| !render::is_same_content(&known.spec, &rendered.machine_config.spec));
+        if is_new || self.context.world.provenances.named(&name).is_none() {
+            self.put_provenance(&name, &rendered).await?;
+        }
+        if is_new {
+            self.put_config(&rendered.machine_config).await?;
+            self.tell_generated(input, &name, &rendered);
+        }
+        if input.pool.spec.configuration.as_ref() == Some(configuration) {
             return Ok(());
         }
         let api: Api<MachineConfigPool> = Api::all(self.context.world.client.clone());
         let object = json!({
             "apiVersion": format!("{}/{}", api::machineconfiguration::GROUP, api::machineconfiguration::VERSION),
             "kind": "MachineConfigPool",
-            "metadata": { "name": pool_name },
-            "spec": { "configuration": rendered.configuration },
+            "metadata": { "name": pool },
+            "spec": { "configuration": configuration },
         });
-        let written = write::apply(&api, MANAGER, &pool_name, &object).await;
-        written.map_err(|source| Error::WritePool { pool: pool_name.clone(), source })?;
+        let written = write::apply(&api, MANAGER, &pool, &object).await;
+        written.map_err(|source| Error::WritePool { pool: pool.clone(), source })?;
         self.context.metrics.wrote("MachineConfigPool");
-        self.context.metrics.worked(COMPONENT, "Sync Machine Config Pool", &pool_name);
-        tracing::info!(pool = pool_name, config = name, "rendered");
+        self.context.metrics.worked(COMPONENT, "Sync Machine Config Pool", &pool);
+        tracing::info!(pool, config = name, "rendered");
+        Ok(())
+    }
+
+    fn tell_generated(&self, input: &Input, name: &str, rendered: &Rendered) {
+        let pool = input.pool.metadata.name.as_deref().unwrap_or_default();
+        let tell = |severity, reason: &str, message: &str| {
+            let uid = input.pool.metadata.uid.as_deref();
+            self.events.publish::<MachineConfigPool>(pool, uid, severity, reason, message);
+        };
+        let versions = (&input.settings.release_version, &input.settings.controller_version);
+        let message = format!(
+            "{name} successfully generated (release version: {}, controller version: {})",
+            versions.0, versions.1
+        );
+        tell(Severity::Normal, "RenderedConfigGenerated", &message);
+        for warning in &rendered.warnings {
+            tell(Severity::Warning, "RenderWarning", &warning.to_string());
+        }
+    }
+
+    async fn put_provenance(&self, name: &str, rendered: &Rendered) -> Result<(), Error> {
+        let archive = Some(render::archive(&rendered.machine_config));
+        let spec = RenderedProvenanceSpec { archive, ..rendered.provenance.clone() };
+        let api: Api<RenderedProvenance> = Api::all(self.context.world.client.clone());
+        let written = write::apply(&api, MANAGER, name, &RenderedProvenance::new(name, spec)).await;
+        written.map_err(|source| Error::WriteProvenance { name: name.to_owned(), source })?;
+        self.context.metrics.wrote("RenderedProvenance");
         Ok(())
     }
 
@@ -234,43 +384,4 @@ impl Render {
         self.context.metrics.wrote("MachineConfig");
         Ok(())
     }
-
-    async fn restore(&self, name: &str) -> Result<(), Error> {
-        if !self.references.lock().is_used(name) {
-            return Ok(());
-        }
-        tracing::info!(config = name, "putting back a rendered config that is in use");
-        Ok(())
-    }
-
-    /// Removes what nobody uses, except for the newest few.
-    async fn collect(&self, pool: &str) -> Result<(), Error> {
-        let mut unused: Vec<Arc<MachineConfig>> = self.context.world.configs.all();
-        unused.retain(|config| pool_of(config).as_deref() == Some(pool) && !self.is_used(config));
-        unused.sort_by_key(|config| std::cmp::Reverse(config.metadata.creation_timestamp.as_ref().map(|time| time.0)));
-        let api: Api<MachineConfig> = Api::all(self.context.world.client.clone());
-        for config in unused.into_iter().skip(KEPT) {
-            let name = config.metadata.name.clone().unwrap_or_default();
-            let gone = write::in_time(api.delete(&name, &DeleteParams::default())).await;
-            if let Err(source) = gone
-                && problem(&source) != Problem::NotFound
-            {
-                return Err(Error::DeleteConfig { name, source });
-            }
-        }
-        Ok(())
-    }
-
-    fn is_used(&self, config: &MachineConfig) -> bool {
-        self.references.lock().is_used(config.metadata.name.as_deref().unwrap_or_default())
-    }
-}
-
-/// The pool that a rendered config was made for.
-fn pool_of(config: &MachineConfig) -> Option<String> {
-    config.metadata.labels.as_ref()?.get(labels::RENDERED_FOR).cloned()
-}
-
-fn is_rendered(name: &str, config: Option<&MachineConfig>) -> bool {
-    name.starts_with(RENDERED_PREFIX) && config.is_some_and(|config| pool_of(config).is_some())
 }

@@ -61,6 +61,9 @@ impl Rollout {
                 Some(change) = changes.nodes.recv() => self.index.lock().node_changed(&self.pools, &change),
                 Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
                 Some(change) = changes.policies.recv() => self.index.lock().policy_changed(&self.pools, &change),
+                Some(change) = changes.controller_configs.recv() => {
+                    self.index.lock().controller_config_changed(&self.pools, change.new.as_deref());
+                }
                 Some(change) = changes.reports.recv() => {
                     self.index.lock().report_changed(&self.pools, &change.key.name, change.new.as_deref().cloned());
                 }

@@ -1,7 +1,8 @@
 //! What the controllers see: one shared watch per kind, read into records.
 
-use api::machineconfiguration::{MachineConfig, MachineConfigNode, MachineConfigPool};
-use api::machinist::{PoolLedger, PoolPolicy, RenderedProvenance};
+use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool};
+use api::machinist::{ClusterSettings, PoolLedger, PoolPolicy, RenderedProvenance};
+use api::operator::MachineConfiguration;
 use cluster::watch::State;
 use cluster::{Change, Store, Watch};
 use drain::DisruptionBudget;
@@ -25,6 +26,9 @@ pub(crate) struct World {
     pub(crate) ledgers: Store<PoolLedger>,
     pub(crate) policies: Store<PoolPolicy>,
     pub(crate) provenances: Store<Provenance>,
+    pub(crate) controller_configs: Store<ControllerConfig>,
+    pub(crate) cluster_settings: Store<ClusterSettings>,
+    pub(crate) machine_configurations: Store<MachineConfiguration>,
     pub(crate) reports: Store<Report>,
     pub(crate) budgets: Store<DisruptionBudget>,
     /// Which DaemonSets exist; nothing else about them matters.
@@ -52,6 +56,9 @@ pub(crate) struct RenderChanges {
     pub(crate) configs: UnboundedReceiver<Change<MachineConfig>>,
     pub(crate) policies: UnboundedReceiver<Change<PoolPolicy>>,
     pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
+    pub(crate) controller_configs: UnboundedReceiver<Change<ControllerConfig>>,
+    pub(crate) cluster_settings: UnboundedReceiver<Change<ClusterSettings>>,
+    pub(crate) machine_configurations: UnboundedReceiver<Change<MachineConfiguration>>,
 }
 
 /// What makes a pool worth planning again.
@@ -61,6 +68,7 @@ pub(crate) struct RolloutChanges {
     pub(crate) ledgers: UnboundedReceiver<Change<PoolLedger>>,
     pub(crate) policies: UnboundedReceiver<Change<PoolPolicy>>,
     pub(crate) reports: UnboundedReceiver<Change<Report>>,
+    pub(crate) controller_configs: UnboundedReceiver<Change<ControllerConfig>>,
 }
 
 /// What makes a drain worth another look.
@@ -75,13 +83,19 @@ impl World {
         let (mut pools, mut configs, mut nodes) = (Watch::default(), Watch::default(), Watch::default());
         let (mut ledgers, mut policies, provenances) = (Watch::default(), Watch::default(), Watch::default());
         let (mut reports, mut budgets, daemon_sets) = (Watch::default(), Watch::default(), Watch::default());
+        let (mut controller_configs, mut cluster_settings) = (Watch::default(), Watch::default());
+        let mut machine_configurations = Watch::default();
         let render = RenderChanges {
+            controller_configs: controller_configs.subscribe(),
+            cluster_settings: cluster_settings.subscribe(),
+            machine_configurations: machine_configurations.subscribe(),
             pools: pools.subscribe(),
             configs: configs.subscribe(),
             policies: policies.subscribe(),
             nodes: nodes.subscribe(),
         };
         let rollout = RolloutChanges {
+            controller_configs: controller_configs.subscribe(),
             pools: pools.subscribe(),
             nodes: nodes.subscribe(),
             ledgers: ledgers.subscribe(),
@@ -97,6 +111,9 @@ impl World {
             ledgers: ledgers.store(),
             policies: policies.store(),
             provenances: provenances.store(),
+            controller_configs: controller_configs.store(),
+            cluster_settings: cluster_settings.store(),
+            machine_configurations: machine_configurations.store(),
             reports: reports.store(),
             budgets: budgets.store(),
             daemon_sets: daemon_sets.store(),
@@ -107,6 +124,9 @@ impl World {
         tasks.spawn(nodes.run(Api::all(client.clone()), all(), |node: Node| NodeFacts::from_object(&node)));
         tasks.spawn(ledgers.run(Api::all(client.clone()), all(), slim::<PoolLedger>));
         tasks.spawn(policies.run(Api::all(client.clone()), all(), slim::<PoolPolicy>));
+        tasks.spawn(controller_configs.run(Api::all(client.clone()), all(), slim::<ControllerConfig>));
+        tasks.spawn(cluster_settings.run(Api::all(client.clone()), all(), slim::<ClusterSettings>));
+        tasks.spawn(machine_configurations.run(Api::all(client.clone()), all(), slim::<MachineConfiguration>));
         tasks.spawn(provenances.run(Api::all(client.clone()), all(), Provenance::from_object));
         tasks.spawn(reports.run(Api::all(client.clone()), all(), |node: MachineConfigNode| Report::from_object(&node)));
         tasks.spawn(budgets.run(Api::all(client.clone()), all(), |budget: PodDisruptionBudget| {
@@ -124,6 +144,9 @@ impl World {
         self.ledgers.synced().await;
         self.policies.synced().await;
         self.provenances.synced().await;
+        self.controller_configs.synced().await;
+        self.cluster_settings.synced().await;
+        self.machine_configurations.synced().await;
         self.reports.synced().await;
         self.budgets.synced().await;
         self.daemon_sets.synced().await;
@@ -138,6 +161,9 @@ impl World {
             ("poolledgers", self.ledgers.state()),
             ("poolpolicies", self.policies.state()),
             ("renderedprovenances", self.provenances.state()),
+            ("controllerconfigs", self.controller_configs.state()),
+            ("clustersettings", self.cluster_settings.state()),
+            ("machineconfigurations", self.machine_configurations.state()),
             ("machineconfignodes", self.reports.state()),
             ("poddisruptionbudgets", self.budgets.state()),
             ("daemonsets", self.daemon_sets.state()),

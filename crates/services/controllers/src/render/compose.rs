@@ -1,69 +1,79 @@
-//! Joins a pool's fragments into one rendered config.
+//! Asks the decision crates for a pool's rendered config: what goes in, and what came of it.
 
 use std::sync::Arc;
 
-use api::machineconfiguration::{
-    GROUP, MachineConfig, MachineConfigPool, MachineConfigPoolConfiguration, MachineConfigSpec, VERSION,
-};
-use api::selector::Selector;
-use api::{annotations, labels};
-use ignition::merge::Merger;
+use api::machineconfiguration::{GROUP, MachineConfig, MachineConfigPool, MachineConfigPoolConfiguration, VERSION};
+use change::content::Content;
+use change::diff::Diff;
+use change::reconcilable::{Allowances, reconcilable};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
+use render::{Error, Fetched, Need, Rendered, Settings};
 
-use sha2::{Digest, Sha256};
-
-pub(super) struct Rendered {
-    pub(super) config: MachineConfig,
-    pub(super) configuration: MachineConfigPoolConfiguration,
+/// Everything that a pool's rendering depends on.
+pub(super) struct Input {
+    pub(super) pool: Arc<MachineConfigPool>,
+    pub(super) fragments: Vec<Arc<MachineConfig>>,
+    /// The rendered config that the pool points at now.
+    pub(super) present: Option<Arc<MachineConfig>>,
+    pub(super) settings: Settings,
+    pub(super) hosts: change::policy::Settings,
+    pub(super) allowances: Allowances,
 }
 
-pub(super) fn selects(pool: &MachineConfigPool, config: &MachineConfig) -> bool {
-    let selector = pool.spec.machine_config_selector.as_ref().and_then(|selector| Selector::parse(selector).ok());
-    selector.is_some_and(|selector| {
-        !selector.is_empty()
-            && !super::is_rendered(&config.name_any(), Some(config))
-            && selector.matches(&config.metadata.labels.clone().unwrap_or_default())
-    })
+/// What rendering came to.
+pub(super) enum Composed {
+    Rendered(Box<Rendered>, MachineConfigPoolConfiguration),
+    /// The pool never had a config and selects nothing yet: it waits.
+    Nothing,
+    /// These contents have to be fetched first.
+    Needs(Vec<Need>),
+    /// The pool keeps what it has, and this is why.
+    Failed(String),
 }
 
-pub(super) fn compose(
-    pool: &MachineConfigPool,
-    configs: &[Arc<MachineConfig>],
-    version: &str,
-) -> Result<Option<Rendered>, String> {
-    let mut fragments: Vec<_> = configs.iter().filter(|config| selects(pool, config)).collect();
-    let is_worker = |config: &MachineConfig| config.labels().get(labels::ROLE).is_some_and(|role| role == "worker");
-    fragments.sort_by_key(|config| (!is_worker(config), config.name_any()));
-    if fragments.is_empty() {
-        return Ok(None);
+pub(super) fn compose(input: &Input, fetched: &Fetched) -> Composed {
+    let Input { pool, fragments, present, settings, .. } = input;
+    let all = || fragments.iter().map(|fragment| &**fragment);
+    let never_had_one = pool.spec.configuration.as_ref().is_none_or(|configuration| configuration.name.is_none());
+    if never_had_one && render::select(pool, all()).is_ok_and(|chosen| chosen.is_empty()) {
+        return Composed::Nothing;
     }
-    let mut merger = Merger::new(ignition::empty());
-    let mut spec = MachineConfigSpec::default();
-    for fragment in &fragments {
-        if let Some(config) = &fragment.spec.config {
-            let config =
-                ignition::parse(config).map_err(|error| format!("MachineConfig {}: {error}", fragment.name_any()))?;
-            merger.add(config);
-        }
-        spec.kernel_arguments.extend(fragment.spec.kernel_arguments.iter().cloned());
-        spec.extensions.extend(fragment.spec.extensions.iter().cloned());
+    let mut rendered = match render::render(pool, all(), settings, fetched) {
+        Ok(rendered) => rendered,
+        Err(Error::Needs(needs)) => return Composed::Needs(needs),
+        Err(error @ Error::Refused(_)) => return Composed::Failed(error.to_string()),
+    };
+    if let Some(present) = present
+        && !render::keep_name(&mut rendered, present)
+        && let Err(why) = check_change(input, present, &rendered.machine_config)
+    {
+        return Composed::Failed(format!("could not generate rendered MachineConfig: {why}"));
     }
-    spec.config = Some(ignition::to_value(merger.finish()));
-    let text = serde_json::to_vec(&spec).map_err(|error| error.to_string())?;
-    let hash = hex::encode(Sha256::digest(&text));
-    let pool_name = pool.name_any();
-    let name = format!("rendered-{pool_name}-{}", &hash[..32]);
-    let mut config = MachineConfig::new(&name, spec);
-    config.labels_mut().insert(labels::RENDERED_FOR.to_owned(), pool_name);
-    config.annotations_mut().insert(annotations::GENERATED_BY_CONTROLLER_VERSION.to_owned(), version.to_owned());
-    let source = fragments.iter().map(|fragment| ObjectReference {
+    let configuration = configuration(&rendered);
+    Composed::Rendered(Box::new(rendered), configuration)
+}
+
+/// A change that no running node can make is refused before any node gets it.
+fn check_change(input: &Input, present: &MachineConfig, new: &MachineConfig) -> Result<(), String> {
+    // What cannot be read cannot be compared, and a broken present config must not keep the pool from a good one.
+    let Ok((before, after)) = Content::read_both(present, new) else { return Ok(()) };
+    let names = (present.name_any(), new.name_any());
+    let diff = Diff::between(&before, &after);
+    reconcilable(&diff, &after, (&names.0, &names.1), &input.hosts, &input.allowances)
+        .map_err(|refused| refused.to_string())
+}
+
+fn configuration(rendered: &Rendered) -> MachineConfigPoolConfiguration {
+    let source = rendered.provenance.fragments.iter().map(|fragment| ObjectReference {
         api_version: Some(format!("{GROUP}/{VERSION}")),
         kind: Some("MachineConfig".to_owned()),
-        name: Some(fragment.name_any()),
+        name: Some(fragment.name.clone()),
         ..ObjectReference::default()
     });
-    let configuration =
-        MachineConfigPoolConfiguration { name: Some(name), source: source.collect(), ..Default::default() };
-    Ok(Some(Rendered { config, configuration }))
+    MachineConfigPoolConfiguration {
+        name: rendered.machine_config.metadata.name.clone(),
+        source: source.collect(),
+        ..MachineConfigPoolConfiguration::default()
+    }
 }

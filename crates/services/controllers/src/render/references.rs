@@ -19,11 +19,6 @@ impl References {
         self.counts.contains_key(config)
     }
 
-    /// Every config that somebody refers to.
-    pub(super) fn used(&self) -> Vec<String> {
-        self.counts.keys().cloned().collect()
-    }
-
     /// Takes in a node; returns the configs that nobody uses any more.
     pub(super) fn node_changed(&mut self, change: &Change<NodeFacts>) -> Vec<String> {
         self.replace(change.old.as_deref().map(of_node), change.new.as_deref().map(of_node))

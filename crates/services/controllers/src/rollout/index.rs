@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus};
+use api::machineconfiguration::{
+    CertExpiry, ControllerConfig, MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus,
+};
 use api::machinist::{PoolLedger, PoolPolicy};
 use cluster::Change;
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +24,7 @@ pub(super) struct Index {
     snapshots: HashMap<String, Snapshot>,
     ledgers: HashMap<String, Ledger>,
     settles: HashMap<String, SignedDuration>,
+    certificates: Vec<CertExpiry>,
     nodes: HashMap<String, Entry>,
     remarks: HashMap<String, Remark>,
 }
@@ -55,6 +58,7 @@ impl Index {
             snapshots: HashMap::new(),
             ledgers: HashMap::new(),
             settles: HashMap::new(),
+            certificates: Vec::new(),
             nodes: HashMap::new(),
             remarks: HashMap::new(),
         }
@@ -89,6 +93,7 @@ impl Index {
                     None => {
                         let mut snapshot = Snapshot::new(facts, self.context_settings.clone(), Timestamp::now());
                         snapshot.ledger = self.ledgers.get(name).cloned().unwrap_or_default();
+                        snapshot.certificates.clone_from(&self.certificates);
                         self.snapshots.insert(name.clone(), snapshot);
                     }
                 }
@@ -166,6 +171,19 @@ impl Index {
             None => self.settles.remove(pool),
         };
         queue.add(pool.clone());
+    }
+
+    /// Certificates go into every pool's status, and the topology onto every node.
+    pub(super) fn controller_config_changed(&mut self, queue: &Queue, config: Option<&ControllerConfig>) {
+        self.certificates = config.map(rollout::snapshot::certificates).unwrap_or_default();
+        let topology = config.and_then(topology);
+        self.context_settings.topology.clone_from(&topology);
+        for (name, snapshot) in &mut self.snapshots {
+            snapshot.certificates.clone_from(&self.certificates);
+            snapshot.settings.topology.clone_from(&topology);
+            snapshot.observe_pool(snapshot.pool.clone(), None);
+            queue.add(name.clone());
+        }
     }
 
     pub(super) fn report_changed(&mut self, queue: &Queue, node: &str, report: Option<Report>) {
@@ -277,6 +295,11 @@ impl Remark {
         }
         report
     }
+}
+
+/// The topology that daemons have to know: on a single replica they do not ask for drains.
+fn topology(config: &ControllerConfig) -> Option<String> {
+    config.spec.infra.as_ref()?.status.as_ref()?.control_plane_topology.clone()
 }
 
 /// Both numbers known and the first smaller: an event that was overtaken by the answer to a write.

@@ -92,7 +92,7 @@ pub struct TrialCheck {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourcePolicy {
-    /// Allows content to be fetched from another host while rendering. `false` when absent.
+    /// Allows content to be fetched from another host while rendering. `true` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_remote: Option<bool>,
     /// Allows remote content over plain HTTP. `false` when absent.

@@ -1,0 +1,147 @@
+//! Keeps rendered configs that are in use and removes those that nobody uses.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::labels;
+use api::machineconfiguration::MachineConfig;
+use api::machinist::RenderedProvenance;
+use api::names::RENDERED_PREFIX;
+use cluster::error::if_found;
+use cluster::events::Severity;
+use cluster::write;
+use kube::api::{Api, DeleteParams, ObjectMeta};
+
+use super::{Error, Render, Work};
+
+/// How many rendered configs of a pool are kept although nobody uses them, to go back to.
+const KEPT: usize = 5;
+
+/// Rendered configs as they were before somebody deleted or edited them.
+#[derive(Default)]
+pub(super) struct Lost {
+    configs: HashMap<String, MachineConfig>,
+}
+
+impl Lost {
+    pub(super) fn keep(&mut self, config: &MachineConfig) {
+        let metadata = ObjectMeta {
+            name: config.metadata.name.clone(),
+            labels: config.metadata.labels.clone(),
+            annotations: config.metadata.annotations.clone(),
+            ..ObjectMeta::default()
+        };
+        let name = config.metadata.name.clone().unwrap_or_default();
+        // What was lost first is the original; a second edit must not overwrite it.
+        self.configs.entry(name).or_insert_with(|| MachineConfig { metadata, spec: config.spec.clone() });
+    }
+}
+
+impl Render {
+    /// Queues every config that is referred to and does not exist: it was deleted while nobody watched.
+    pub(super) fn queue_missing(&self) {
+        let world = &self.context.world;
+        let pools = world.pools.all();
+        let targets = pools.iter().flat_map(|pool| {
+            let status = pool.status.as_ref().and_then(|status| status.configuration.as_ref());
+            let names = pool.spec.configuration.iter().chain(status).filter_map(|it| it.name.clone());
+            names.collect::<Vec<_>>()
+        });
+        let nodes = world.nodes.all();
+        let nodes = nodes.iter().flat_map(|node| [node.current.clone(), node.desired.clone()]).flatten();
+        for name in targets.chain(nodes) {
+            if world.configs.named(&name).is_none() {
+                self.queue.add(Work::Restore(name));
+            }
+        }
+    }
+
+    /// Puts a rendered config back as it was: from what the watch last saw, or from the archive beside its provenance.
+    pub(super) async fn restore(&self, name: &str) -> Result<(), Error> {
+        if !self.is_used(name) {
+            self.lost.lock().configs.remove(name);
+            return Ok(());
+        }
+        let present = self.context.world.configs.named(name);
+        let Some(original) = self.original(name).await? else {
+            if present.is_none() {
+                tracing::error!(config = name, "a rendered config in use is gone and there is no archive of it");
+                let message =
+                    format!("{name} is in use, was deleted, and cannot be made again: no archive of it is left");
+                self.events.publish::<MachineConfig>(name, None, Severity::Warning, "RenderedConfigLost", &message);
+            }
+            return Ok(());
+        };
+        if present.is_none_or(|present| present.spec != original.spec) {
+            self.put_config(&original).await?;
+            tracing::info!(config = name, "put a rendered config back");
+            let message = format!("{name} is in use and was put back as it was");
+            self.events.publish::<MachineConfig>(name, None, Severity::Normal, "RenderedConfigRestored", &message);
+        }
+        self.lost.lock().configs.remove(name);
+        Ok(())
+    }
+
+    async fn original(&self, name: &str) -> Result<Option<MachineConfig>, Error> {
+        let lost = self.lost.lock().configs.get(name).cloned();
+        let proves =
+            |config: &MachineConfig| pool_of(config).is_some_and(|pool| render::name(&pool, &config.spec) == name);
+        if let Some(config) = lost.as_ref().filter(|config| proves(config)) {
+            return Ok(Some(config.clone()));
+        }
+        let api: Api<RenderedProvenance> = Api::all(self.context.world.client.clone());
+        let read = if_found(write::in_time(api.get(name)).await);
+        let provenance = read.map_err(|source| Error::ReadProvenance { name: name.to_owned(), source })?;
+        let Some((pool, archive)) = provenance.and_then(|it| Some((it.spec.pool, it.spec.archive?))) else {
+            // Rendered by somebody else, so its name proves nothing: what was deleted is the best there is.
+            return Ok(lost.filter(|_| self.context.world.configs.named(name).is_none()));
+        };
+        match render::restore(&archive, &pool, name) {
+            Ok(config) => Ok(Some(config)),
+            Err(error) => {
+                tracing::error!(config = name, %error, "the archive of a rendered config cannot be used");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes what nobody uses, except for the newest few of a pool that still exists.
+    pub(super) async fn collect(&self, pool: &str) -> Result<(), Error> {
+        let mut unused: Vec<Arc<MachineConfig>> = self.context.world.configs.all();
+        unused.retain(|config| {
+            let name = config.metadata.name.as_deref().unwrap_or_default();
+            pool_of(config).as_deref() == Some(pool) && !self.is_used(name)
+        });
+        unused.sort_by_key(|config| Reverse(config.metadata.creation_timestamp.as_ref().map(|time| time.0)));
+        let kept = if self.context.world.pools.named(pool).is_some() { KEPT } else { 0 };
+        let configs: Api<MachineConfig> = Api::all(self.context.world.client.clone());
+        let provenances: Api<RenderedProvenance> = Api::all(self.context.world.client.clone());
+        for config in unused.into_iter().skip(kept) {
+            let name = config.metadata.name.clone().unwrap_or_default();
+            let fail = |source| Error::Delete { name: name.clone(), source };
+            let parameters = DeleteParams::default();
+            if_found(write::in_time(configs.delete(&name, &parameters)).await).map_err(fail)?;
+            if_found(write::in_time(provenances.delete(&name, &parameters)).await).map_err(fail)?;
+            tracing::info!(config = name, "removed a rendered config that nobody uses");
+        }
+        Ok(())
+    }
+
+    fn is_used(&self, name: &str) -> bool {
+        self.references.lock().is_used(name)
+    }
+}
+
+/// The pool that we rendered a config for.
+pub(super) fn pool_of(config: &MachineConfig) -> Option<String> {
+    config.metadata.labels.as_ref()?.get(labels::RENDERED_FOR).cloned()
+}
+
+/// Whether a MachineConfig is a pool's sum and not a fragment. Upstream's are known by their owner.
+pub(super) fn is_rendered(config: &MachineConfig) -> bool {
+    let owners = config.metadata.owner_references.iter().flatten();
+    let of_pool = owners.into_iter().any(|owner| owner.kind == "MachineConfigPool");
+    let named = config.metadata.name.as_deref().is_some_and(|name| name.starts_with(RENDERED_PREFIX));
+    named && (of_pool || pool_of(config).is_some())
+}
