@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod control_plane;
+mod controllers;
 mod kinds;
 mod nodes;
 mod processes;

@@ -22,3 +22,18 @@ pub(crate) fn controller(control_plane: &ControlPlane, folder: &Path, name: &str
     let log = folder.join(format!("{name}.log"));
     Process::start(&binary("machinist"), &arguments, &[], &log).expect("the controller starts")
 }
+
+/// Starts `machinistd` for a node whose host is the folder `root`, with the kubelet's own credential.
+pub(crate) fn daemon(control_plane: &ControlPlane, folder: &Path, node: &str, root: &Path) -> Process {
+    let arguments = [
+        "--node".to_owned(),
+        node.to_owned(),
+        "--root".to_owned(),
+        root.display().to_string(),
+        "--kubeconfig".to_owned(),
+        control_plane.node_kubeconfig(node).display().to_string(),
+        "--simulate".to_owned(),
+    ];
+    let log = folder.join(format!("{node}.log"));
+    Process::start(&binary("machinistd"), &arguments, &[], &log).expect("the daemon starts")
+}

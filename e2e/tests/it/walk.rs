@@ -4,14 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
-use fleet::{Behaviour, Fleet};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
-use testkit::objects::{file_config, pool};
+use testkit::objects::{file_config, node, pool};
 use testkit::process::Process;
 use testkit::{ControlPlane, Kind, control_plane, needs, wait_for, wait_for_all, wait_until};
 
-use crate::processes::controller;
+use crate::processes::{controller, daemon};
 use crate::watching::{Seen, annotation, is_down, watch_fleet};
 
 fn manifest(fragment: &MachineConfig) -> String {
@@ -36,6 +35,8 @@ async fn updated(control_plane: &ControlPlane, pool: &str, old: &str) -> String 
     pool.status.unwrap().configuration.unwrap().name.unwrap()
 }
 
+const NODES: [&str; 3] = ["a", "b", "c"];
+
 /// A pool of three nodes that have their first config.
 struct Scene {
     control_plane: ControlPlane,
@@ -44,6 +45,7 @@ struct Scene {
     seen: Arc<Mutex<Seen>>,
     first: String,
     controller: Option<Process>,
+    _daemons: Vec<Process>,
 }
 
 impl Scene {
@@ -56,17 +58,21 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let client = control_plane.client().await;
         let controller = controller(&control_plane, folder.path(), "first", &[]);
-        let fleet = Fleet::new(client.clone(), "walk", Behaviour { drains: true, ..Behaviour::default() });
-        fleet.create(vec!["a".into(), "b".into(), "c".into()], &["worker"], None).await.unwrap();
-        tokio::spawn(fleet.run());
         let nodes: Api<Node> = Api::all(client.clone());
+        let mut daemons = Vec::new();
+        for name in NODES {
+            nodes.create(&PostParams::default(), &node(name, &["worker"])).await.unwrap();
+            let root = folder.path().join(name);
+            std::fs::create_dir(&root).unwrap();
+            daemons.push(daemon(&control_plane, folder.path(), name, &root));
+        }
         let seen = watch_fleet(nodes.clone());
         let pools: Api<MachineConfigPool> = Api::all(client);
         pools.create(&PostParams::default(), &pool("worker")).await.unwrap();
         control_plane.apply(&manifest(&file_config("00-worker", "worker", "/etc/base", "base")));
         let first = updated(&control_plane, "worker", "").await;
         seen.lock().unwrap().restart();
-        Some(Self { control_plane, folder, nodes, seen, first, controller: Some(controller) })
+        Some(Self { control_plane, folder, nodes, seen, first, controller: Some(controller), _daemons: daemons })
     }
 
     /// Checks that the change went to one node after the other and that the pool says so.
@@ -79,6 +85,10 @@ impl Scene {
         let seen = self.seen.lock().unwrap().clone();
         assert_eq!(seen.most_down, 1, "{seen:?}");
         assert_eq!(seen.targeted.len(), 3, "{seen:?}");
+        for node in NODES {
+            let motd = std::fs::read_to_string(self.folder.path().join(node).join("etc/motd"));
+            assert_eq!(motd.unwrap(), "hello", "the file is on node {node}");
+        }
         let table = self.control_plane.kubectl(&["get", "mcp", "worker"]);
         let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row[..9], ["worker", &second, "True", "False", "False", "3", "3", "3", "0"], "{table}");

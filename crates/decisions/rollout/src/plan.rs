@@ -237,7 +237,8 @@ fn set_taints(snapshot: &Snapshot, actions: &mut Vec<Action>) -> bool {
     let nodes = &snapshot.nodes;
     let index = nodes.index();
     let written: std::collections::BTreeSet<_> = actions.iter().filter_map(Action::node).map(str::to_owned).collect();
-    let missing = index.taint_missing.iter().map(|node| (node, true));
+    // From the end: whose turn is next is written to soon anyway, and the two writes would conflict.
+    let missing = index.taint_missing.iter().rev().map(|node| (node, true));
     let left = index.taint_left.iter().map(|node| (node, false));
     let mut changes = left.chain(missing).filter(|(node, _)| !written.contains(*node));
     for (node, wanted) in changes.by_ref().take(TAINTS_AT_ONCE) {

@@ -8,6 +8,7 @@ mod drain;
 pub mod health;
 pub mod metrics;
 mod render;
+mod roles;
 mod rollout;
 mod settings;
 mod world;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use context::Context;
 use health::{Health, Readiness};
 use metrics::Metrics;
+pub use roles::{ROLES, Role};
 pub use settings::Settings;
 use world::World;
 

@@ -6,8 +6,9 @@
 mod apply;
 mod index;
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{Events, Outcome, Queue};
 use jiff::{SignedDuration, Timestamp};
@@ -24,8 +25,8 @@ use index::Index;
 /// Pools are few and each is planned alone; two workers keep a slow one from holding up the others.
 const WORKERS: usize = 4;
 
-/// What the rollout controller reads and writes, for RBAC and the documentation.
 pub(crate) const MANAGER: &str = "machinist-rollout";
+const COMPONENT: &str = "machineconfigcontroller-nodecontroller";
 
 /// Names of pools that wait to be planned.
 pub(crate) type Pools = Queue<String>;
@@ -35,16 +36,29 @@ pub(crate) struct Rollout {
     index: Mutex<Index>,
     pools: Pools,
     events: Events,
+    /// Pools whose taints are being written now.
+    tainting: Mutex<HashSet<String>>,
+    /// When each pool's status was last written.
+    written: Mutex<HashMap<String, Instant>>,
+    /// What the last plan of each pool told.
+    said: Mutex<HashMap<String, BTreeSet<String>>>,
+    /// What was last said about nodes that no pool looks after.
+    degraded: Mutex<HashMap<String, String>>,
 }
 
 impl Rollout {
     pub(crate) fn new(context: Arc<Context>, pools: Pools) -> Self {
-        let events = Events::start(
-            context.world.client.clone(),
-            "machineconfigcontroller-nodecontroller",
-            &context.settings.namespace,
-        );
-        Self { index: Mutex::new(Index::new(&context)), pools, events, context }
+        let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
+        Self {
+            index: Mutex::new(Index::new(&context)),
+            pools,
+            events,
+            tainting: Mutex::default(),
+            written: Mutex::default(),
+            said: Mutex::default(),
+            degraded: Mutex::default(),
+            context,
+        }
     }
 
     /// Plans pools for ever.
@@ -61,6 +75,7 @@ impl Rollout {
                 Some(change) = changes.nodes.recv() => self.index.lock().node_changed(&self.pools, &change),
                 Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
                 Some(change) = changes.policies.recv() => self.index.lock().policy_changed(&self.pools, &change),
+                Some(change) = changes.etcd.recv() => self.index.lock().etcd_changed(&self.pools, &change),
                 Some(change) = changes.controller_configs.recv() => {
                     self.index.lock().controller_config_changed(&self.pools, change.new.as_deref());
                 }
@@ -76,6 +91,8 @@ impl Rollout {
     async fn reconcile(self: Arc<Self>, pool: String) -> Outcome {
         let Some(plan) = self.plan(&pool) else {
             self.context.metrics.forget_pool(&pool);
+            self.written.lock().remove(&pool);
+            self.said.lock().remove(&pool);
             return Outcome::Done;
         };
         tracing::debug!(%pool, actions = plan.actions.len(), next = ?plan.next, "planned");

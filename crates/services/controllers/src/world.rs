@@ -7,13 +7,13 @@ use cluster::watch::State;
 use cluster::{Change, Store, Watch};
 use drain::DisruptionBudget;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::Api;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
-use rollout::{NodeFacts, Report};
-use tokio::sync::mpsc::UnboundedReceiver;
+use rollout::{EtcdMember, NodeFacts, Report};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 /// Every store that controllers read from.
@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) cluster_settings: Store<ClusterSettings>,
     pub(crate) machine_configurations: Store<MachineConfiguration>,
     pub(crate) reports: Store<Report>,
+    /// Pods of etcd, where they can be seen.
+    pub(crate) etcd: [Store<Option<EtcdMember>>; 2],
     pub(crate) budgets: Store<DisruptionBudget>,
     /// Which DaemonSets exist; nothing else about them matters.
     pub(crate) daemon_sets: Store<()>,
@@ -69,6 +71,7 @@ pub(crate) struct RolloutChanges {
     pub(crate) policies: UnboundedReceiver<Change<PoolPolicy>>,
     pub(crate) reports: UnboundedReceiver<Change<Report>>,
     pub(crate) controller_configs: UnboundedReceiver<Change<ControllerConfig>>,
+    pub(crate) etcd: UnboundedReceiver<Change<Option<EtcdMember>>>,
 }
 
 /// What makes a drain worth another look.
@@ -94,7 +97,9 @@ impl World {
             policies: policies.subscribe(),
             nodes: nodes.subscribe(),
         };
+        let (etcd, members) = etcd(client, tasks);
         let rollout = RolloutChanges {
+            etcd: members,
             controller_configs: controller_configs.subscribe(),
             pools: pools.subscribe(),
             nodes: nodes.subscribe(),
@@ -115,6 +120,7 @@ impl World {
             cluster_settings: cluster_settings.store(),
             machine_configurations: machine_configurations.store(),
             reports: reports.store(),
+            etcd,
             budgets: budgets.store(),
             daemon_sets: daemon_sets.store(),
         };
@@ -150,6 +156,9 @@ impl World {
         self.reports.synced().await;
         self.budgets.synced().await;
         self.daemon_sets.synced().await;
+        for etcd in &self.etcd {
+            etcd.synced().await;
+        }
     }
 
     /// The kinds that cannot be watched now, each with the reason.
@@ -181,6 +190,34 @@ impl Provenance {
     fn from_object(object: RenderedProvenance) -> Self {
         Self { name: object.metadata.name.unwrap_or_default(), pool: object.spec.pool, pins: object.spec.pins }
     }
+}
+
+/// The namespaces where etcd runs as static pods: elsewhere's, then OpenShift's.
+const ETCD: [&str; 2] = ["kube-system", "openshift-etcd"];
+
+/// Watches the pods of etcd. Only two namespaces are looked at, never every pod of the cluster.
+fn etcd(
+    client: &Client,
+    tasks: &mut JoinSet<()>,
+) -> ([Store<Option<EtcdMember>>; 2], UnboundedReceiver<Change<Option<EtcdMember>>>) {
+    let (all, changes) = unbounded_channel();
+    let stores = ETCD.map(|namespace| {
+        let mut watch: Watch<Option<EtcdMember>> = Watch::default();
+        let (store, mut own, all) = (watch.store(), watch.subscribe(), all.clone());
+        let mut config = watcher::Config::default().any_semantic();
+        if namespace == "kube-system" {
+            config = config.labels("component=etcd");
+        }
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        tasks.spawn(watch.run(api, config, |pod: Pod| EtcdMember::from_pod(&pod)));
+        tasks.spawn(async move {
+            while let Some(change) = own.recv().await {
+                let _ = all.send(change);
+            }
+        });
+        store
+    });
+    (stores, changes)
 }
 
 /// Drops what no rule reads and what would make equal objects look different.

@@ -15,7 +15,9 @@ pub struct Journal {
     pub to: String,
     #[serde(flatten)]
     pub phase: Phase,
-    /// The boot in which it began: what was staged then and not booted yet can simply be dropped.
+    /// The boot in which it began: what was staged then and not booted yet can simply be dropped. On disk it has another
+    /// name, because the phase beside it has a `boot` of its own.
+    #[serde(rename = "begunInBoot")]
     pub boot: String,
     /// What leads from `from` to `to`, in order.
     pub steps: Vec<Step>,
@@ -95,6 +97,40 @@ impl PostAction {
             Action::Restart(unit) => Some(PostAction::Restart(unit.clone())),
             Action::Special => Some(PostAction::Reload(runtime.to_owned())),
             Action::Reboot => Some(PostAction::Reboot),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_of_each_phase_can_be_read_again() {
+        let boot = || "boot".to_owned();
+        let reason = || "reason".to_owned();
+        let phases = [
+            Phase::Applying,
+            Phase::Applied,
+            Phase::Rebooting { boot: boot() },
+            Phase::Trying { since: 1 },
+            Phase::Undoing { reason: reason() },
+            Phase::Undone { reason: reason() },
+            Phase::RebootingBack { boot: boot(), reason: reason() },
+        ];
+        for phase in phases {
+            let journal = Journal {
+                version: 1,
+                from: "a".to_owned(),
+                to: "b".to_owned(),
+                phase,
+                boot: "first".to_owned(),
+                steps: Vec::new(),
+                actions: Vec::new(),
+                trial: None,
+            };
+            let text = serde_json::to_string(&journal).expect("a journal is JSON");
+            assert_eq!(serde_json::from_str::<Journal>(&text).ok(), Some(journal), "{text}");
         }
     }
 }

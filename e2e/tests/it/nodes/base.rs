@@ -31,5 +31,7 @@ pub(crate) fn base() -> PathBuf {
 }
 
 fn is_complete(root: &Path) -> bool {
-    root.join("usr/sbin/sshd").exists() && root.join("usr/bin/dbus-daemon").exists() && !root.join("debootstrap").exists()
+    root.join("usr/sbin/sshd").exists()
+        && root.join("usr/bin/dbus-daemon").exists()
+        && !root.join("debootstrap").exists()
 }

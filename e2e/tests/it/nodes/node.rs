@@ -207,7 +207,9 @@ impl Shared {
                 return None;
             }
             let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-            let is_init = |child: &&str| fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "systemd");
+            let is_init = |child: &&str| {
+                fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "systemd")
+            };
             if let Some(leader) = children.split_whitespace().find(is_init).and_then(|child| child.parse().ok()) {
                 return Some(leader);
             }
@@ -240,7 +242,13 @@ fn furnish(root: &Path, name: &str, address: Ipv4Addr, control_plane: &ControlPl
     );
     write("etc/ssh/sshd_config.d/10-node.conf", &sshd);
     // Services that only slow a small container down.
-    for unit in ["systemd-resolved.service", "systemd-networkd.service", "getty.target", "console-getty.service", "e2scrub_reap.service"] {
+    for unit in [
+        "systemd-resolved.service",
+        "systemd-networkd.service",
+        "getty.target",
+        "console-getty.service",
+        "e2scrub_reap.service",
+    ] {
         let _ = std::os::unix::fs::symlink("/dev/null", root.join("etc/systemd/system").join(unit));
     }
     let kubeconfig = fs::read(control_plane.node_kubeconfig(name)).unwrap();

@@ -60,7 +60,12 @@ impl World {
         self.config_with(name, ignition, |_| {}).await
     }
 
-    pub(crate) async fn config_with(&self, name: &str, mut ignition: Value, change: impl FnOnce(&mut MachineConfig)) -> String {
+    pub(crate) async fn config_with(
+        &self,
+        name: &str,
+        mut ignition: Value,
+        change: impl FnOnce(&mut MachineConfig),
+    ) -> String {
         ignition["ignition"] = json!({"version": "3.4.0"});
         let mut config = objects::machine_config(name, "worker", ignition);
         config.labels_mut().insert(api::labels::RENDERED_FOR.into(), "worker".into());
@@ -88,7 +93,8 @@ impl World {
             let mut changes = kube::runtime::watch_object(nodes.clone(), &name).boxed();
             while let Some(change) = changes.next().await {
                 let Ok(Some(node)) = change else { continue };
-                let (wanted, done) = (get(&node, annotations::DESIRED_DRAIN), get(&node, annotations::LAST_APPLIED_DRAIN));
+                let (wanted, done) =
+                    (get(&node, annotations::DESIRED_DRAIN), get(&node, annotations::LAST_APPLIED_DRAIN));
                 if !wanted.is_empty() && wanted != done {
                     let values = json!({ annotations::LAST_APPLIED_DRAIN: wanted });
                     let patch = Patch::Merge(json!({ "metadata": { "annotations": values } }));

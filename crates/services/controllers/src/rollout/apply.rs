@@ -1,22 +1,36 @@
 //! Writes what a plan says, in its order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use api::annotations;
-use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolStatus};
+use api::machineconfiguration::{MachineConfigNode, MachineConfigPool, MachineConfigPoolStatus};
 use api::machinist::{PoolLedger, PoolLedgerSpec};
+use api::names::{node_condition, status};
 use cluster::events::Severity;
 use cluster::{Outcome, Problem, problem, write};
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::api::{Api, PostParams};
 use rollout::{About, Action, Event, Ledger, NodeFacts, Plan, ResourceVersion, Target};
 use serde_json::{Value, json};
 
-use super::{MANAGER, Rollout, outcome};
+use super::{COMPONENT, MANAGER, Rollout, outcome};
 
 /// Node writes at once. The API server is the limit; more only makes it queue.
 const AT_ONCE: usize = 32;
+
+/// Taints at once; they must leave room for what matters.
+const TAINTS_AT_ONCE: usize = 4;
+
+/// How long taints rest after one could not be written.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A pool's numbers are written at most this often while nothing else changes: people read them, and each write costs as
+/// much as moving a node.
+const NUMBERS_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, thiserror::Error)]
 #[allow(clippy::enum_variant_names, reason = "each variant names the operation that failed")]
@@ -43,19 +57,26 @@ pub(super) enum Error {
 
 impl Rollout {
     /// Carries out a plan. What met a newer object is left for the next plan, which the newer object brings about.
-    pub(super) async fn apply(&self, pool: &str, plan: &Plan) -> Result<Outcome, Error> {
+    pub(super) async fn apply(self: &Arc<Self>, pool: &str, plan: &Plan) -> Result<Outcome, Error> {
         if !self.write_ledger(pool, plan).await? {
             return Ok(Outcome::Retry);
         }
-        let failed = self.write_nodes(plan).await;
-        self.write_status(pool, &plan.status).await?;
-        match failed {
-            Some(error) => Err(error),
-            None => {
-                plan.events.iter().for_each(|event| self.publish(pool, event));
-                Ok(outcome(&plan.next))
-            }
+        let (later, now): (Vec<_>, Vec<_>) =
+            plan.actions.iter().partition(|action| matches!(action, Action::SetTaints { .. }));
+        let failed = self.write_nodes(now).await;
+        let tainting = self.set_taints(pool, later);
+        let wait = self.write_status(pool, &plan.status).await?;
+        if let Some(error) = failed {
+            return Err(error);
         }
+        self.publish_news(pool, &plan.events);
+        Ok(match (outcome(&plan.next), wait) {
+            // The batch that is under way brings the pool back when it is through.
+            (Outcome::Again(Duration::ZERO), None) if tainting => Outcome::Done,
+            (Outcome::Again(Duration::ZERO) | Outcome::Done, Some(wait)) => Outcome::Again(wait),
+            (Outcome::Again(after), Some(wait)) => Outcome::Again(after.min(wait)),
+            (outcome, _) => outcome,
+        })
     }
 
     /// Claims first: what is not in the ledger must not be written to a node. False when the ledger is newer than the plan.
@@ -96,15 +117,72 @@ impl Rollout {
     }
 
     /// Writes nodes side by side; returns one failure that is worth a retry, if there was any.
-    async fn write_nodes(&self, plan: &Plan) -> Option<Error> {
-        let writes: Vec<(String, Value)> = plan.actions.iter().filter_map(node_write).collect();
+    async fn write_nodes(&self, actions: Vec<&Action>) -> Option<Error> {
+        for action in &actions {
+            if let Action::DegradeNode { node, message } = action {
+                self.degrade(node, message).await;
+            }
+        }
+        let writes: Vec<(String, Value)> = actions.into_iter().filter_map(node_write).collect();
+        self.write_all(writes, AT_ONCE).await
+    }
+
+    async fn write_all(&self, writes: Vec<(String, Value)>, at_once: usize) -> Option<Error> {
         let writes = writes.into_iter().map(|(node, patch)| async move { self.write_node(&node, &patch).await });
-        let mut answers = futures::stream::iter(writes).buffer_unordered(AT_ONCE);
+        let mut answers = futures::stream::iter(writes).buffer_unordered(at_once);
         let mut failure = None;
         while let Some(answer) = answers.next().await {
             failure = failure.or(answer.err());
         }
         failure
+    }
+
+    /// Taints only help the scheduler, so targeting never waits for them: one batch per pool goes on beside it. True while
+    /// a batch is under way.
+    fn set_taints(self: &Arc<Self>, pool: &str, actions: Vec<&Action>) -> bool {
+        if self.tainting.lock().contains(pool) {
+            return true;
+        }
+        let writes: Vec<(String, Value)> = actions.into_iter().filter_map(node_write).collect();
+        if writes.is_empty() {
+            return false;
+        }
+        self.tainting.lock().insert(pool.to_owned());
+        let (this, pool) = (self.clone(), pool.to_owned());
+        tokio::spawn(async move {
+            if let Some(error) = this.write_all(writes, TAINTS_AT_ONCE).await {
+                tracing::warn!(pool, error = &error as &dyn std::error::Error, "cannot set a taint");
+                tokio::time::sleep(PAUSE).await;
+            }
+            this.tainting.lock().remove(&pool);
+            this.pools.add(pool);
+        });
+        true
+    }
+
+    /// Says on a node's MachineConfigNode that no pool looks after it, once per message.
+    async fn degrade(&self, node: &str, message: &str) {
+        let is_known = self.degraded.lock().get(node).is_some_and(|known| known == message);
+        if is_known || self.context.world.reports.named(node).is_none() {
+            return;
+        }
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let object = json!({
+            "apiVersion": format!("{}/{}", api::machineconfiguration::GROUP, api::machineconfiguration::VERSION),
+            "kind": "MachineConfigNode",
+            "metadata": { "name": node },
+            "status": { "conditions": [{
+                "type": node_condition::NODE_DEGRADED, "status": status::TRUE, "reason": "MultipleCustomPools",
+                "message": message, "lastTransitionTime": now,
+            }] },
+        });
+        let api: Api<MachineConfigNode> = Api::all(self.context.world.client.clone());
+        match write::apply_status(&api, MANAGER, node, &object).await {
+            Ok(_) => {
+                self.degraded.lock().insert(node.to_owned(), message.to_owned());
+            }
+            Err(error) => tracing::debug!(node, error = &error as &dyn std::error::Error, "cannot write conditions"),
+        }
     }
 
     async fn write_node(&self, node: &str, patch: &Value) -> Result<(), Error> {
@@ -126,10 +204,17 @@ impl Rollout {
         }
     }
 
-    async fn write_status(&self, pool: &str, status: &MachineConfigPoolStatus) -> Result<(), Error> {
-        let known = self.index.lock().status(pool).cloned();
-        if known.as_ref() == Some(status) {
-            return Ok(());
+    /// Writes the status if it changed. While nothing but numbers changes, it is written a few times a second at most; what
+    /// is left to wait is returned.
+    async fn write_status(&self, pool: &str, status: &MachineConfigPoolStatus) -> Result<Option<Duration>, Error> {
+        let Some(known) = self.index.lock().status(pool) else { return Ok(None) };
+        if known == *status {
+            return Ok(None);
+        }
+        let last = self.written.lock().get(pool).copied();
+        let since = last.map_or(NUMBERS_EVERY, |last| last.elapsed());
+        if since < NUMBERS_EVERY && says_the_same(&known, status) {
+            return Ok(Some(NUMBERS_EVERY - since));
         }
         let api: Api<MachineConfigPool> = Api::all(self.context.world.client.clone());
         let object = json!({
@@ -141,14 +226,22 @@ impl Rollout {
         match write::apply_status(&api, MANAGER, pool, &object).await {
             Ok(written) => {
                 self.context.metrics.wrote("MachineConfigPool.status");
-                self.context.metrics.worked("machineconfigcontroller-nodecontroller", "Sync Machine Config Pool", pool);
-                self.index.lock().put_status(pool, written.status.unwrap_or_default());
-                Ok(())
+                self.context.metrics.worked(COMPONENT, "Sync Machine Config Pool", pool);
+                self.written.lock().insert(pool.to_owned(), Instant::now());
+                self.index.lock().observe_pool(&self.pools, written);
+                Ok(None)
             }
             // A pool that was deleted meanwhile has no status to write.
-            Err(error) if problem(&error) == Problem::NotFound => Ok(()),
+            Err(error) if problem(&error) == Problem::NotFound => Ok(None),
             Err(source) => Err(Error::WriteStatus { pool: pool.to_owned(), source }),
         }
+    }
+
+    /// Publishes what the previous plan of this pool did not say already.
+    fn publish_news(&self, pool: &str, events: &[Event]) {
+        let messages: BTreeSet<String> = events.iter().map(|event| event.message.clone()).collect();
+        let said = self.said.lock().insert(pool.to_owned(), messages).unwrap_or_default();
+        events.iter().filter(|event| !said.contains(&event.message)).for_each(|event| self.publish(pool, event));
     }
 
     fn publish(&self, pool: &str, event: &Event) {
@@ -158,6 +251,17 @@ impl Rollout {
             About::Node(node) => self.events.publish::<Node>(node, None, severity, event.reason, &event.message),
         }
     }
+}
+
+/// Whether two statuses differ in numbers and sentences only, and not in what is true.
+fn says_the_same(one: &MachineConfigPoolStatus, other: &MachineConfigPoolStatus) -> bool {
+    let truths = |status: &MachineConfigPoolStatus| {
+        let conditions = status.conditions.iter().map(|it| (it.type_.clone(), it.status.clone(), it.reason.clone()));
+        conditions.collect::<BTreeSet<_>>()
+    };
+    one.configuration == other.configuration
+        && one.observed_generation == other.observed_generation
+        && truths(one) == truths(other)
 }
 
 /// The node an action writes, and the patch. A patch with a version lands on that version of the node or not at all.

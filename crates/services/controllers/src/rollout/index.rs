@@ -4,17 +4,24 @@
 //! pool whose selector changed makes every node be looked at again.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use api::machineconfiguration::{
     CertExpiry, ControllerConfig, MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus,
 };
 use api::machinist::{PoolLedger, PoolPolicy};
+use api::names;
 use cluster::Change;
+use cluster::watch::Key;
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Ledger, Membership, NodeFacts, PoolFacts, Pools, Report, ResourceVersion, Settings, Snapshot};
+use rollout::control_plane::is_control_plane;
+use rollout::{
+    EtcdMember, Ledger, Membership, NodeFacts, Peer, PoolFacts, Pools, Report, ResourceVersion, Settings, Snapshot,
+};
 
 use super::Pools as Queue;
 use crate::context::Context;
+use crate::metrics::{self, Metrics};
 
 pub(super) struct Index {
     context_settings: Settings,
@@ -25,6 +32,8 @@ pub(super) struct Index {
     ledgers: HashMap<String, Ledger>,
     settles: HashMap<String, SignedDuration>,
     certificates: Vec<CertExpiry>,
+    etcd: BTreeMap<Key, EtcdMember>,
+    metrics: Arc<Metrics>,
     nodes: HashMap<String, Entry>,
     remarks: HashMap<String, Remark>,
 }
@@ -59,6 +68,8 @@ impl Index {
             ledgers: HashMap::new(),
             settles: HashMap::new(),
             certificates: Vec::new(),
+            etcd: BTreeMap::new(),
+            metrics: context.metrics.clone(),
             nodes: HashMap::new(),
             remarks: HashMap::new(),
         }
@@ -72,42 +83,83 @@ impl Index {
         rendering: Option<MachineConfigPoolCondition>,
     ) -> Option<&Snapshot> {
         let settle = self.settles.get(pool).copied().unwrap_or(self.default_settle);
+        let peer = self.peer(pool);
         let snapshot = self.snapshots.get_mut(pool)?;
         snapshot.now = now;
         snapshot.settings.settle = settle;
+        if is_control_plane(pool) {
+            snapshot.peer = peer;
+            snapshot.etcd = self.etcd.values().cloned().collect();
+        }
         if let Some(rendering) = rendering {
             put_condition(&mut snapshot.pool.status, rendering, now);
         }
         Some(snapshot)
     }
 
+    /// The other pool of the control plane.
+    fn peer(&self, pool: &str) -> Option<Peer> {
+        let other = match pool {
+            names::POOL_MASTER => names::POOL_ARBITER,
+            names::POOL_ARBITER => names::POOL_MASTER,
+            _ => return None,
+        };
+        let snapshot = self.snapshots.get(other)?;
+        Some(Peer::of(other, snapshot.pool.paused, &snapshot.nodes))
+    }
+
+    pub(super) fn etcd_changed(&mut self, queue: &Queue, change: &Change<Option<EtcdMember>>) {
+        match change.new.as_deref().cloned().flatten() {
+            Some(member) => self.etcd.insert(change.key.clone(), member),
+            None => self.etcd.remove(&change.key),
+        };
+        self.queue_control_plane(queue);
+    }
+
+    fn queue_control_plane(&self, queue: &Queue) {
+        for pool in [names::POOL_MASTER, names::POOL_ARBITER] {
+            if self.snapshots.contains_key(pool) {
+                queue.add(pool.to_owned());
+            }
+        }
+    }
+
     pub(super) fn pool_changed(&mut self, queue: &Queue, change: &Change<MachineConfigPool>) {
         let name = &change.key.name;
         match &change.new {
-            Some(pool) => {
-                let same_selector = self.objects.get(name).is_some_and(|old| selects_the_same(old, pool));
-                self.objects.insert(name.clone(), (**pool).clone());
-                let facts = PoolFacts::from_object(pool);
-                match self.snapshots.get_mut(name) {
-                    Some(snapshot) => snapshot.observe_pool(facts, None),
-                    None => {
-                        let mut snapshot = Snapshot::new(facts, self.context_settings.clone(), Timestamp::now());
-                        snapshot.ledger = self.ledgers.get(name).cloned().unwrap_or_default();
-                        snapshot.certificates.clone_from(&self.certificates);
-                        self.snapshots.insert(name.clone(), snapshot);
-                    }
-                }
-                if !same_selector {
-                    self.sort_all(queue);
-                }
-            }
+            Some(pool) => self.observe_pool(queue, (**pool).clone()),
             None => {
                 self.objects.remove(name);
                 self.snapshots.remove(name);
                 self.sort_all(queue);
+                queue.add(name.clone());
             }
         }
-        queue.add(name.clone());
+    }
+
+    /// Takes in a pool, unless a newer version of it is known already from the answer to one of our own writes.
+    pub(super) fn observe_pool(&mut self, queue: &Queue, pool: MachineConfigPool) {
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        let old = self.objects.get(&name);
+        if old.is_some_and(|old| old.metadata.uid == pool.metadata.uid && is_older(&version(&pool), &version(old))) {
+            return;
+        }
+        let same_selector = old.is_some_and(|old| selects_the_same(old, &pool));
+        let facts = PoolFacts::from_object(&pool);
+        self.objects.insert(name.clone(), pool);
+        match self.snapshots.get_mut(&name) {
+            Some(snapshot) => snapshot.observe_pool(facts, None),
+            None => {
+                let mut snapshot = Snapshot::new(facts, self.context_settings.clone(), Timestamp::now());
+                snapshot.ledger = self.ledgers.get(&name).cloned().unwrap_or_default();
+                snapshot.certificates.clone_from(&self.certificates);
+                self.snapshots.insert(name.clone(), snapshot);
+            }
+        }
+        if !same_selector {
+            self.sort_all(queue);
+        }
+        queue.add(name);
     }
 
     pub(super) fn node_changed(&mut self, queue: &Queue, change: &Change<NodeFacts>) {
@@ -213,15 +265,9 @@ impl Index {
         }
     }
 
-    /// Puts a status that was just written where the next plan finds it.
-    pub(super) fn put_status(&mut self, pool: &str, status: MachineConfigPoolStatus) {
-        if let Some(snapshot) = self.snapshots.get_mut(pool) {
-            snapshot.pool.status = status;
-        }
-    }
-
-    pub(super) fn status(&self, pool: &str) -> Option<&MachineConfigPoolStatus> {
-        self.objects.get(pool)?.status.as_ref()
+    /// The status as last seen or written; nothing when the pool is gone.
+    pub(super) fn status(&self, pool: &str) -> Option<MachineConfigPoolStatus> {
+        self.objects.get(pool).map(|pool| pool.status.clone().unwrap_or_default())
     }
 
     /// Looks at every node again, because a selector changed.
@@ -241,6 +287,7 @@ impl Index {
 
     fn join(&mut self, queue: &Queue, name: &str, membership: &Membership) {
         let Some(entry) = self.nodes.get(name) else { return };
+        self.alert(name, membership);
         match membership {
             Membership::Member { primary, .. } => {
                 if let Some(snapshot) = self.snapshots.get_mut(primary) {
@@ -263,6 +310,16 @@ impl Index {
                 }
             }
             Membership::Unmanaged => {}
+        }
+    }
+
+    /// A control-plane node that a custom pool wants too does not get there, and somebody should know.
+    fn alert(&self, name: &str, membership: &Membership) {
+        let labels = metrics::Node { node: name.to_owned() };
+        if matches!(membership, Membership::Member { ignored: Some(_), .. }) {
+            self.metrics.pool_alert.get_or_create(&labels).set(1);
+        } else {
+            self.metrics.pool_alert.remove(&labels);
         }
     }
 
@@ -305,6 +362,10 @@ fn topology(config: &ControllerConfig) -> Option<String> {
 /// Both numbers known and the first smaller: an event that was overtaken by the answer to a write.
 fn is_older(one: &ResourceVersion, other: &ResourceVersion) -> bool {
     one.number != 0 && one.number < other.number
+}
+
+fn version(pool: &MachineConfigPool) -> ResourceVersion {
+    ResourceVersion::parse(pool.metadata.resource_version.as_deref().unwrap_or_default())
 }
 
 fn selects_the_same(one: &MachineConfigPool, other: &MachineConfigPool) -> bool {

@@ -1,0 +1,26 @@
+//! The config controllers on a real API server and on the embedded one: rendering, rollouts, drains, bad input.
+
+mod bad_input;
+mod draining;
+mod leading;
+mod rendering;
+mod rolling_out;
+mod stage;
+
+/// Makes two tests of a story: one on a real kube-apiserver, one on the embedded API.
+macro_rules! on_both {
+    ($($story:ident),* $(,)?) => {$(
+        mod $story {
+            #[tokio::test]
+            async fn on_a_real_server() {
+                super::$story(testkit::Kind::Real).await;
+            }
+
+            #[tokio::test]
+            async fn on_the_embedded_server() {
+                super::$story(testkit::Kind::Embedded).await;
+            }
+        }
+    )*};
+}
+pub(crate) use on_both;

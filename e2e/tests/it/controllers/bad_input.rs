@@ -1,0 +1,62 @@
+//! Nonsense in objects becomes a condition or an event that names the object and the fix; nothing else stops.
+
+use fleet::Behaviour;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+use testkit::objects::{file_config, machine_config, pool};
+use testkit::{Kind, wait_for};
+
+use super::on_both;
+use super::stage::Stage;
+
+on_both!(nonsense_stops_nothing_else);
+
+async fn nonsense_stops_nothing_else(kind: Kind) {
+    let Some(stage) = Stage::start(kind, Behaviour::default()).await else { return };
+    let first = stage.settled_pool("worker", &["a", "b"]).await;
+
+    // A pool with a budget that is no budget.
+    stage.patch_pool("worker", json!({ "spec": { "maxUnavailable": -3 } })).await;
+    let text = stage.condition("worker", "Degraded", &["spec.maxUnavailable", "worker", "-3"]).await;
+    assert!(text.contains("such as 10%"), "the fix is named: {text}");
+    stage.patch_pool("worker", json!({ "spec": { "maxUnavailable": "half" } })).await;
+    stage.condition("worker", "Degraded", &["half"]).await;
+    stage.patch_pool("worker", json!({ "spec": { "maxUnavailable": 1 } })).await;
+    stage.well("worker", "Degraded").await;
+
+    // Pools with selectors that select nothing, everything or cannot be read.
+    let mut blind = pool("blind");
+    blind.spec.node_selector = None;
+    stage.pools.create(&PostParams::default(), &blind).await.unwrap();
+    stage.condition("blind", "Degraded", &["spec.nodeSelector", "blind"]).await;
+    let mut greedy = pool("greedy");
+    greedy.spec.machine_config_selector = Some(Default::default());
+    greedy.spec.node_selector = Some(Default::default());
+    stage.pools.create(&PostParams::default(), &greedy).await.unwrap();
+    stage.condition("greedy", "Degraded", &["greedy"]).await;
+    stage.event("SelectingAll", &["non-empty selector is required"]).await;
+
+    // A fragment that becomes unreadable while a rollout runs, and annotations that no daemon wrote.
+    stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
+    stage.annotate("b", json!({ "machineconfiguration.openshift.io/state": "Confused \u{1F600}" })).await;
+    stage.annotate("b", json!({ "machineconfiguration.openshift.io/desiredConfig": "../../etc/passwd" })).await;
+    stage.annotate("b", json!({ "machineconfiguration.openshift.io/desiredDrain": "explode" })).await;
+    let second = stage.updated("worker", &first, 2).await;
+    stage.write(&machine_config("50-more", "worker", json!({ "ignition": { "version": "99.0.0" } }))).await;
+    stage.condition("worker", "RenderDegraded", &["50-more", "version"]).await;
+    assert_eq!(stage.target("worker").await, second);
+
+    // A pool that goes away in the middle; its nodes fall back to worker, and its config lives while it is used.
+    stage.pools.create(&PostParams::default(), &pool("infra")).await.unwrap();
+    stage.write(&file_config("50-more", "worker", "/etc/more", "again")).await;
+    stage.well("worker", "RenderDegraded").await;
+    stage.relabel("a", json!({ "node-role.kubernetes.io/infra": "" })).await;
+    wait_for(&stage.pools, "infra", "infra to have a node", |pool| {
+        pool.and_then(|pool| pool.status.as_ref()).is_some_and(|status| status.machine_count == Some(1))
+    })
+    .await;
+    stage.pools.delete("infra", &DeleteParams::default()).await.unwrap();
+    let third = stage.target("worker").await;
+    stage.node_at("a", &third).await;
+    stage.node_at("b", &third).await;
+}

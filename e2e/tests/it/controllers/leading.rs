@@ -1,0 +1,61 @@
+//! More than one controller process: who leads, and what a leader that came too late can still do.
+
+use std::time::Duration;
+
+use api::annotations;
+use fleet::{Behaviour, Fleet};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, PostParams};
+use testkit::objects::{file_config, pool};
+use testkit::{Kind, control_plane, wait_for, wait_for_all};
+
+use crate::processes::controller;
+use crate::watching::{annotation, watch_fleet};
+
+#[tokio::test]
+async fn a_leader_that_was_stopped_and_wakes_up_late_cannot_exceed_the_budget() {
+    let Some(control_plane) = control_plane(Kind::Real).await else { return };
+    control_plane.install().await;
+    let folder = tempfile::tempdir().unwrap();
+    let client = control_plane.client().await;
+    let mut first = controller(&control_plane, folder.path(), "first", &[]);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), api::names::NAMESPACE);
+    let holder = |lease: Option<&Lease>| lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
+    wait_for(&leases, api::names::LEASE_CONTROLLER, "the first to lead", |lease| {
+        holder(lease).as_deref() == Some("first")
+    })
+    .await;
+    let _second = controller(&control_plane, folder.path(), "second", &[]);
+
+    let behaviour = Behaviour { update: Duration::from_millis(300), ..Behaviour::default() };
+    let fleet = Fleet::new(client.clone(), "leading", behaviour);
+    let names: Vec<String> = (0..12).map(|n| format!("node-{n:02}")).collect();
+    fleet.create(names, &["worker"], Some("rendered-worker-none")).await.unwrap();
+    tokio::spawn(fleet.run());
+    let nodes: Api<Node> = Api::all(client.clone());
+    let seen = watch_fleet(nodes.clone());
+    let pools = Api::all(client.clone());
+    pools.create(&PostParams::default(), &pool("worker")).await.unwrap();
+    let fragment = file_config("00-worker", "worker", "/etc/base", "base");
+    Api::all(client.clone()).create(&PostParams::default(), &fragment).await.unwrap();
+
+    let targeted = |config: &str| config.starts_with("rendered-worker-") && config != "rendered-worker-none";
+    wait_for_all(&nodes, "the rollout to begin", |nodes| {
+        nodes.iter().any(|node| targeted(&annotation(node, annotations::DESIRED_CONFIG)))
+    })
+    .await;
+    first.signal("STOP");
+    wait_for(&leases, api::names::LEASE_CONTROLLER, "the second to lead", |lease| {
+        holder(lease).as_deref() == Some("second")
+    })
+    .await;
+    first.signal("CONT");
+    let ended = tokio::task::spawn_blocking(move || first.wait());
+    wait_for_all(&nodes, "every node to be updated", |nodes| {
+        nodes.iter().all(|node| targeted(&annotation(node, annotations::CURRENT_CONFIG)))
+    })
+    .await;
+    assert_eq!(seen.lock().unwrap().most_down, 1, "the budget is never exceeded");
+    assert!(ended.await.unwrap().unwrap().success(), "the deposed leader ends by itself");
+}
