@@ -72,7 +72,8 @@ fn undecodable(fragment: &Source) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files {
         let resources = file.contents.iter().chain(file.append.iter().flatten());
-        for error in resources.filter_map(|resource| ignition::check_decodes(resource, ignition::DECODED_LIMIT).err()) {
+        for error in resources.filter_map(|resource| ignition::decode_limited(resource, ignition::DECODED_LIMIT).err())
+        {
             if !matches!(error, ignition::DecodeError::Remote(_)) {
                 let field = field_of(fragment, &file.path);
                 problems.push(fragment.manifest.error(format!("{field}: {}: {error}", file.path)).to_string());
