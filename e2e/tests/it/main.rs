@@ -4,6 +4,7 @@
 
 mod control_plane;
 mod controllers;
+mod ignition_validate;
 mod kinds;
 mod nodes;
 mod processes;

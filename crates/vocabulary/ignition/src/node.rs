@@ -61,6 +61,11 @@ impl<'a> Keys<'a> {
         for key in object.keys().filter(|key| !fields.contains(&key.as_str())) {
             strangers = true;
             let message = match fields.iter().find(|field| field.eq_ignore_ascii_case(key)) {
+                Some(field) if object.contains_key(*field) => {
+                    let message = format!("key {key:?} is {field:?} in other letters, and both are given");
+                    report.problem(Problem::new(at.key(key).to_string(), message));
+                    continue;
+                }
                 Some(field) => format!("key {key:?} is read as {field:?}"),
                 None => format!("unused key {key:?}"),
             };

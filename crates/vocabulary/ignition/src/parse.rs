@@ -68,8 +68,14 @@ fn version(raw: &Value) -> Result<Version, Error> {
     let Value::Object(object) = raw else {
         return Err(Error::one(Problem::new("", "not an Ignition config: expected an object")));
     };
-    match object.get("ignition").and_then(|ignition| ignition.get("version")) {
-        Some(Value::String(text)) => Version::parse(text),
+    let member = |object: &serde_json::Map<String, Value>, name: &str| {
+        let other_letters =
+            || object.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone());
+        object.get(name).cloned().or_else(other_letters)
+    };
+    let ignition = member(object, "ignition");
+    match ignition.as_ref().and_then(Value::as_object).and_then(|ignition| member(ignition, "version")) {
+        Some(Value::String(text)) => Version::parse(&text),
         Some(other) if !other.is_null() => {
             Err(Error::one(Problem::new("ignition.version", format!("invalid version {other}: expected a string"))))
         }

@@ -56,16 +56,16 @@ impl Version {
 
     /// Reads the text of `ignition.version`.
     pub fn parse(text: &str) -> Result<Version, Error> {
-        if !is_semver(text) {
+        let Some(numbers) = semver(text) else {
             let message = match text {
                 "" => "invalid version: ignition.version is missing".to_owned(),
                 _ => format!("invalid version {text:?}"),
             };
             return Err(refusal(message));
-        }
+        };
         Version::ALL
             .into_iter()
-            .find(|version| version.as_str() == text)
+            .find(|version| numbers.is_some() && semver(version.as_str()) == Some(numbers))
             .ok_or_else(|| refusal(format!("unknown version {text}")))
     }
 }
@@ -81,16 +81,16 @@ fn refusal(message: String) -> Error {
     Error::one(Problem::new("ignition.version", message).allowed(allowed))
 }
 
-/// Tells text that is no version at all from a version we do not know: people fix the two differently.
-fn is_semver(text: &str) -> bool {
+/// The three numbers of a version; `Some(None)` for one with a suffix, which no spec here has. Text that is no version at all is
+/// told from a version we do not know, because people fix the two differently.
+fn semver(text: &str) -> Option<Option<[i64; 3]>> {
     let (text, metadata) = text.split_once('+').unwrap_or((text, ""));
     let (core, pre_release) = text.split_once('-').unwrap_or((text, ""));
     let identifier = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
-    let numbers: Vec<&str> = core.split('.').collect();
-    numbers.len() == 3
-        && numbers.iter().all(|number| number.parse::<i64>().is_ok())
-        && identifier(pre_release)
-        && identifier(metadata)
+    let numbers: Vec<i64> = core.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    let numbers: [i64; 3] = numbers.try_into().ok()?;
+    let suffix = !pre_release.is_empty() || !metadata.is_empty();
+    (identifier(pre_release) && identifier(metadata)).then_some((!suffix).then_some(numbers))
 }
 
 #[cfg(test)]
@@ -103,6 +103,11 @@ mod tests {
         for version in Version::ALL {
             assert_eq!(Version::parse(version.as_str()).unwrap(), version);
         }
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        assert_eq!(Version::parse("03.4.00").unwrap(), Version::V3_4);
     }
 
     #[test]

@@ -28,7 +28,9 @@ pub(crate) fn rounds() -> u64 {
 
 /// The inputs of one file of the committed vectors.
 pub(crate) fn inputs(file: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../vectors").join(format!("{file}.jsonl.gz"));
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("vectors"));
+    let folder = above.find(|folder| folder.is_dir()).unwrap();
+    let path = folder.join(format!("{file}.jsonl.gz"));
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
     text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["input"].take()).collect()
