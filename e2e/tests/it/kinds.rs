@@ -1,4 +1,5 @@
-//! Our definitions on a real API server: it takes them, keeps and prints what it should, and refuses what it must.
+//! Our definitions on API servers, the real one and ours: they take them, keep and print what they should, and refuse
+//! what they must.
 
 mod refusals;
 
@@ -54,10 +55,19 @@ const WIDE_COLUMNS: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn a_real_server_takes_every_kind_and_refuses_what_its_rules_forbid() {
+    every_kind_is_taken_and_held_to_its_rules(Kind::Real).await;
+}
+
+#[tokio::test]
+async fn the_embedded_server_does_the_same() {
+    every_kind_is_taken_and_held_to_its_rules(Kind::Embedded).await;
+}
+
+async fn every_kind_is_taken_and_held_to_its_rules(kind: Kind) {
     if !needs::kubectl() {
         return;
     }
-    let Some(control_plane) = control_plane(Kind::Real).await else {
+    let Some(control_plane) = control_plane(kind).await else {
         return;
     };
     install_generated_files(&control_plane).await;
