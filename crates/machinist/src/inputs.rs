@@ -74,7 +74,11 @@ impl Inputs {
         Policies::defaults(&self.settings).overlaid(self.policies.clone())
     }
 
-    fn take(&mut self, manifest: Manifest) -> Result<(), Error> {
+    fn take(&mut self, mut manifest: Manifest) -> Result<(), Error> {
+        for warning in api::translate(&mut manifest.value) {
+            let Manifest { origin, kind, name, .. } = &manifest;
+            self.warnings.push(format!("{origin}: {kind} {name:?}: {warning}"));
+        }
         match manifest.kind.as_str() {
             "MachineConfig" => self.take_config(manifest),
             "MachineConfigPool" => {

@@ -3,13 +3,15 @@
 //! Evaluation is kube-cel's; which rules run, against which old value, and what a failure reads like is decided here.
 
 mod convert;
+mod optional;
 
 use std::sync::Arc;
 
 use kube_cel::{
     KubeCelExt as _,
-    cel::{Context, ExecutionError, Program, Value as Cel, objects::OptionalValue},
+    cel::{Context, ExecutionError, Value as Cel, objects::OptionalValue},
 };
+use optional::Expression;
 use serde_json::Value;
 
 use crate::{
@@ -23,14 +25,14 @@ use crate::{
 pub(crate) struct Rule {
     text: String,
     message: Option<String>,
-    message_expression: Option<Program>,
+    message_expression: Option<Expression>,
     reason: Option<String>,
     /// The rule's `fieldPath`, without the leading dot.
     field_path: Option<String>,
     optional_old_self: bool,
     transition: bool,
     /// Rules that do not parse are refused with their definition; one that gets this far fails every object.
-    program: Result<Program, String>,
+    program: Result<Expression, String>,
 }
 
 thread_local! {
@@ -72,14 +74,16 @@ impl Rule {
     fn compile(rule: &Value) -> Rule {
         let text = |key: &str| rule[key].as_str().filter(|t| !t.is_empty()).map(str::to_string);
         let expression = text("rule").unwrap_or_default();
-        let program = Program::compile(&expression).map_err(|error| error.to_string());
+        let optional_old_self = rule["optionalOldSelf"] == true;
+        let parse = |text: &str| Expression::parse(text, optional_old_self);
+        let program = parse(&expression).map_err(|error| error.to_string());
         Rule {
-            transition: program.as_ref().is_ok_and(|p| p.references().has_variable("oldSelf")),
+            transition: program.as_ref().is_ok_and(|p| p.uses("oldSelf")),
             message: text("message").map(|m| m.trim().to_string()),
-            message_expression: text("messageExpression").and_then(|m| Program::compile(&m).ok()),
+            message_expression: text("messageExpression").and_then(|m| parse(&m).ok()),
             reason: text("reason"),
             field_path: text("fieldPath").map(|p| p.trim_start_matches('.').to_string()),
-            optional_old_self: rule["optionalOldSelf"] == true,
+            optional_old_self,
             program,
             text: expression.trim().to_string(),
         }
@@ -104,12 +108,12 @@ impl Rule {
 
 /// Syntax errors of a rule or message expression, for the check of definitions.
 pub(crate) fn syntax_error(expression: &str) -> Option<String> {
-    Program::compile(expression).err().map(|error| error.to_string())
+    Expression::parse(expression, false).err().map(|error| error.to_string())
 }
 
 /// Whether a rule compares with the old value.
 pub(crate) fn uses_old_self(expression: &str) -> bool {
-    Program::compile(expression).is_ok_and(|program| program.references().has_variable("oldSelf"))
+    Expression::parse(expression, false).is_ok_and(|expression| expression.uses("oldSelf"))
 }
 
 impl Schema {

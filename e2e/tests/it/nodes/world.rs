@@ -90,7 +90,7 @@ impl World {
         use futures::StreamExt;
         let (nodes, name) = (self.nodes(), node.to_owned());
         tokio::spawn(async move {
-            let mut changes = kube::runtime::watch_object(nodes.clone(), &name).boxed();
+            let mut changes = kube::runtime::watcher::watch_object(nodes.clone(), &name).boxed();
             while let Some(change) = changes.next().await {
                 let Ok(Some(node)) = change else { continue };
                 let (wanted, done) =
