@@ -121,3 +121,17 @@ fn what_is_printed_renders_and_compares_again() {
     let run = folder.run(&["diff", "a.yaml", "rendered.yaml"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 }
+
+#[test]
+fn an_older_spelling_is_taken_with_a_warning_that_names_todays() {
+    let pool = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: worker}\nspec: \
+                {machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}, machineSelector: \
+                {matchLabels: {node-role.kubernetes.io/worker: ''}}}\n";
+    let text = format!("{pool}---\n{}", file("50-w", "worker", "/etc/w", "x"));
+    let run = Folder::new(&[("a.yaml", &text)]).run(&["render", "-f", "a.yaml"]);
+    assert_eq!(run.code, 0);
+    expect![[r#"
+        warning: a.yaml, document 1: MachineConfigPool "worker": spec.machineSelector is an older spelling; use spec.nodeSelector
+    "#]]
+    .assert_eq(&run.stderr);
+}
