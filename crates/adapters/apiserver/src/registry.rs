@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 
 pub(crate) use custom::{Custom, Scale, serve as serve_custom};
 
+/// What compiles a schema, once.
+pub(crate) type Compile = Box<dyn FnOnce() -> Arc<Schema> + Send + Sync>;
+
 /// One resource in one version.
 pub struct Resource {
     pub group: String,
@@ -33,7 +36,8 @@ pub struct Resource {
     pub collection: Arc<str>,
     /// The `apiVersion` objects are stored with.
     pub stored_as: String,
-    pub schema: Arc<Schema>,
+    /// Compiled when first used: most resources are never written to.
+    pub schema: LazyLock<Arc<Schema>, Compile>,
     /// What the real server calls the storage version; clients only compare it.
     pub storage_hash: String,
     /// The key of a built-in kind in the generated tables.

@@ -1,6 +1,6 @@
 //! Custom resources, from their definitions.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use schema::{Schema, table::CustomColumn};
 use serde_json::{Value, json};
@@ -110,7 +110,10 @@ fn resource(definition: &Value, version: &Value, stored_as: &str) -> Resource {
         columns: columns(version),
         collection: format!("{group}/{plural}").into(),
         stored_as: stored_as.to_owned(),
-        schema: Arc::new(Schema::custom(open_api, preserve)),
+        schema: LazyLock::new({
+            let open_api = open_api.cloned();
+            Box::new(move || Arc::new(Schema::custom(open_api.as_ref(), preserve)))
+        }),
         storage_hash: String::new(),
         definition: String::new(),
         custom: Some(Custom {

@@ -58,7 +58,9 @@ impl Request<'_> {
         let document = match parse(self.call) {
             Ok(document) => document,
             Err(Problem::Media) => return Err(Failure::unsupported_media(ACCEPTED)),
-            Err(Problem::Syntax(error)) => return Err(self.unrecognised(&error)),
+            Err(Problem::Syntax(error)) => {
+                return Err(self.unrecognised(&format!("couldn't get version/kind; json parse error: {error}")));
+            }
         };
         let Document { mut value, duplicates } = document;
         if !value.is_object() {

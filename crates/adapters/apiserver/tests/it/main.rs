@@ -2,5 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod access;
+mod bad_input;
+mod child;
 mod clients;
+mod crash;
+mod definitions;
+mod disk;
+mod housekeeping;
+mod lists;
+mod verbs;
+mod watches;
 mod wire;

@@ -39,7 +39,6 @@ impl Wire {
         Self { server, client, token }
     }
 
-    /// The same server seen by another user.
     pub(crate) fn request(
         &self,
         method: &str,
@@ -57,7 +56,11 @@ impl Wire {
     }
 
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Reply {
-        let response = request.send().await.unwrap();
+        self.execute(request.build().unwrap()).await
+    }
+
+    pub(crate) async fn execute(&self, request: reqwest::Request) -> Reply {
+        let response = self.client.execute(request).await.unwrap();
         let (code, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
         let body = serde_json::from_str(&text).unwrap_or_default();
