@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::child::{Admin, Process};
 
 /// How often the server is killed. `APISERVER_KILLS` asks for more.
-const KILLS: u32 = 100;
+const KILLS: u32 = 200;
 const WRITERS: usize = 4;
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
