@@ -8,5 +8,6 @@ mod ignition_validate;
 mod kinds;
 mod nodes;
 mod processes;
+mod schema;
 mod walk;
 mod watching;
