@@ -10,6 +10,7 @@ mod output;
 mod pools;
 mod render;
 mod secrets;
+mod up;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,8 @@ enum Verb {
     /// Show what differs between two configs, and what that would do to a running node.
     #[command(after_help = "Exit codes: 0 the same, 3 different, 1 failed, 2 wrong use.")]
     Diff(diff::Arguments),
+    /// Bring up a whole fleet in this process, to try Machinist on nothing at all.
+    Up(up::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Crds(arguments) => crds::run(&arguments),
         Verb::Render(arguments) => render::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
+        Verb::Up(arguments) => up::run(arguments),
     };
     answer.unwrap_or_else(|error| {
         output::fail(&error);
