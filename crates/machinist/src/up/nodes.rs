@@ -54,7 +54,13 @@ pub(super) async fn run(
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
-    let options = Options { node: name.clone(), witness: None, kubelet: String::new() };
+    let options = Options {
+        node: name.clone(),
+        watched_root: Some(root.clone()),
+        metrics: daemon::metrics::Metrics::default(),
+        witness: None,
+        kubelet: String::new(),
+    };
     loop {
         let host = Directory::open(&root).with_context(|| format!("cannot open {}", root.display()))?;
         let (stopper, stop) = mpsc::channel(1);
