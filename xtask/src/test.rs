@@ -55,6 +55,7 @@ fn tests() -> anyhow::Result<()> {
     }
     let status = workspace::command("cargo", &["test", "--workspace", "--locked", "--no-fail-fast"])
         .env(SKIPPED, &notes)
+        .env("MACHINIST_BUILT", "1")
         .status()
         .context("cannot start cargo")?;
     let skipped = read_skipped(&notes);

@@ -8,12 +8,15 @@ use std::sync::Mutex;
 /// The path of one of our binaries (`machinist`, `machinistd`), built from the present sources.
 ///
 /// The build is in the profile and target folder of the running test; cargo returns at once when nothing changed.
+/// `cargo xtask test` has built them together with the tests and says so by `MACHINIST_BUILT`: building one package alone
+/// would choose other features of the dependencies and compile most of them again.
 pub fn binary(name: &str) -> PathBuf {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let test = env::current_exe().expect("a test knows its own path");
     let profile_folder = test.parent().and_then(|deps| deps.parent()).expect("tests live in target/PROFILE/deps");
-    if !built.iter().any(|done| done == name) {
+    let is_built = env::var_os("MACHINIST_BUILT").is_some() && profile_folder.join(name).is_file();
+    if !is_built && !built.iter().any(|done| done == name) {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--package", name, "--bin", name]);
         if let Some(target) = profile_folder.parent() {
