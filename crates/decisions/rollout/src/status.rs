@@ -22,7 +22,9 @@ pub(crate) fn of(snapshot: &Snapshot, problem: Option<&str>, waiting: &Waiting) 
     let all_updated = counts.updated == counts.machines
         && counts.ready == counts.machines
         && counts.unavailable == 0
-        && !is_unsettled;
+        && !is_unsettled
+        // A pool whose selector cannot be used has no nodes that could be updated.
+        && pool.selector == SelectorFacts::Fine;
 
     let mut conditions = Conditions::new(&pool.status.conditions, snapshot.now);
     set_updated(&mut conditions, snapshot, all_updated, waiting);

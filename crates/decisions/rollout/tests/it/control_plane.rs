@@ -1,0 +1,88 @@
+//! Control-plane nodes go one at a time, with care.
+
+use expect_test::expect;
+use rollout::{EtcdMember, NodeFacts, Peer, Snapshot};
+use serde_json::json;
+
+use crate::world::{OLD, check, down, node, pool, snapshot};
+
+fn master(name: &str, more: serde_json::Value) -> NodeFacts {
+    node(name, OLD, more)
+}
+
+fn masters(nodes: Vec<NodeFacts>) -> Snapshot {
+    let mut world = snapshot(&pool("master", json!({"maxUnavailable": 3})), nodes);
+    world.etcd = world.nodes.iter().map(|facts| EtcdMember { node: facts.name.clone(), ready: true }).collect();
+    world
+}
+
+#[test]
+fn one_at_a_time_and_the_leaders_node_last() {
+    let mut world = masters(vec![master("m0", json!({})), master("m1", json!({})), master("m2", json!({}))]);
+    world.settings.leader_node = Some("m0".into());
+    check(
+        &world,
+        expect![[r#"
+            claim over none: m1@10
+            target m1@10 with rendered-worker-new
+            taint m0: 1
+            taint m2: 1
+            event DeferringOperatorNodeUpdate: Deferring update of machine config operator node m0
+            event SetDesiredConfig: Targeted node m1 to MachineConfig: rendered-worker-new
+            then OnChange(Budget { limit: 1, used: 1 })"#]],
+    );
+}
+
+#[test]
+fn never_below_the_quorum_of_etcd() {
+    let mut world = masters(vec![master("m0", json!({})), master("m1", json!({})), master("m2", json!({}))]);
+    world.etcd[2].ready = false;
+    check(
+        &world,
+        expect![[r#"
+            claim over none: m2@10
+            target m2@10 with rendered-worker-new
+            taint m0: 1
+            taint m1: 1
+            event SetDesiredConfig: Targeted node m2 to MachineConfig: rendered-worker-new
+            then OnChange(Quorum { node: "m1" })"#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_down_counts_as_the_one() {
+    let world = masters(vec![master("m0", down()), master("m1", json!({})), master("m2", json!({}))]);
+    let plan = rollout::plan(&world);
+    assert_eq!(plan.spending.limit, 1);
+    assert_eq!(plan.spending.taken, 0);
+}
+
+#[test]
+fn a_single_node_works() {
+    check(
+        &masters(vec![master("m0", json!({}))]),
+        expect![[r#"
+            claim over none: m0@10
+            target m0@10 with rendered-worker-new
+            event SetDesiredConfig: Targeted node m0 to MachineConfig: rendered-worker-new
+            then OnChange(Nodes { in_progress: 1 })"#]],
+    );
+}
+
+#[test]
+fn masters_wait_for_an_arbiter_that_is_down_and_arbiters_for_all_masters() {
+    let mut world = masters(vec![master("m0", json!({}))]);
+    world.peer = Some(Peer { pool: "arbiter".into(), unavailable: 1, ..Peer::default() });
+    check(
+        &world,
+        expect![[r#"
+        claim over none: 
+        taint m0: 1
+        then OnChange(Peer { pool: "arbiter" })"#]],
+    );
+    let mut arbiters = snapshot(&pool("arbiter", json!({})), vec![master("a0", json!({}))]);
+    arbiters.peer = Some(Peer { pool: "master".into(), waiting: 1, ..Peer::default() });
+    assert_eq!(rollout::plan(&arbiters).spending.taken, 0);
+    arbiters.peer = Some(Peer { pool: "master".into(), waiting: 1, paused: true, ..Peer::default() });
+    assert_eq!(rollout::plan(&arbiters).spending.taken, 1);
+}

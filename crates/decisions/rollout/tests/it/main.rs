@@ -1,0 +1,11 @@
+//! How a pool's target reaches its nodes.
+
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
+mod control_plane;
+mod ledger;
+mod misuse;
+mod properties;
+mod status;
+mod targets;
+mod world;
