@@ -49,7 +49,7 @@ pub(crate) fn ledger(world: &World, spec: &PoolLedgerSpec) -> Option<String> {
 }
 
 /// A target has just landed on a node that was so `before`.
-pub(crate) fn target(world: &mut World, before: &NodeFacts, paused: bool) {
+pub(crate) fn target(world: &mut World, before: &NodeFacts, paused: bool, limit: usize) {
     let node = &before.name;
     if !before.ours && before.state == rollout::node::State::Working {
         world.violate(format!("node {node} got a target while a daemon that is not ours works"));
@@ -59,6 +59,17 @@ pub(crate) fn target(world: &mut World, before: &NodeFacts, paused: bool) {
     }
     if paused {
         world.violate(format!("node {node} got a target from a plan that saw the pool paused"));
+    }
+    if world.strict && is_available(before) {
+        let down = world.nodes.values().filter(|node| node.facts.consumes_budget()).count();
+        if down > limit {
+            world.violate(format!("node {node} was taken down as number {down}, and the budget is {limit}"));
+        }
+        let members = world.etcd_members();
+        let left = members.iter().filter(|member| member.ready && member.node != *node).count();
+        if world.pool.name == "master" && members.len() > 2 && left < members.len() / 2 + 1 {
+            world.violate(format!("etcd lost its quorum when node {node} was taken down"));
+        }
     }
     always(world);
 }

@@ -79,6 +79,9 @@ impl Controller {
             self.ledger_seen = end;
             self.snapshot.ledger = rollout::Ledger::clone(&world.ledger_log[end]);
         }
+        if rollout::control_plane::is_control_plane(&world.pool.name) {
+            self.snapshot.etcd = world.etcd_members();
+        }
         self.snapshot.now = world.now;
     }
 
@@ -169,7 +172,7 @@ impl Controller {
                     let disruption = earlier.filter(|earlier| earlier.paid).unwrap_or(Disruption { paid, limit });
                     world.disruptions.insert(target.node.clone(), disruption);
                 }
-                checks::target(world, &before, paused);
+                checks::target(world, &before, paused, limit);
                 Ok(())
             }
             Action::Fence { node, resource_version } => {

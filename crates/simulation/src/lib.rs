@@ -196,12 +196,18 @@ impl Run {
         self.world.tell(|| "nothing goes wrong any more".to_owned());
         faults::repair(&mut self.world);
         self.overlap = false;
+        let deposed = 1 - self.leader;
         let leader = self.leader;
         // What the deposed leader still wants to write arrives first.
-        while self.controllers[1 - leader].has_work() {
-            self.controllers[1 - leader].write(&mut self.world, planner.is_fenced());
+        while self.controllers[deposed].has_work() {
+            self.controllers[deposed].write(&mut self.world, planner.is_fenced());
             checks::always(&mut self.world);
         }
+        while self.controllers[leader].has_work() {
+            self.controllers[leader].write(&mut self.world, planner.is_fenced());
+            checks::always(&mut self.world);
+        }
+        self.world.strict = true;
         let mut quiet = 0;
         for _ in 0..TURNS {
             self.outcome.steps += 1;

@@ -10,7 +10,7 @@ use api::machinist::PoolLedgerSpec;
 use api::names::{cordon, state};
 use jiff::{SignedDuration, Timestamp};
 use rollout::node::{State, Unready};
-use rollout::{Ledger, NodeFacts, PoolFacts, ResourceVersion};
+use rollout::{EtcdMember, Ledger, NodeFacts, PoolFacts, ResourceVersion};
 
 use crate::daemon::Journal;
 
@@ -75,6 +75,8 @@ pub(crate) struct World {
     pub(crate) bad: BTreeMap<String, bool>,
     pub(crate) disruptions: BTreeMap<String, Disruption>,
     pub(crate) violations: Vec<String>,
+    /// Plans are made from the truth and carried out at once, so they must hold in truth as well.
+    pub(crate) strict: bool,
     /// What happened, in words, when somebody wants to know.
     pub(crate) trace: Option<Vec<String>>,
 }
@@ -97,6 +99,7 @@ impl World {
             bad: BTreeMap::new(),
             disruptions: BTreeMap::new(),
             violations: Vec::new(),
+            strict: false,
             trace: None,
         }
     }
@@ -230,6 +233,12 @@ impl World {
         self.ledger = Ledger { resource_version: Some(self.version.to_string()), spec };
         self.ledger_log.push(Rc::new(self.ledger.clone()));
         Ok(())
+    }
+
+    /// A member of etcd on every node of the control plane.
+    pub(crate) fn etcd_members(&self) -> Vec<EtcdMember> {
+        let members = self.nodes.values().map(|node| &node.facts);
+        members.map(|facts| EtcdMember { node: facts.name.clone(), ready: is_ready(facts) }).collect()
     }
 
     /// The nodes that still have to come to an end, for the final check.

@@ -72,14 +72,14 @@ impl Peer {
     }
 }
 
-/// Whether etcd keeps its quorum while `node` is down. `gone` are nodes that count as down already.
+/// Whether etcd keeps its quorum while `node` is down.
 ///
 /// One or two members have no quorum to spare, so there it is enough that every other member is well.
-pub(crate) fn keeps_quorum(members: &[EtcdMember], node: &str, gone: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn keeps_quorum(members: &[EtcdMember], node: &str) -> bool {
     let is_member = members.iter().any(|member| member.node == node && member.ready);
     let total = members.len();
     let needed = if total <= 2 { total.saturating_sub(1) } else { total / 2 + 1 };
-    let left = members.iter().filter(|member| member.ready && member.node != node && !gone(&member.node)).count();
+    let left = members.iter().filter(|member| member.ready && member.node != node).count();
     !is_member || left >= needed
 }
 
@@ -93,25 +93,24 @@ mod tests {
 
     #[test]
     fn three_members_spare_one() {
-        assert!(keeps_quorum(&members(&[true, true, true]), "m0", |_| false));
-        assert!(!keeps_quorum(&members(&[true, false, true]), "m0", |_| false));
-        assert!(!keeps_quorum(&members(&[true, true, true]), "m0", |node| node == "m1"));
+        assert!(keeps_quorum(&members(&[true, true, true]), "m0"));
+        assert!(!keeps_quorum(&members(&[true, false, true]), "m0"));
     }
 
     #[test]
     fn a_member_that_is_down_anyway_costs_nothing() {
-        assert!(keeps_quorum(&members(&[true, false, true]), "m1", |_| false));
+        assert!(keeps_quorum(&members(&[true, false, true]), "m1"));
     }
 
     #[test]
     fn a_single_member_may_go() {
-        assert!(keeps_quorum(&members(&[true]), "m0", |_| false));
-        assert!(keeps_quorum(&[], "m0", |_| false));
+        assert!(keeps_quorum(&members(&[true]), "m0"));
+        assert!(keeps_quorum(&[], "m0"));
     }
 
     #[test]
     fn of_two_members_the_other_must_be_well() {
-        assert!(keeps_quorum(&members(&[true, true]), "m0", |_| false));
-        assert!(!keeps_quorum(&members(&[true, false]), "m0", |_| false));
+        assert!(keeps_quorum(&members(&[true, true]), "m0"));
+        assert!(!keeps_quorum(&members(&[true, false]), "m0"));
     }
 }

@@ -150,6 +150,11 @@ impl NodeFacts {
         self.unready.is_none()
     }
 
+    /// The machine itself is up, whether or not workloads may be placed on it.
+    pub fn is_running(&self) -> bool {
+        !matches!(self.unready, Some(Unready::NotReady(_)))
+    }
+
     /// The node runs what it was asked to run, and its daemon rests.
     pub fn is_done(&self) -> bool {
         self.current.is_some() && self.current == self.desired && self.is_image_done() && self.state == State::Done

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{About, Action, Event, Target, Waiting};
 use crate::control_plane;
 use crate::ledger::Stand;
-use crate::node::NodeFacts;
+use crate::node::{NodeFacts, State};
 use crate::snapshot::Snapshot;
 
 /// How much of the budget is spent, for metrics and messages.
@@ -272,16 +272,35 @@ impl<'a> Draft<'a> {
         !self.keeps_quorum(facts)
     }
 
+    /// Whether a node of the control plane may be changed now: no other one is, and etcd can spare it. Cordoned or
+    /// degraded, it still runs the control plane; only what is off or at work already has nothing to lose.
     fn keeps_quorum(&mut self, facts: &NodeFacts) -> bool {
-        if !control_plane::is_control_plane(&self.snapshot.pool.name) {
+        let is_off = !facts.is_running() || facts.state == State::Working;
+        if is_off || !control_plane::is_control_plane(&self.snapshot.pool.name) {
             return true;
         }
-        let keeps =
-            control_plane::keeps_quorum(&self.snapshot.etcd, &facts.name, |node| self.claims.contains_key(node));
-        if !keeps {
-            self.blocked = Some(Waiting::Quorum { node: facts.name.clone() });
-        }
+        let others = self.snapshot.nodes.iter().filter(|other| other.name != facts.name);
+        let moving = others.filter(|other| self.is_moving(other)).count();
+        let blocked = if moving > 0 {
+            Some(Waiting::Budget { limit: self.spending.limit, used: moving })
+        } else if control_plane::keeps_quorum(&self.snapshot.etcd, &facts.name) {
+            None
+        } else {
+            Some(Waiting::Quorum { node: facts.name.clone() })
+        };
+        let keeps = blocked.is_none();
+        self.blocked = blocked.or(self.blocked.take());
         keeps
+    }
+
+    /// Whether a node of the control plane is off, or is or will be changed. One that gave up on a change rests.
+    fn is_moving(&self, facts: &NodeFacts) -> bool {
+        let claimed = self.claims.get(&facts.name).is_some_and(|(_, stand)| match stand {
+            Stand::Pending | Stand::Ahead => true,
+            Stand::Live => !facts.is_degraded(),
+            Stand::Over => false,
+        });
+        claimed || !facts.is_running() || facts.state == State::Working
     }
 
     /// Tells a person that their choice of a node's config is being put back.

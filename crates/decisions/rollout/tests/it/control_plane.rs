@@ -86,3 +86,23 @@ fn masters_wait_for_an_arbiter_that_is_down_and_arbiters_for_all_masters() {
     arbiters.peer = Some(Peer { pool: "master".into(), waiting: 1, paused: true, ..Peer::default() });
     assert_eq!(rollout::plan(&arbiters).spending.taken, 1);
 }
+
+#[test]
+fn failed_nodes_of_the_control_plane_are_mended_one_after_the_other() {
+    let failed = |name: &str| {
+        let mut more = crate::world::annotated(&[("desiredConfig", "rendered-worker-bad"), ("state", "Degraded")]);
+        more["spec"] = json!({"unschedulable": true});
+        master(name, more)
+    };
+    check(
+        &masters(vec![failed("m0"), failed("m1"), master("m2", json!({}))]),
+        expect![[r#"
+            claim over none: m0@10
+            target m0@10 with rendered-worker-new
+            taint m1: 1
+            taint m2: 1
+            event DesiredConfigPutBack: desiredConfig of node m0 was rendered-worker-bad, which is neither what its pool wants nor what runs on the node; it is set to rendered-worker-new. To keep a node where it is, annotate it with machinist.dev/hold
+            event SetDesiredConfig: Targeted node m0 to MachineConfig: rendered-worker-new
+            then OnChange(Budget { limit: 1, used: 1 })"#]],
+    );
+}

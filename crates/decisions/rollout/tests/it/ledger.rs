@@ -85,9 +85,12 @@ fn a_claim_on_a_newer_node_than_we_see_counts_and_is_left_alone() {
 fn a_claim_of_a_node_that_is_gone_is_given_back_once_that_is_certain() {
     let mut world = workers(json!(1), vec![node("n2", NEW, json!({}))]);
     world.ledger = ledger(claims(&[claim("gone", "50", NEW)]));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
         event Completed: Pool worker has completed update to MachineConfig rendered-worker-new
-        then OnChange(Nodes { in_progress: 1 })"#]]);
+        then OnChange(Nodes { in_progress: 1 })"#]],
+    );
     world.nodes.seen_until(51);
     check(
         &world,
