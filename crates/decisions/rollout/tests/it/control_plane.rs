@@ -25,8 +25,8 @@ fn one_at_a_time_and_the_leaders_node_last() {
         expect![[r#"
             claim over none: m1@10
             target m1@10 with rendered-worker-new
-            taint m0: 1
             taint m2: 1
+            taint m0: 1
             event DeferringOperatorNodeUpdate: Deferring update of machine config operator node m0
             event SetDesiredConfig: Targeted node m1 to MachineConfig: rendered-worker-new
             then OnChange(Budget { limit: 1, used: 1 })"#]],
@@ -42,8 +42,8 @@ fn never_below_the_quorum_of_etcd() {
         expect![[r#"
             claim over none: m2@10
             target m2@10 with rendered-worker-new
-            taint m0: 1
             taint m1: 1
+            taint m0: 1
             event SetDesiredConfig: Targeted node m2 to MachineConfig: rendered-worker-new
             then OnChange(Quorum { node: "m1" })"#]],
     );
@@ -99,8 +99,8 @@ fn failed_nodes_of_the_control_plane_are_mended_one_after_the_other() {
         expect![[r#"
             claim over none: m0@10
             target m0@10 with rendered-worker-new
-            taint m1: 1
             taint m2: 1
+            taint m1: 1
             event DesiredConfigPutBack: desiredConfig of node m0 was rendered-worker-bad, which is neither what its pool wants nor what runs on the node; it is set to rendered-worker-new. To keep a node where it is, annotate it with machinist.dev/hold
             event SetDesiredConfig: Targeted node m0 to MachineConfig: rendered-worker-new
             then OnChange(Budget { limit: 1, used: 1 })"#]],

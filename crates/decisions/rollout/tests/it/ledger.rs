@@ -75,9 +75,9 @@ fn a_claim_on_a_newer_node_than_we_see_counts_and_is_left_alone() {
     check(
         &world,
         expect![[r#"
-        taint n1: 1
-        taint n2: 1
-        then OnChange(Budget { limit: 1, used: 1 })"#]],
+            taint n2: 1
+            taint n1: 1
+            then OnChange(Budget { limit: 1, used: 1 })"#]],
     );
 }
 
