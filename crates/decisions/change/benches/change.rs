@@ -3,6 +3,7 @@
 //! The configs are the corpus' worker pool (80 files), parsed objects with raw Ignition, as controllers and daemons hold
 //! them. Both are read anew in each run.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads a file and the clock")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! What `plan` answers, step by step.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -59,7 +59,7 @@ impl Registry {
     }
 
     /// The first mirror that may answer for a tag, which could then mean other content than before.
-    fn mirror_for_tags<'a>(&'a self, mut known: impl FnMut(&Mirror) -> bool) -> Option<&'a Mirror> {
+    fn mirror_for_tags(&self, mut known: impl FnMut(&Mirror) -> bool) -> Option<&Mirror> {
         self.mirror
             .iter()
             .find(|mirror| !known(mirror) && !self.mirror_by_digest_only && mirror.pull_from_mirror != DIGEST_ONLY)

@@ -100,9 +100,7 @@ fn append(config: &mut Config, path: &str, bytes: &[u8]) {
 }
 
 fn resource(bytes: &[u8]) -> Resource {
-    let mut resource = Resource::default();
-    resource.source = Some(data_url::encode(bytes));
-    resource
+    Resource { source: Some(data_url::encode(bytes)), ..Resource::default() }
 }
 
 /// Replaces the contents of a file in a config of any version; the place is the same in all of them.

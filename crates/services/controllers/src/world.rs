@@ -195,11 +195,11 @@ impl Provenance {
 /// The namespaces where etcd runs as static pods: elsewhere's, then OpenShift's.
 const ETCD: [&str; 2] = ["kube-system", "openshift-etcd"];
 
+/// A store for each namespace, and what changes in any of them.
+type EtcdMembers = ([Store<Option<EtcdMember>>; 2], UnboundedReceiver<Change<Option<EtcdMember>>>);
+
 /// Watches the pods of etcd. Only two namespaces are looked at, never every pod of the cluster.
-fn etcd(
-    client: &Client,
-    tasks: &mut JoinSet<()>,
-) -> ([Store<Option<EtcdMember>>; 2], UnboundedReceiver<Change<Option<EtcdMember>>>) {
+fn etcd(client: &Client, tasks: &mut JoinSet<()>) -> EtcdMembers {
     let (all, changes) = unbounded_channel();
     let stores = ETCD.map(|namespace| {
         let mut watch: Watch<Option<EtcdMember>> = Watch::default();

@@ -11,7 +11,7 @@ use crate::{ClusterSource, FolderSource};
 
 /// The objects behind the answers.
 pub enum Source {
-    Cluster(ClusterSource),
+    Cluster(Box<ClusterSource>),
     Folder(FolderSource),
 }
 

@@ -5,6 +5,8 @@
 
 // kube's schema derive writes each struct a second time inside a function, where `pub` cannot be reached.
 #![allow(unreachable_pub)]
+// Columns repeat their keys: that is how kube's derive reads them.
+#![allow(clippy::duplicated_attributes)]
 
 pub mod annotations;
 pub mod cluster;

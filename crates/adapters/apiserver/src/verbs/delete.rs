@@ -274,7 +274,7 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
     let waits =
         metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty()) || builtin::has_spec_finalizers(&new);
     let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    if !waits && !(marked && grace > 0) {
+    if !(waits || marked && grace > 0) {
         return Plan::Remove(new);
     }
     if !deleting && !marked {

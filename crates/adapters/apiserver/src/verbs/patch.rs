@@ -84,7 +84,6 @@ pub(crate) fn patch_failure(error: &PatchError) -> Box<Failure> {
         PatchError::BadRequest(text) => Failure::bad_request(text.clone()),
         PatchError::Internal(text) => Failure::untyped(text.clone()),
         PatchError::TooLarge(text) => Failure::new(413, "RequestEntityTooLarge", text.clone()),
-        PatchError::Internal(text) => Failure::new(500, "", text.clone()),
         PatchError::Unprocessable(_) => {
             // The real server says no more than this, whatever did not fit.
             let message = "the server rejected our request due to an error in our request";

@@ -54,7 +54,7 @@ async fn write_until_it_ends(admin: Arc<Admin>, server: String, writer: usize, m
     let name = format!("w{writer}");
     loop {
         let counter = known.counter + 1;
-        let deletes = known.acknowledged.is_some() && counter % 5 == 0;
+        let deletes = known.acknowledged.is_some() && counter.is_multiple_of(5);
         let wanted = (!deletes).then_some(counter);
         known.in_doubt = Some(wanted);
         let data = json!({"a": counter.to_string(), "b": counter.to_string(), "fill": "x".repeat(2000)});

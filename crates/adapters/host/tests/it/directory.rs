@@ -1,3 +1,5 @@
+//! A host that is a folder keeps the promises of the port.
+
 use host::conformance;
 use host::directory::Directory;
 

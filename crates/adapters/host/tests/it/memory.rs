@@ -1,3 +1,5 @@
+//! A host in memory keeps the promises of the port, and loses in a power cut what was not flushed.
+
 use change::host::{Attributes, Error, ErrorKind, Host, HostPath};
 use host::conformance;
 use host::memory::{Memory, Trouble};

@@ -1,3 +1,5 @@
+//! Changes on a folder: applied, finished after a crash, and undone.
+
 use api::machineconfiguration::MachineConfig;
 use change::host::{EntryKind, Host};
 use daemon::engine::{Engine, Error, Prepared, Standing};

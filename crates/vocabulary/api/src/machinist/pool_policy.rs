@@ -29,7 +29,8 @@ pub struct PoolPolicySpec {
     /// What a node does about files that no longer are what its config says. `Report` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftPolicy>,
-    /// How a node decides whether a new config works. Absent, there is no trial.
+    /// How a node decides whether a new config works. Absent, changes that reboot the node or touch its kubelet, runtime or
+    /// network are on trial with the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<TrialPolicy>,
     /// Where file content may come from.
