@@ -105,6 +105,13 @@ impl<T> Store<T> {
         !matches!(*self.state.borrow(), State::Starting { .. })
     }
 
+    /// Returns once the first list is complete, or was refused: a kind that is not installed or not allowed has no objects
+    /// here, and what can do without them need not wait.
+    pub async fn settled(&self) {
+        let mut state = self.state.clone();
+        let _ = state.wait_for(|state| !matches!(state, State::Starting { trouble: None })).await;
+    }
+
     /// Returns once the first list is complete.
     pub async fn synced(&self) {
         let mut state = self.state.clone();

@@ -17,7 +17,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::Events;
+use cluster::events::Severity;
 use cluster::leader::{self, Election, Leadership};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use tokio::task::JoinSet;
 
@@ -56,7 +59,7 @@ pub enum End {
 }
 
 /// How often a leader that is not ready yet looks at what is missing, for `/readyz`.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs every controller until `stop` or until another process leads.
 pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = ()>) -> Result<End, Error> {
@@ -125,35 +128,47 @@ async fn end(leadership: Option<Leadership>, end: End) -> End {
 /// Starts the watches and, once they have listed, the controllers.
 fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Health, tasks: &mut JoinSet<()>) {
     let (world, changes) = World::start(client, tasks);
+    let namespace = settings.namespace.clone();
     let context = Arc::new(Context::new(world.clone(), settings, metrics));
     let pools = cluster::Queue::default();
     let rendering = Arc::new(render::Render::new(context.clone(), pools.clone()));
     let rollout = Arc::new(rollout::Rollout::new(context.clone(), pools));
     let (blocked, blocks) = tokio::sync::mpsc::unbounded_channel();
     let drain = Arc::new(drain::Drain::new(context, blocked));
-    tasks.spawn(report_readiness(world.clone(), health.clone()));
+    let events = Events::start(client.clone(), "machineconfigcontroller", &namespace);
+    tasks.spawn(report_readiness(world.clone(), health.clone(), events, namespace));
     tasks.spawn(rendering.clone().follow(changes.render));
     tasks.spawn(rollout.clone().follow(changes.rollout, blocks));
     tasks.spawn(drain.clone().follow(changes.drain));
     tasks.spawn(async move {
-        // Acting on half of what there is would look like deletions.
         world.synced().await;
         tokio::join!(rendering.run(), rollout.run(), drain.run());
     });
 }
 
-async fn report_readiness(world: World, health: Health) {
+/// Tells by `/readyz`, the log and events which kinds cannot be watched, and what to do about it.
+async fn report_readiness(world: World, health: Health, events: Events, namespace: String) {
     let mut said = Vec::new();
     loop {
         let troubles: Vec<String> =
-            world.troubles().into_iter().map(|(kind, trouble)| format!("cannot watch {kind}: {trouble}")).collect();
-        if troubles != said {
-            for trouble in &troubles {
-                tracing::warn!(trouble, "not everything can be watched");
-            }
-            said.clone_from(&troubles);
+            world.troubles().into_iter().map(|(kind, trouble)| advise(kind, &trouble)).collect();
+        for trouble in troubles.iter().filter(|trouble| !said.contains(*trouble)) {
+            tracing::warn!("{trouble}");
+            events.publish::<Namespace>(&namespace, None, Severity::Warning, "CannotWatch", trouble);
         }
+        said.clone_from(&troubles);
         health.set(if troubles.is_empty() { Readiness::Leading } else { Readiness::Starting(troubles) });
         tokio::time::sleep(LOOK).await;
     }
+}
+
+fn advise(kind: &str, trouble: &str) -> String {
+    let fix = if trouble.contains("404") || trouble.contains("could not find the requested resource") {
+        "; install our kinds with `machinist crds | kubectl apply --server-side -f -`"
+    } else if trouble.contains("forbidden") {
+        "; let this process list and watch them with a ClusterRole"
+    } else {
+        ""
+    };
+    format!("cannot watch {kind}: {trouble}{fix}")
 }

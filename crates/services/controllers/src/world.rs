@@ -142,22 +142,23 @@ impl World {
         (world, Changes { render, rollout, drain })
     }
 
-    /// Returns once every store had its first list.
+    /// Returns once there is enough to act on: acting on half of what there is would look like deletions. Kinds that only
+    /// add something may be missing.
     pub(crate) async fn synced(&self) {
         self.pools.synced().await;
         self.configs.synced().await;
         self.nodes.synced().await;
         self.ledgers.synced().await;
-        self.policies.synced().await;
         self.provenances.synced().await;
-        self.controller_configs.synced().await;
-        self.cluster_settings.synced().await;
-        self.machine_configurations.synced().await;
-        self.reports.synced().await;
-        self.budgets.synced().await;
-        self.daemon_sets.synced().await;
+        self.policies.settled().await;
+        self.controller_configs.settled().await;
+        self.cluster_settings.settled().await;
+        self.machine_configurations.settled().await;
+        self.reports.settled().await;
+        self.budgets.settled().await;
+        self.daemon_sets.settled().await;
         for etcd in &self.etcd {
-            etcd.synced().await;
+            etcd.settled().await;
         }
     }
 

@@ -190,7 +190,7 @@ impl Rollout {
         match write::merge(&api, MANAGER, node, patch).await {
             Ok(written) => {
                 self.context.metrics.wrote("Node");
-                self.index.lock().observe(&self.pools, NodeFacts::from_object(&written));
+                self.index.lock().observe(&self.pools, Arc::new(NodeFacts::from_object(&written)));
                 Ok(())
             }
             Err(error) => match problem(&error) {

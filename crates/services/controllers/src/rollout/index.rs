@@ -39,7 +39,7 @@ pub(super) struct Index {
 }
 
 struct Entry {
-    facts: NodeFacts,
+    facts: Arc<NodeFacts>,
     membership: Membership,
 }
 
@@ -164,13 +164,13 @@ impl Index {
 
     pub(super) fn node_changed(&mut self, queue: &Queue, change: &Change<NodeFacts>) {
         match &change.new {
-            Some(facts) => self.observe(queue, (**facts).clone()),
+            Some(facts) => self.observe(queue, facts.clone()),
             None => self.forget(queue, &change.key.name),
         }
     }
 
     /// Takes in a node, unless a newer version of it is known already from the answer to one of our own writes.
-    pub(super) fn observe(&mut self, queue: &Queue, facts: NodeFacts) {
+    pub(super) fn observe(&mut self, queue: &Queue, facts: Arc<NodeFacts>) {
         let name = facts.name.clone();
         let membership = match self.nodes.get(&name) {
             Some(old)
@@ -293,7 +293,7 @@ impl Index {
                 if let Some(snapshot) = self.snapshots.get_mut(primary) {
                     // Labels decided where the node belongs and are not looked at again.
                     let labels = BTreeMap::new();
-                    snapshot.observe_node(NodeFacts { labels, ..entry.facts.clone() });
+                    snapshot.observe_node(NodeFacts { labels, ..(*entry.facts).clone() });
                     if let Some(remark) = self.remarks.get(name) {
                         snapshot.observe_report(name, remark.report());
                     }

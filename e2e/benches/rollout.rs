@@ -1,0 +1,228 @@
+//! How fast a config reaches a fleet, and what the controller costs while nothing happens.
+//!
+//! The controller is the real binary, as its own process; the fleet is simulated in this one.
+
+use std::time::{Duration, Instant};
+
+use api::annotations;
+use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use fleet::{Behaviour, Fleet};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use rollout::{NodeFacts, PoolFacts, Settings, Snapshot};
+use testkit::binaries::binary;
+use testkit::objects::{file_config, pool};
+use testkit::process::Process;
+use testkit::{ControlPlane, Kind, control_plane, wait_for};
+
+fn main() {
+    one_change();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        real_server(1000).await;
+        embedded_server(10_000).await;
+    });
+}
+
+fn report(what: &str, figure: &str, target: &str) {
+    println!("bench: {what} | {figure} | {target}");
+}
+
+/// What one node's change costs in a fleet of this size: taken in, and planned again.
+fn one_change() {
+    for size in [100_usize, 1000, 10_000] {
+        let mut pool = pool("worker");
+        let configuration = pool.spec.configuration.get_or_insert_default();
+        configuration.name = Some("rendered-worker-2".to_owned());
+        pool.spec.max_unavailable = Some(IntOrString::Int(10));
+        let settings = Settings { settle: jiff::SignedDuration::ZERO, ..Settings::default() };
+        let mut snapshot = Snapshot::new(PoolFacts::from_object(&pool), settings, Timestamp::UNIX_EPOCH);
+        for n in 0..size {
+            snapshot.observe_node(facts(n, "rendered-worker-1", "rendered-worker-1", 1));
+        }
+        let rounds = 2000;
+        let start = Instant::now();
+        for round in 0..rounds {
+            // Nodes at the end of the queue change, so that the plan stays the same and only its cost is seen.
+            let reason = if round % 2 == 0 { "rendered-worker-1" } else { "rendered-worker-2" };
+            snapshot.observe_node(facts(size - 1 - round % 10, reason, "rendered-worker-2", 2 + round as u64));
+            std::hint::black_box(rollout::plan(&snapshot));
+        }
+        let each = start.elapsed() / rounds as u32;
+        report(&format!("one node's change, {size} nodes"), &format!("{:.0} µs", each.as_secs_f64() * 1e6), "the same");
+    }
+}
+
+fn facts(n: usize, current: &str, desired: &str, version: u64) -> NodeFacts {
+    NodeFacts {
+        name: format!("node-{n:05}"),
+        resource_version: rollout::ResourceVersion::parse(&version.to_string()),
+        current: Some(current.to_owned()),
+        desired: Some(desired.to_owned()),
+        state: rollout::node::State::Done,
+        ours: true,
+        ..NodeFacts::default()
+    }
+}
+
+/// A pool whose nodes all have its first config, and the controller that looks after it.
+struct Scene {
+    control_plane: ControlPlane,
+    client: Client,
+    controller: Process,
+    listen: String,
+    nodes: usize,
+    _folder: tempfile::TempDir,
+}
+
+impl Scene {
+    async fn start(kind: Kind, nodes: usize) -> Option<Self> {
+        let control_plane = control_plane(kind).await?;
+        control_plane.install().await;
+        let client = cluster::connect(Some(&control_plane.kubeconfig())).await.expect("a client");
+        let folder = tempfile::tempdir().expect("a folder");
+        let kubeconfig = control_plane.kubeconfig().display().to_string();
+        let arguments =
+            ["controller", "--kubeconfig", &kubeconfig, "--settle=0", "--listen=127.0.0.1:0", "--identity=bench"];
+        let arguments = arguments.map(str::to_owned);
+        let environment = [("RUST_LOG".to_owned(), "info,kube_runtime=warn".to_owned())];
+        let log = folder.path().join("controller.log");
+        let controller =
+            Process::start(&binary("machinist"), &arguments, &environment, &log).expect("the controller starts");
+        let listen = testkit::wait_until("the controller to listen", || async {
+            let output = controller.output();
+            let line = output.lines().find(|line| line.contains("serving health"))?;
+            let address = line.split("127.0.0.1:").nth(1)?;
+            let port: String = address.chars().take_while(char::is_ascii_digit).collect();
+            Some(format!("http://127.0.0.1:{port}"))
+        })
+        .await;
+        let scene = Self { control_plane, client, controller, listen, nodes, _folder: folder };
+        scene.fill().await;
+        Some(scene)
+    }
+
+    async fn fill(&self) {
+        let mut worker = pool("worker");
+        worker.spec.max_unavailable = Some(IntOrString::String("10%".to_owned()));
+        let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
+        self.write(0).await;
+        pools.create(&PostParams::default(), &worker).await.expect("a pool");
+        let rendered = wait_for(&pools, "worker", "a rendered config", |pool| target(pool).is_some()).await;
+        let config = target(rendered.as_ref()).expect("it was waited for");
+        let names = (0..self.nodes).map(|n| format!("node-{n:05}")).collect();
+        let fleet = Fleet::new(self.client.clone(), "bench", Behaviour::default());
+        fleet.create(names, &["worker"], Some(&config)).await.expect("nodes");
+        self.updated("").await;
+    }
+
+    async fn write(&self, step: usize) {
+        let config = file_config("50-step", "worker", "/etc/step", &step.to_string());
+        let configs: Api<MachineConfig> = Api::all(self.client.clone());
+        let parameters = PatchParams::apply("bench").force();
+        configs.patch("50-step", &parameters, &Patch::Apply(&config)).await.expect("a fragment");
+    }
+
+    async fn updated(&self, old: &str) -> String {
+        let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
+        let done = wait_for(&pools, "worker", "every node to be updated", |pool| {
+            let Some(status) = pool.and_then(|pool| pool.status.as_ref()) else { return false };
+            let name = status.configuration.as_ref().and_then(|it| it.name.as_deref());
+            let all = usize::try_from(status.updated_machine_count.unwrap_or(0)) == Ok(self.nodes);
+            all && name.is_some_and(|name| name != old)
+        });
+        let status = done.await.and_then(|pool| pool.status).expect("it was waited for");
+        status.configuration.and_then(|it| it.name).unwrap_or_default()
+    }
+
+    /// Time from writing a fragment until the pool says that every node has it.
+    async fn roll_out(&self, step: usize, behaviour: Behaviour) -> Duration {
+        let fleet = tokio::spawn(Fleet::new(self.client.clone(), "bench", behaviour).run());
+        let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
+        let old = target(pools.get_opt("worker").await.expect("the pool").as_ref()).unwrap_or_default();
+        let start = Instant::now();
+        self.write(step).await;
+        self.updated(&old).await;
+        let time = start.elapsed();
+        fleet.abort();
+        time
+    }
+
+    /// Resident memory of the controller in MB, now and at its highest.
+    fn memory(&self) -> (f64, f64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.controller.id())).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+            let kilobytes: f64 = line.split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0.0);
+            kilobytes / 1024.0
+        };
+        (field("VmRSS:"), field("VmHWM:"))
+    }
+
+    /// Processor time of the controller so far, in seconds.
+    fn cpu(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.controller.id())).unwrap_or_default();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|it| it.parse::<f64>().ok()).unwrap_or(0.0);
+        (ticks(11) + ticks(12)) / 100.0
+    }
+
+    /// Writes that the controller made so far, without Leases.
+    async fn writes(&self) -> f64 {
+        let answer = reqwest::get(format!("{}/metrics", self.listen)).await;
+        let text = match answer {
+            Ok(answer) => answer.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        };
+        let counts = text.lines().filter(|line| line.starts_with("machinist_writes_total"));
+        counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+}
+
+fn target(pool: Option<&MachineConfigPool>) -> Option<String> {
+    pool?.spec.configuration.as_ref()?.name.clone()
+}
+
+async fn real_server(nodes: usize) {
+    let Some(scene) = Scene::start(Kind::Real, nodes).await else { return };
+    let quick = scene.roll_out(1, Behaviour::default()).await;
+    let what = format!("{nodes} nodes that answer at once, 10 %, kube-apiserver");
+    report(&what, &format!("{:.1} s", quick.as_secs_f64()), "< 20 s");
+    let (now, most) = scene.memory();
+    report("  controller's memory", &format!("{now:.0} MB, at most {most:.0} MB"), "upstream 120 MB");
+    // No node may have been forgotten.
+    let nodes_api: Api<Node> = Api::all(scene.client.clone());
+    let all = nodes_api.list(&Default::default()).await.expect("nodes").items;
+    let target = target(Api::all(scene.client.clone()).get_opt("worker").await.expect("the pool").as_ref());
+    let there = |node: &Node| node.metadata.annotations.as_ref()?.get(annotations::CURRENT_CONFIG).cloned();
+    assert!(all.iter().all(|node| there(node) == target), "every node has the config");
+
+    let slow = scene.roll_out(2, Behaviour { update: Duration::from_secs(1), ..Behaviour::default() }).await;
+    let ideal = 10.0;
+    let what = format!("{nodes} nodes that take 1 s, 10 %, kube-apiserver (ideal {ideal} s)");
+    report(&what, &format!("{:.1} s", slow.as_secs_f64()), "< 11 s");
+    drop(scene.control_plane);
+}
+
+async fn embedded_server(nodes: usize) {
+    let Some(scene) = Scene::start(Kind::Embedded, nodes).await else { return };
+    let (now, most) = scene.memory();
+    report(&format!("{nodes} nodes, embedded API: memory"), &format!("{now:.0} MB, at most {most:.0} MB"), "< 100 MB");
+    let (writes, cpu, start) = (scene.writes().await, scene.cpu(), Instant::now());
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let wrote = scene.writes().await - writes;
+    let share = (scene.cpu() - cpu) / start.elapsed().as_secs_f64() * 100.0;
+    report("  writes besides Leases in 20 quiet seconds", &format!("{wrote}"), "0");
+    report("  share of a core while quiet", &format!("{share:.1} %"), "< 1 %");
+    let time = scene.roll_out(1, Behaviour::default()).await;
+    report(
+        &format!("{nodes} nodes that answer at once, 10 %, embedded API"),
+        &format!("{:.1} s", time.as_secs_f64()),
+        "-",
+    );
+    let (now, most) = scene.memory();
+    report("  memory afterwards", &format!("{now:.0} MB, at most {most:.0} MB"), "< 100 MB");
+}
