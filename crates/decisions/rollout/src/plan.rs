@@ -140,9 +140,7 @@ impl fmt::Display for Waiting {
                 write!(f, "the trial of {config} was reverted on node {node}; replace the config or approve it")
             }
             Self::Settling { config } => write!(f, "{config} has to stay the target for a moment"),
-            Self::Budget { limit, used } => {
-                write!(f, "{used} nodes are unavailable and maxUnavailable allows {limit}")
-            }
+            Self::Budget { limit, used } => write!(f, "the budget of {limit} is used up ({used} unavailable)"),
             Self::Quorum { node } => write!(f, "etcd would lose its quorum without node {node}"),
             Self::Peer { pool } => write!(f, "pool {pool} goes first"),
             Self::Nodes { in_progress } => write!(f, "{in_progress} nodes are in progress"),

@@ -32,7 +32,7 @@ fn the_sentence_about_progress_names_who_is_at_it_and_who_waits_for_what() {
         &world,
         "Updating",
         expect![
-            "True All nodes are updating to MachineConfig rendered-worker-new; 1 of 5 done; in progress: n2 (draining), n3 (Done, NotReady=Unknown); drain of n2 blocked: pod shop/db; waiting: n4, because 2 nodes are unavailable and maxUnavailable allows 2; held: n5 (debugging a driver)"
+            "True All nodes are updating to MachineConfig rendered-worker-new; 1 of 5 done; in progress: n2 (draining), n3 (Done, NotReady=Unknown); drain of n2 blocked: pod shop/db; waiting: n4, because the budget of 2 is used up (2 unavailable); held: n5 (debugging a driver)"
         ],
     );
 }
@@ -44,7 +44,7 @@ fn long_lists_are_cut() {
         &workers(json!(1), nodes),
         "Updating",
         expect![
-            "True All nodes are updating to MachineConfig rendered-worker-new; 0 of 20 done; waiting: n00, n01, n02, n03, n04 and 15 more, because 1 nodes are unavailable and maxUnavailable allows 1"
+            "True All nodes are updating to MachineConfig rendered-worker-new; 0 of 20 done; waiting: n00, n01, n02, n03, n04 and 15 more, because the budget of 1 is used up (1 unavailable)"
         ],
     );
 }
