@@ -93,13 +93,23 @@ fn partitions(input: &Value) -> impl Iterator<Item = &Value> {
     list(input, "disks").flat_map(|disk| disk["partitions"].as_array().into_iter().flatten())
 }
 
+/// The version the config is written in; what that version does not know is ignored from the start.
+fn source(input: &Value) -> &str {
+    input["config"]["ignition"]["version"].as_str().unwrap_or_default()
+}
+
 fn loses_cex(input: &Value) -> bool {
-    target(input) < "3.5.0" && list(input, "luks").any(|luks| luks["cex"]["enabled"] == json!(true))
+    source(input) == "3.5.0"
+        && target(input) < "3.5.0"
+        && list(input, "luks").any(|luks| luks["cex"]["enabled"] == json!(true))
 }
 
 /// Places and texts of the advertisements a config carries.
 fn advertisements(input: &Value) -> Vec<(usize, usize, Value)> {
     let mut found = Vec::new();
+    if source(input) < "3.4.0" {
+        return found;
+    }
     for (index, luks) in list(input, "luks").enumerate() {
         for (server, tang) in luks["clevis"]["tang"].as_array().into_iter().flatten().enumerate() {
             if tang["advertisement"].as_str().is_some_and(|text| !text.is_empty()) {

@@ -64,7 +64,9 @@ const RULES: &[Rule] = &[
         answer: ignition_convert::refuse_filesystem,
     },
     Rule { name: "link-target-is-required", covers: any_link_without_target, answer: ignition_convert::require_target },
+    Rule { name: "special-mode-bits-are-refused", covers: has_special_mode, answer: refuse_mode },
     Rule { name: "contents-travel-whole", covers: shares_a_path, answer: whole_contents },
+    Rule { name: "owner-by-id-or-by-name", covers: shares_a_path, answer: one_owner },
     Rule { name: "no-overwrite-without-contents", covers: has_file_without_contents, answer: no_overwrite },
 ];
 
@@ -120,6 +122,18 @@ fn files(input: &Value) -> impl Iterator<Item = &Value> {
     fragments.flat_map(|fragment| fragment["spec"]["config"]["storage"]["files"].as_array().into_iter().flatten())
 }
 
+/// Upstream's merge lets such a mode pass and its next check refuses it; ours is one step.
+fn has_special_mode(input: &Value) -> bool {
+    files(input).any(|file| file["mode"].as_i64().is_some_and(|mode| mode > 0o777))
+}
+
+fn refuse_mode(_: &Value, expected: Expected) -> Expected {
+    match expected {
+        Expected::Output(_) => Expected::Refusal(vec!["cannot exceed 0777".to_owned()]),
+        other => other,
+    }
+}
+
 fn shares_a_path(input: &Value) -> bool {
     let mut seen = std::collections::HashSet::new();
     files(input).any(|file| !seen.insert(file["path"].as_str().unwrap_or_default()))
@@ -171,6 +185,35 @@ fn last_contents<'a>(input: &'a Value, path: &str) -> Option<&'a Value> {
         last = last.filter(|_| !replaced);
     }
     last
+}
+
+/// Upstream joins an owner's id from one fragment with the name from another, which no node accepts; in ours the last
+/// way of naming the owner stands.
+fn one_owner(input: &Value, expected: Expected) -> Expected {
+    let Expected::Output(mut output) = expected else { return expected };
+    for list in ["files", "directories", "links"] {
+        for node in output["config"]["storage"][list].as_array_mut().into_iter().flatten() {
+            let path = node["path"].as_str().unwrap_or_default().to_owned();
+            for owner in ["user", "group"] {
+                let both = |node: &Value| {
+                    node.get(owner).is_some_and(|owner| owner["id"].is_number() && owner["name"].is_string())
+                };
+                if both(node) {
+                    node[owner] = last_owner(input, list, &path, owner);
+                }
+            }
+        }
+    }
+    Expected::Output(output)
+}
+
+fn last_owner(input: &Value, list: &str, path: &str, owner: &str) -> Value {
+    let given =
+        |node: &&Value| node["path"] == path && (!node[owner]["id"].is_null() || !node[owner]["name"].is_null());
+    let nodes = fragments(input)
+        .into_iter()
+        .flat_map(|fragment| fragment["spec"]["config"]["storage"][list].as_array().into_iter().flatten());
+    nodes.filter(given).next_back().map_or(Value::Null, |node| node[owner].clone())
 }
 
 /// Upstream sets `overwrite` on a file without contents too, which makes the rendered config invalid.

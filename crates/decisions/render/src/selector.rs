@@ -60,7 +60,7 @@ impl<'a> Selector<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 mod tests {
     use serde_json::{Value, json};
 

@@ -101,13 +101,23 @@ fn what_spec_3_cannot_carry_is_refused_with_its_place() {
 }
 
 #[test]
-fn before_2_2_a_missing_mode_was_zero() {
-    let config = |version: &str| {
-        json!({
+fn older_spec_2_versions_mean_what_they_meant() {
+    let lifted = |version: &str| {
+        let file = json!({"filesystem": "root", "path": "/a", "append": true, "contents": {"source": "data:,x"}});
+        let unit = json!({"name": "a.service", "enable": true, "enabled": false});
+        let config = json!({
             "ignition": {"version": version},
-            "storage": {"files": [{"filesystem": "root", "path": "/a", "contents": {"source": "data:,x"}}]},
-        })
+            "storage": {"files": [file]},
+            "systemd": {"units": [unit]},
+        });
+        let mut config = ignition::to_value(ignition::parse(&config).unwrap());
+        config.as_object_mut().unwrap().remove("ignition");
+        config.to_string()
     };
-    let mode = |version| ignition::parse(&config(version)).unwrap().storage.unwrap().files.unwrap()[0].mode;
-    assert_eq!((mode("2.0.0"), mode("2.1.0"), mode("2.2.0")), (Some(0), Some(0), None));
+    expect![[r#"{"storage":{"files":[{"contents":{"source":"data:,x"},"group":{"id":0},"mode":0,"overwrite":true,"path":"/a","user":{"id":0}}]},"systemd":{"units":[{"enabled":true,"name":"a.service"}]}}"#]]
+        .assert_eq(&lifted("2.0.0"));
+    expect![[r#"{"storage":{"files":[{"contents":{"source":"data:,x"},"mode":0,"overwrite":true,"path":"/a"}]},"systemd":{"units":[{"enabled":false,"name":"a.service"}]}}"#]]
+        .assert_eq(&lifted("2.1.0"));
+    expect![[r#"{"storage":{"files":[{"append":[{"source":"data:,x"}],"overwrite":false,"path":"/a"}]},"systemd":{"units":[{"enabled":false,"name":"a.service"}]}}"#]]
+        .assert_eq(&lifted("2.2.0"));
 }
