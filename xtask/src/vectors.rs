@@ -12,9 +12,11 @@ mod fleet;
 mod ignition_convert;
 mod ignition_down;
 mod judge;
+mod kargs;
 mod machine_config;
 mod merge;
 mod node_pools;
+mod on_disk;
 mod pool_status;
 mod reconcilable;
 mod same;
@@ -35,8 +37,10 @@ const JUDGES: &[&dyn Judge] = &[
     &disruption_actions::DisruptionActions,
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
+    &kargs::Kargs,
     &merge::Merge,
     &node_pools::NodePools,
+    &on_disk::OnDisk,
     &pool_status::PoolStatus,
     &reconcilable::Reconcilable,
     &served_ignition::ServedIgnition,

@@ -4,9 +4,19 @@ mod base;
 mod node;
 mod world;
 
-use serde_json::json;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
-use world::{World, file};
+use api::annotations;
+use api::machineconfiguration::MachineConfigNode;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::json;
+use testkit::{wait_for, wait_until};
+
+use node::Setup;
+use world::{World, file, get};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n";
 
@@ -53,4 +63,294 @@ async fn files_units_dropins_and_keys_arrive_and_an_old_unit_goes() {
     world.want("n1", &base).await;
     world.done("n1", &base).await;
     assert_eq!(node.read("/etc/motd").unwrap(), shipped, "what the distribution shipped is back");
+}
+
+#[tokio::test]
+async fn a_reload_only_change_does_not_reboot() {
+    let Some(world) = World::new().await else { return };
+    let path = "/etc/ssh/sshd_config.d/50-machinist.conf";
+    let actions = json!([{"type": "Reload", "reload": {"serviceName": "ssh.service"}}]);
+    world.policies(&json!({"files": [{"path": path, "actions": actions}]}));
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let new = json!({"storage": {"files": [file(path, "MaxAuthTries 3\n")]}});
+    let new = world.config("rendered-worker-new", new).await;
+    let node = world.node("n1", 2, &base).await;
+    let show = |property: &str| node.run(&["systemctl", "show", "-P", property, "ssh.service"]).trim().to_owned();
+    let before = (show("InvocationID"), show("ExecReload"));
+    world.want("n1", &new).await;
+    world.done("n1", &new).await;
+    assert_eq!(node.boots(), 1);
+    assert_eq!(node.read(path).unwrap(), "MaxAuthTries 3\n");
+    assert_eq!(show("InvocationID"), before.0, "it was not restarted");
+    assert_ne!(show("ExecReload"), before.1, "it was reloaded");
+    let phases: Api<MachineConfigNode> = Api::all(world.client.clone());
+    let is_true = |node: &MachineConfigNode, type_: &str| {
+        let conditions = node.status.iter().flat_map(|status| &status.conditions);
+        conditions.filter(|condition| condition.type_ == type_).any(|condition| condition.status == "True")
+    };
+    let all =
+        ["Updated", "UpdatePrepared", "UpdateExecuted", "AppliedFilesAndOS", "UpdatePostActionComplete", "Resumed"];
+    let told = wait_for(&phases, "n1", "every phase", |node| {
+        node.is_some_and(|node| all.iter().all(|type_| is_true(node, type_)))
+    });
+    assert!(!is_true(&told.await.unwrap(), "RebootedNode"));
+}
+
+#[tokio::test]
+async fn drift_is_seen_within_a_second_and_repaired_under_the_other_policy() {
+    let Some(world) = World::new().await else { return };
+    world.quiet_folder();
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let new = json!({"storage": {"files": [file("/etc/quiet/a", "right\n"), file("/etc/quiet/b", "right\n")]}});
+    let new = world.config("rendered-worker-new", new).await;
+    let node = world.node("n1", 3, &base).await;
+    world.want("n1", &new).await;
+    world.done("n1", &new).await;
+
+    let start = std::time::Instant::now();
+    fs::write(node.path("/etc/quiet/a"), "wrong\n").unwrap();
+    node.run(&["sh", "-c", "echo wrong >/etc/quiet/a; rm /etc/quiet/b"]);
+    let degraded = world.state("n1", "Degraded", |node| get(node, annotations::REASON).contains("/etc/quiet/b")).await;
+    eprintln!("drift reported after {:?}", start.elapsed());
+    let reason = get(&degraded, annotations::REASON);
+    assert!(
+        reason.contains("content mismatch for file \"/etc/quiet/a\"")
+            && reason.contains("could not stat file \"/etc/quiet/b\""),
+        "{reason}"
+    );
+    let shown = node.try_run(&["/usr/local/bin/machinistd", "diff"]);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(shown.status.code(), Some(3), "{text}");
+    assert!(text.contains("-right") && text.contains("+wrong") && text.contains("owner 0:0"), "{text}");
+
+    node.run(&["sh", "-c", "echo right >/etc/quiet/a; echo right >/etc/quiet/b"]);
+    world.done("n1", &new).await;
+
+    let policy = json!({"apiVersion": "machinist.dev/v1alpha1", "kind": "PoolPolicy", "metadata": {"name": "worker"}, "spec": {"drift": "Repair"}});
+    world.control_plane.apply(&policy.to_string());
+    node.run(&["sh", "-c", "echo wrong >/etc/quiet/a"]);
+    wait_until("the file to be repaired", || async { (node.read("/etc/quiet/a")? == "right\n").then_some(()) }).await;
+    world.done("n1", &new).await;
+    assert_eq!(node.boots(), 1);
+}
+
+#[tokio::test]
+async fn a_daemon_killed_at_any_step_ends_in_the_old_or_the_new_config() {
+    let Some(world) = World::new().await else { return };
+    world.quiet_folder();
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let one = json!({"storage": {"files": [file("/etc/quiet/a", "one"), file("/etc/quiet/one", "one"), file("/etc/quiet/same", "same")]}});
+    let two = json!({"storage": {"files": [file("/etc/quiet/a", "two"), file("/etc/quiet/two", "two"), file("/etc/quiet/same", "same")]}});
+    let one = world.config("rendered-worker-one", one).await;
+    let two = world.config("rendered-worker-two", two).await;
+    let node = world.node("n1", 4, &base).await;
+    world.want("n1", &one).await;
+    world.done("n1", &one).await;
+    let (mut here, mut there) = (&one, &two);
+    // Keep, two writes and a removal, and the point after the last of them.
+    for step in 0..=4 {
+        node.run(&["sh", "-c", &format!("echo {step} >/run/machinistd-die-at-step")]);
+        world.want("n1", there).await;
+        world.done("n1", there).await;
+        assert!(!node.path("/run/machinistd-die-at-step").exists(), "it died at step {step}");
+        let name = there.rsplit('-').next().unwrap();
+        let other = here.rsplit('-').next().unwrap();
+        assert_eq!(node.read("/etc/quiet/a").unwrap(), name, "step {step}");
+        assert_eq!(node.read(&format!("/etc/quiet/{name}")).unwrap(), name, "step {step}");
+        assert_eq!(node.read(&format!("/etc/quiet/{other}")), None, "step {step}");
+        std::mem::swap(&mut here, &mut there);
+    }
+    let restarts: u32 = node.run(&["systemctl", "show", "-P", "NRestarts", "machinistd"]).trim().parse().unwrap();
+    assert_eq!(restarts, 5);
+}
+
+#[tokio::test]
+async fn a_node_that_loses_power_in_an_update_comes_back_and_finishes() {
+    let Some(world) = World::new().await else { return };
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let files: Vec<_> = (0..40).map(|number| file(&format!("/etc/many/{number}"), "new")).collect();
+    let new = world.config("rendered-worker-new", json!({"storage": {"files": files}})).await;
+    let node = world.node("n1", 5, &base).await;
+    world.answer_drains("n1");
+    world.want("n1", &new).await;
+    wait_until("the journal", || async { node.read("/etc/machine-config-daemon/journal/journal.json") }).await;
+    node.kill();
+    world.done("n1", &new).await;
+    assert!((0..40).all(|number| node.read(&format!("/etc/many/{number}")).as_deref() == Some("new")));
+    assert!(node.boots() >= 2);
+}
+
+#[tokio::test]
+async fn a_bad_unit_trips_the_trial_and_the_node_comes_back_by_itself() {
+    let Some(world) = World::new().await else { return };
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let bad = "[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n";
+    let units = json!([{"name": "bad.service", "enabled": true, "contents": bad}]);
+    let bad = world
+        .config(
+            "rendered-worker-bad",
+            json!({"systemd": {"units": units}, "storage": {"files": [file("/etc/bad", "bad")]}}),
+        )
+        .await;
+    let node = world.node("n1", 6, &base).await;
+    world.answer_drains("n1");
+    world.want("n1", &bad).await;
+    let held = world.state("n1", "Degraded", |node| get(node, annotations::REVERTED) == bad).await;
+    let reason = get(&held, annotations::REASON);
+    assert!(reason.contains("unit bad.service has failed"), "{reason}");
+    assert_eq!(get(&held, annotations::CURRENT_CONFIG), base);
+    assert_eq!(node.boots(), 3, "into the new config and back");
+    assert_eq!(node.read("/etc/bad"), None);
+    assert_eq!(node.run(&["systemctl", "show", "-P", "LoadState", "bad.service"]).trim(), "not-found");
+    // It does not try again by itself; another wish heals it.
+    world.want("n1", &base).await;
+    let done = world.done("n1", &base).await;
+    assert_eq!(get(&done, annotations::REVERTED), "");
+    assert_eq!(node.boots(), 3);
+}
+
+#[tokio::test]
+async fn an_api_that_is_away_for_a_whole_update_does_not_stop_it() {
+    let Some(world) = World::new().await else { return };
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let new = world.config("rendered-worker-new", json!({"storage": {"files": [file("/etc/new", "new")]}})).await;
+    let node = world.node("n1", 7, &base).await;
+    world.annotate("n1", json!({ annotations::LAST_APPLIED_DRAIN: format!("drain-{new}") })).await;
+    world.want("n1", &new).await;
+    wait_until("the journal", || async { node.read("/etc/machine-config-daemon/journal/journal.json") }).await;
+    world.control_plane.stop_api_server();
+    wait_until("the reboot", || async { (node.boots() == 2).then_some(()) }).await;
+    wait_until("the trial", || async {
+        let journal = node.read("/etc/machine-config-daemon/journal/journal.json")?;
+        journal.contains("trying").then_some(())
+    })
+    .await;
+    assert_eq!(node.read("/etc/new").as_deref(), Some("new"));
+    world.control_plane.start_api_server().await;
+    world.answer_drains("n1");
+    world.done("n1", &new).await;
+    assert_eq!(node.boots(), 2);
+}
+
+#[tokio::test]
+async fn the_force_file_applies_everything_again_on_a_node_that_has_drifted() {
+    let Some(world) = World::new().await else { return };
+    world.quiet_folder();
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let new = world.config("rendered-worker-new", json!({"storage": {"files": [file("/etc/quiet/a", "right")]}})).await;
+    let node = world.node("n1", 8, &base).await;
+    world.answer_drains("n1");
+    world.want("n1", &new).await;
+    world.done("n1", &new).await;
+    node.run(&["sh", "-c", "echo wrong >/etc/quiet/a"]);
+    world.state("n1", "Degraded", |_| true).await;
+    node.run(&["touch", "/run/machine-config-daemon-force"]);
+    world.done("n1", &new).await;
+    assert_eq!(node.read("/etc/quiet/a").unwrap(), "right");
+    assert_eq!(node.boots(), 2, "a forced update reboots");
+}
+
+#[tokio::test]
+async fn a_new_ssh_key_lets_in_and_a_removed_one_does_not() {
+    if !testkit::needs::program("ssh", "install openssh-client") {
+        return;
+    }
+    let Some(world) = World::new().await else { return };
+    let keys = tempfile::tempdir().unwrap();
+    let key = |name: &str| {
+        let path = keys.path().join(name);
+        let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path).status();
+        assert!(made.unwrap().success());
+        fs::read_to_string(path.with_extension("pub")).unwrap().trim().to_owned()
+    };
+    let (old, new) = (key("old"), key("new"));
+    let users = |key: &str| json!({"passwd": {"users": [{"name": "core", "sshAuthorizedKeys": [key]}]}});
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let first = world.config("rendered-worker-first", users(&old)).await;
+    let second = world.config("rendered-worker-second", users(&new)).await;
+    let node = world.node("n1", 9, &base).await;
+    let login = |name: &str| {
+        let options = [
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "IdentitiesOnly=yes",
+            "-o",
+            "ConnectTimeout=5",
+        ];
+        let mut ssh = Command::new("ssh");
+        ssh.args(options).arg("-i").arg(keys.path().join(name)).arg(format!("core@{}", node.address)).arg("true");
+        ssh.output().unwrap().status.success()
+    };
+    world.want("n1", &first).await;
+    world.done("n1", &first).await;
+    assert!(login("old") && !login("new"));
+    world.want("n1", &second).await;
+    world.done("n1", &second).await;
+    assert!(login("new") && !login("old"));
+    assert_eq!(node.boots(), 1, "keys take effect by themselves");
+}
+
+#[tokio::test]
+async fn a_daemon_in_a_container_manages_the_host_at_its_root() {
+    let Some(world) = World::new().await else { return };
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let new = json!({
+        "storage": {"files": [file("/etc/new", "new")]},
+        "systemd": {"units": [{"name": "new.service", "enabled": true, "contents": UNIT}]},
+    });
+    let new = world.config("rendered-worker-new", new).await;
+    let node = world.node_with("n1", 10, &base, &Setup { in_container: true, ..Setup::default() }).await;
+    world.answer_drains("n1");
+    world.want("n1", &new).await;
+    world.done("n1", &new).await;
+    assert_eq!(node.boots(), 2);
+    assert_eq!(node.read("/etc/new").as_deref(), Some("new"));
+    assert_eq!(node.run(&["systemctl", "is-active", "new.service"]).trim(), "active");
+}
+
+#[tokio::test]
+async fn a_node_writes_its_own_objects_and_no_others() {
+    let Some(world) = World::new().await else { return };
+    world.control_plane.apply(include_str!("../../../manifests/node/machinistd-rbac.yaml"));
+    for name in ["one", "two"] {
+        let object = testkit::objects::node(name, &["worker"]);
+        world.nodes().create(&kube::api::PostParams::default(), &object).await.unwrap();
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode", "metadata": {"name": name},
+            "spec": {"node": {"name": name}, "pool": {"name": "worker"}, "configVersion": {"desired": "not-yet-set"}},
+        });
+        world.control_plane.apply(&object.to_string());
+    }
+    let client = world.control_plane.node_client("one").await;
+    let status = |name: &str| {
+        json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode", "metadata": {"name": name},
+            "status": {"configVersion": {"desired": "not-yet-set"}},
+        })
+    };
+    let phases: Api<MachineConfigNode> = Api::all(client.clone());
+    let parameters = PatchParams::apply("machinist-daemon").force();
+    phases.patch_status("one", &parameters, &Patch::Apply(status("one"))).await.unwrap();
+    // The policy takes a moment to reach the API server.
+    let refused = wait_until("the foreign write to be refused", || async {
+        phases.patch_status("two", &parameters, &Patch::Apply(status("two"))).await.err()
+    });
+    let refused = refused.await.to_string();
+    assert!(refused.contains("a node may only write its own MachineConfigNode"), "{refused}");
+    phases.patch_status("one", &parameters, &Patch::Apply(status("one"))).await.unwrap();
+
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client.clone());
+    let report = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"annotations": {annotations::STATE: "Done"}}});
+    let own = nodes.patch("one", &parameters, &Patch::Apply(&report)).await.unwrap();
+    assert_eq!(own.annotations()[annotations::STATE], "Done");
+    let foreign = nodes.patch("two", &parameters, &Patch::Apply(&report)).await.unwrap_err();
+    assert!(foreign.to_string().contains("is not allowed to modify node"), "{foreign}");
+    let configs: Api<api::machineconfiguration::MachineConfig> = Api::all(client);
+    assert!(configs.list(&ListParams::default()).await.is_err(), "configs are read by name only");
+    tokio::time::timeout(Duration::from_secs(5), configs.get_opt("none")).await.unwrap().unwrap();
 }

@@ -27,8 +27,18 @@ pub(crate) struct Bus {
 }
 
 struct Session {
-    runtime: tokio::runtime::Runtime,
+    /// Always there until the session ends.
+    runtime: Option<tokio::runtime::Runtime>,
     connection: Connection,
+}
+
+impl Drop for Session {
+    /// Whoever drops the host may be inside another runtime, which must not wait for this one.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Bus {
@@ -152,7 +162,7 @@ impl Bus {
         if session.is_none() {
             *session = Some(self.connect()?);
         }
-        let Some(Session { runtime, connection }) = session.as_ref() else {
+        let Some(Session { runtime: Some(runtime), connection }) = session.as_ref() else {
             return Err(Refusal::Bus("no connection".into()));
         };
         let answer = runtime.block_on(async {
@@ -164,10 +174,19 @@ impl Bus {
             Ok(Err(zbus::Error::MethodError(name, detail, _))) => {
                 Err(Refusal::Method(name.to_string(), detail.unwrap_or_default()))
             }
-            // The next call connects anew: the bus may have been restarted.
             Ok(Err(error)) => {
-                *session = None;
-                Err(Refusal::Bus(error.to_string()))
+                // Errors of the bus's own kinds come with their name in front.
+                let text = error.to_string();
+                match text.split_once(": ") {
+                    Some((name, detail)) if name.starts_with("org.freedesktop.") && !name.contains(' ') => {
+                        Err(Refusal::Method(name.to_owned(), detail.to_owned()))
+                    }
+                    // The next call connects anew: the bus may have been restarted.
+                    _ => {
+                        *session = None;
+                        Err(Refusal::Bus(text))
+                    }
+                }
             }
             Err(_) => {
                 *session = None;
@@ -186,7 +205,7 @@ impl Bus {
         let connection = runtime
             .block_on(async { zbus::connection::Builder::address(address.as_str()).build().await })
             .map_err(|error| broken(error.to_string()))?;
-        Ok(Session { runtime, connection })
+        Ok(Session { runtime: Some(runtime), connection })
     }
 }
 

@@ -128,6 +128,7 @@ impl<'a> Engine<'a> {
             steps: prepared.steps.clone(),
             actions: prepared.actions.clone(),
             trial: prepared.trial.clone(),
+            tried: false,
         };
         self.store.save_sides(&prepared.from, &prepared.to)?;
         self.store.flush()?;
@@ -143,6 +144,7 @@ impl<'a> Engine<'a> {
             Err(error) => return self.undo(journal, from, to, error.to_string()),
         }
         journal.phase = Phase::Applied;
+        journal.tried = true;
         self.store.save_journal(&journal)?;
         self.settle(&journal, from, to)
     }
@@ -301,9 +303,11 @@ impl<'a> Engine<'a> {
     }
 
     fn close_back(&self, journal: &Journal, reason: String) -> Result<Standing, Error> {
-        let reverted = Reverted { version: 1, config: journal.to.clone(), reason: reason.clone() };
-        self.store.save_reverted(&reverted)?;
-        self.store.flush()?;
+        if journal.tried {
+            let reverted = Reverted { version: 1, config: journal.to.clone(), reason: reason.clone() };
+            self.store.save_reverted(&reverted)?;
+            self.store.flush()?;
+        }
         self.store.close_journal()?;
         Ok(Standing::WentBack { reason })
     }

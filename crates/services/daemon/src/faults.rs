@@ -1,12 +1,14 @@
-//! A way to die at a chosen step, for the tests of recovery. Release builds have none of it.
+//! A way to die at a chosen step, once, for the tests of recovery. Release builds have none of it.
 
-/// Names the step before which the process kills itself, as `kill -9` would.
+/// Names the step before which the process kills itself, as `kill -9` would. It is removed first, so that the next life goes on.
 #[cfg(debug_assertions)]
-const VARIABLE: &str = "MACHINISTD_DIE_AT_STEP";
+const PLACE: &str = "/run/machinistd-die-at-step";
 
 #[cfg(debug_assertions)]
 pub(crate) fn at_step(step: usize) {
-    if std::env::var(VARIABLE).is_ok_and(|chosen| chosen.parse() == Ok(step)) {
+    let Ok(chosen) = std::fs::read_to_string(PLACE) else { return };
+    if chosen.trim().parse() == Ok(step) {
+        let _ = std::fs::remove_file(PLACE);
         let _ = std::process::Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
     }
 }

@@ -13,7 +13,6 @@ pub struct Journal {
     pub version: u32,
     pub from: String,
     pub to: String,
-    #[serde(flatten)]
     pub phase: Phase,
     /// The boot in which it began: what was staged then and not booted yet can simply be dropped. On disk it has another
     /// name, because the phase beside it has a `boot` of its own.
@@ -24,10 +23,14 @@ pub struct Journal {
     /// What makes the change take effect.
     pub actions: Vec<PostAction>,
     pub trial: Option<Trial>,
+    /// All steps were done once. A config that is given back after that was tried, and is not tried again by itself; one
+    /// that never got so far is.
+    #[serde(default)]
+    pub tried: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "phase")]
+#[serde(rename_all = "camelCase", tag = "name")]
 pub enum Phase {
     /// Steps are being carried out.
     Applying,

@@ -475,9 +475,15 @@ impl Daemon {
     }
 
     async fn went_back(&mut self, reason: &str) -> Result<Next, Problem> {
-        let store = self.blocking(|host| Store::new(host.files()).reverted()).await?;
-        self.report.reverted = store.map(|reverted| reverted.config).unwrap_or_default();
-        self.hold(reason).await
+        let reverted = self.blocking(|host| Store::new(host.files()).reverted()).await?;
+        match reverted {
+            Some(reverted) if reverted.reason == reason => {
+                self.report.reverted = reverted.config;
+                self.hold(reason).await
+            }
+            // It never got as far as a trial: a full disk or a busy service manager may be over soon.
+            _ => Err(Problem::degraded(reason)),
+        }
     }
 
     /// The config that was wanted does not work here; the node keeps the one before and says so.
@@ -559,7 +565,10 @@ impl Daemon {
         }
         let paths = self.blocking(|host| {
             let config = Store::new(host.files()).current()?.unwrap_or_default();
-            Ok::<_, engine::Error>(verify::watched_paths(host, &engine::read(&config)?))
+            let mut paths = verify::watched_paths(host, &engine::read(&config)?);
+            // Whoever puts the force file there does not want to wait for the next retry.
+            paths.push(store::known(store::FORCE));
+            Ok::<_, engine::Error>(paths)
         });
         let (Ok(paths), Some(watched)) = (paths.await, self.watched.as_mut()) else { return };
         match watched.get_mut().follow(paths) {

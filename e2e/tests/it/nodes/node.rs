@@ -21,13 +21,23 @@ use super::base::base;
 const REBOOT: i32 = 133;
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// What a DaemonSet does, without a container engine: a mount namespace of its own, with the host's tree at `/rootfs`.
+const CONTAINER: &str = r#"[Service]
+EnvironmentFile=/etc/machinist/machinistd.env
+ExecStart=/usr/bin/unshare -m /bin/sh -c "mount --rbind / /rootfs && mount -t tmpfs tmpfs /rootfs/rootfs && exec /usr/local/bin/machinistd start --root /rootfs"
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+"#;
+
 /// What makes nodes differ.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
     /// Lines for the daemon's environment.
     pub(crate) environment: Vec<String>,
-    /// The daemon runs from outside, as a container would, with the node at `--root`.
-    pub(crate) from_outside: bool,
+    /// The daemon runs as it would in a privileged container: the host is at `/rootfs`.
+    pub(crate) in_container: bool,
 }
 
 pub(crate) struct Node {
@@ -95,10 +105,6 @@ impl Node {
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
     }
 
     /// Runs a command on the node.
@@ -254,17 +260,20 @@ fn furnish(root: &Path, name: &str, address: Ipv4Addr, control_plane: &ControlPl
     let kubeconfig = fs::read(control_plane.node_kubeconfig(name)).unwrap();
     fs::create_dir_all(root.join("var/lib/kubelet")).unwrap();
     fs::write(root.join("var/lib/kubelet/kubeconfig"), kubeconfig).unwrap();
-    let mut environment = vec![format!("NODE_NAME={name}"), "RUST_LOG=info,daemon=debug".to_owned()];
+    let mut environment = vec![
+        format!("NODE_NAME={name}"),
+        "KUBECONFIG=/var/lib/kubelet/kubeconfig".to_owned(),
+        "RUST_LOG=info,daemon=debug".to_owned(),
+    ];
     environment.extend(setup.environment.iter().cloned());
     write("etc/machinist/machinistd.env", &(environment.join("\n") + "\n"));
-    if setup.from_outside {
-        return;
-    }
     fs::create_dir_all(root.join("usr/local/bin")).unwrap();
     fs::copy(binary("machinistd"), root.join("usr/local/bin/machinistd")).unwrap();
     fs::set_permissions(root.join("usr/local/bin/machinistd"), fs::Permissions::from_mode(0o755)).unwrap();
-    let unit = include_str!("../../../../manifests/node/machinistd.service");
+    let unit =
+        if setup.in_container { CONTAINER } else { include_str!("../../../../manifests/node/machinistd.service") };
     write("etc/systemd/system/machinistd.service", unit);
+    fs::create_dir_all(root.join("rootfs")).unwrap();
     let wants = root.join("etc/systemd/system/multi-user.target.wants");
     fs::create_dir_all(&wants).unwrap();
     std::os::unix::fs::symlink("/etc/systemd/system/machinistd.service", wants.join("machinistd.service")).unwrap();

@@ -45,9 +45,7 @@ impl World {
         object.annotations_mut().extend(first);
         self.nodes().create(&PostParams::default(), &object).await.unwrap();
         let node = Node::boot(&self.control_plane, name, number, setup);
-        if !setup.from_outside {
-            self.done(name, config).await;
-        }
+        self.done(name, config).await;
         node
     }
 
@@ -73,6 +71,20 @@ impl World {
         let configs: Api<MachineConfig> = Api::all(self.client.clone());
         configs.create(&PostParams::default(), &config).await.unwrap();
         name.to_owned()
+    }
+
+    /// Lays disruption policies over the defaults.
+    pub(crate) fn policies(&self, policy: &Value) {
+        let object = json!({
+            "apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration", "metadata": {"name": "cluster"},
+            "spec": {"managementState": "Managed", "nodeDisruptionPolicy": policy},
+        });
+        self.control_plane.apply(&object.to_string());
+    }
+
+    /// Everything beneath `/etc/quiet` takes effect by itself.
+    pub(crate) fn quiet_folder(&self) {
+        self.policies(&json!({"files": [{"path": "/etc/quiet", "actions": [{"type": "None"}]}]}));
     }
 
     /// Tells a node what to run.

@@ -3,6 +3,7 @@
 use api::machineconfiguration::MachineConfig;
 use change::host::{EntryKind, Host};
 use daemon::engine::{Engine, Error, Prepared, Standing};
+use daemon::journal::PostAction;
 use daemon::verify;
 use host::directory::Directory;
 use serde_json::json;
@@ -100,7 +101,7 @@ fn a_step_that_fails_takes_everything_back() {
     assert_eq!(text(&host, "/etc/zz/taken/by-somebody").unwrap(), "x");
     let engine = Engine::new(&host);
     assert!(matches!(engine.recover().unwrap(), Standing::WentBack { .. }));
-    assert_eq!(engine.store().reverted().unwrap().unwrap().config, "two");
+    assert_eq!(engine.store().reverted().unwrap(), None, "it was never tried, so it may be tried again");
     assert_eq!(engine.recover().unwrap(), Standing::Settled);
 }
 
@@ -146,4 +147,43 @@ fn a_file_that_did_not_change_is_not_written_again() {
     update(&host, &one, &two).unwrap();
     assert_eq!(inode("etc/a"), a);
     assert_ne!(inode("etc/b"), b);
+}
+
+#[test]
+fn a_reboot_counts_only_when_the_boot_id_has_changed_and_the_way_back_reboots_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    let one = config("one", &[("/etc/a", "1")], &json!([]), &json!([]));
+    let two = config("two", &[("/etc/a", "2")], &json!([]), &json!([]));
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    let engine = Engine::new(&host);
+    let (steps, actions) = (engine.prepare(&one, &two).unwrap(), vec![PostAction::Reboot]);
+    engine.execute(&Prepared { from: one, to: two, steps, actions, trial: None }).unwrap();
+    assert_eq!(engine.recover().unwrap(), Standing::Applied);
+    engine.mark_rebooting().unwrap();
+    assert_eq!(engine.recover().unwrap(), Standing::WaitsForReboot, "a daemon that only restarted has not rebooted");
+    host.system().reboot("test").unwrap();
+    assert_eq!(engine.recover().unwrap(), Standing::Trying);
+    assert_eq!(engine.begin_trial(100).unwrap(), 100);
+    assert_eq!(engine.begin_trial(160).unwrap(), 100, "the trial's clock keeps its start");
+    assert!(matches!(engine.go_back("it does not work"), Err(Error::Undone { .. })));
+    assert_eq!(text(&host, "/etc/a").unwrap(), "1");
+    assert!(matches!(engine.recover().unwrap(), Standing::MustRebootBack { .. }));
+    engine.mark_rebooting().unwrap();
+    assert!(matches!(engine.recover().unwrap(), Standing::MustRebootBack { .. }));
+    host.system().reboot("back").unwrap();
+    let reason = "it does not work".to_owned();
+    assert_eq!(engine.recover().unwrap(), Standing::WentBack { reason: reason.clone() });
+    let reverted = engine.store().reverted().unwrap().unwrap();
+    assert_eq!((reverted.config.as_str(), reverted.reason), ("two", reason));
+    assert_eq!(engine.recover().unwrap(), Standing::Settled);
+}
+
+#[test]
+fn a_journal_of_a_newer_daemon_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    put(&host, "/etc/machine-config-daemon/journal/journal.json", r#"{"version": 2, "shape": "unknown"}"#);
+    let error = Engine::new(&host).recover().unwrap_err().to_string();
+    assert!(error.contains("newer machinistd (version 2, this one knows 1)"), "{error}");
 }
