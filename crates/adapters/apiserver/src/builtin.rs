@@ -67,7 +67,8 @@ fn empty_status(collection: &str) -> Value {
 
 fn stored_versions(definition: &Value) -> Vec<Value> {
     let versions = definition["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    versions.iter().filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect()
+    let stored = versions.iter().find(|version| version["storage"] == true);
+    stored.map(|version| version["name"].clone()).into_iter().collect()
 }
 
 /// What an update of a built-in keeps, beyond the rules of all kinds.

@@ -9,6 +9,11 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
     match &*resource.collection {
         "/pods" => {
             pod_spec(&mut value["spec"]);
+            for field in ["containers", "initContainers"] {
+                for container in list_or_none(&mut value["spec"], field) {
+                    requests_from_limits(&mut container["resources"]);
+                }
+            }
             set(&mut value["spec"], "enableServiceLinks", true);
         }
         "apps/deployments" => {
@@ -64,14 +69,14 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         "/secrets" => secret(value),
         "/endpoints" => endpoints(value),
         "discovery.k8s.io/endpointslices" => {
-            for port in list(&mut value["ports"]) {
+            for port in list_or_none(value, "ports") {
                 set(port, "protocol", "TCP");
                 set(port, "name", "");
             }
         }
         "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
             set(&mut value["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
-            for subject in list(&mut value["subjects"]) {
+            for subject in list_or_none(value, "subjects") {
                 if matches!(text(&subject["kind"]), "User" | "Group") {
                     set(subject, "apiGroup", "rbac.authorization.k8s.io");
                 }
@@ -83,7 +88,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             }
         }
         "apiextensions.k8s.io/customresourcedefinitions" => schema::crd::default(value),
-        "/nodes" if value["spec"].is_null() => value["spec"] = Map::new().into(),
+        "/nodes" => node(value),
         "/namespaces" if value["spec"].is_null() => value["spec"] = Map::new().into(),
         _ => {}
     }
@@ -115,6 +120,24 @@ fn template(spec: &mut Value) {
         && let Some(object) = spec.as_object_mut()
     {
         object.remove("template");
+    }
+}
+
+fn node(value: &mut Value) {
+    let spec = &mut value["spec"];
+    if spec.is_null() {
+        *spec = Map::new().into();
+    }
+    let range = text(&spec["podCIDR"]).to_owned();
+    if range.is_empty() {
+        if let Some(spec) = spec.as_object_mut() {
+            spec.retain(|_, field| !field.is_null());
+        }
+    } else {
+        set(spec, "podCIDRs", json!([range]));
+    }
+    if let Some(capacity) = value.get("status").and_then(|status| status.get("capacity")).cloned() {
+        set(&mut value["status"], "allocatable", capacity);
     }
 }
 
@@ -192,7 +215,6 @@ fn container(container: &mut Value) {
     set(container, "terminationMessagePath", "/dev/termination-log");
     set(container, "terminationMessagePolicy", "File");
     set(container, "resources", Map::new());
-    requests_from_limits(&mut container["resources"]);
     for port in list_or_none(container, "ports") {
         set(port, "protocol", "TCP");
     }
@@ -222,12 +244,7 @@ fn container(container: &mut Value) {
 }
 
 fn requests_from_limits(resources: &mut Value) {
-    let Some(limits) = resources["limits"].as_object().cloned() else {
-        if let Some(object) = resources.as_object_mut() {
-            object.retain(|_, value| !value.is_null());
-        }
-        return;
-    };
+    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
     for (kind, limit) in limits {
         set(&mut resources["requests"], &kind, limit);
     }

@@ -226,20 +226,9 @@ fn applied_document(request: &Request<'_>, options: &Options) -> Answer<Value> {
         let shown = String::from_utf8_lossy(body);
         return Err(request.unrecognised(&format!("Object 'apiVersion' is missing in '{shown}'")));
     }
-    if kind != resource.kind && request.subresource != "scale" {
-        let message = format!(
-            "{kind} in version {:?} cannot be handled as a {}: the kinds differ",
-            version.rsplit('/').next().unwrap_or_default(),
-            resource.kind
-        );
-        return Err(Failure::bad_request(message));
-    }
-    if version != resource.api_version() && request.subresource != "scale" {
-        let message = format!(
-            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
-            resource.api_version()
-        );
-        return Err(Failure::bad_request(message));
+    if (kind != resource.kind || version != resource.api_version()) && request.subresource != "scale" {
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        return Err(Failure::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
     let name = text(&metadata["name"]);
     if !name.is_empty() && name != request.name {
@@ -258,6 +247,16 @@ fn applied_document(request: &Request<'_>, options: &Options) -> Answer<Value> {
     if resource.namespaced {
         document.value["metadata"]["namespace"] = request.namespace.into();
     }
-    request.prune(&mut document.value, &document.duplicates, options.validation)?;
+    // Unknown fields are for the merge to refuse; only what a parser would drop silently is named here.
+    let duplicates = schema::strict::problems(&[], &document.duplicates);
+    match options.validation {
+        _ if duplicates.is_empty() => {}
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => duplicates.into_iter().for_each(|complaint| request.call.warn(complaint)),
+        FieldValidation::Strict => {
+            let list = duplicates.join(", ");
+            return Err(Failure::bad_request(format!("error strict decoding YAML: {list}")));
+        }
+    }
     Ok(document.value)
 }
