@@ -1,6 +1,7 @@
 //! The kinds from outside: their definitions, what survives reading and writing, and older spellings.
 
-#![allow(clippy::unwrap_used)]
+// Objects are written where they are used, so they are handed over by value.
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod definitions;
 mod every_kind;
