@@ -210,10 +210,10 @@ fn one_owner(input: &Value, expected: Expected) -> Expected {
 fn last_owner(input: &Value, list: &str, path: &str, owner: &str) -> Value {
     let given =
         |node: &&Value| node["path"] == path && (!node[owner]["id"].is_null() || !node[owner]["name"].is_null());
-    let nodes = fragments(input)
+    let mut nodes = fragments(input)
         .into_iter()
         .flat_map(|fragment| fragment["spec"]["config"]["storage"][list].as_array().into_iter().flatten());
-    nodes.filter(given).next_back().map_or(Value::Null, |node| node[owner].clone())
+    nodes.rfind(given).map_or(Value::Null, |node| node[owner].clone())
 }
 
 /// Upstream sets `overwrite` on a file without contents too, which makes the rendered config invalid.

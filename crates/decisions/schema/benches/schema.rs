@@ -1,4 +1,5 @@
 //! What one write costs in this crate: the part of a request that is neither transport nor storage.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::{hint::black_box, time::Instant};
 

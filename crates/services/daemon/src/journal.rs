@@ -127,6 +127,7 @@ mod tests {
                 from: "a".to_owned(),
                 to: "b".to_owned(),
                 phase,
+                tried: false,
                 boot: "first".to_owned(),
                 steps: Vec::new(),
                 actions: Vec::new(),

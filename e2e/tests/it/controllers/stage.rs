@@ -17,7 +17,8 @@ use testkit::{ControlPlane, Kind, control_plane, wait_for, wait_for_all};
 use crate::watching::annotation;
 
 pub(crate) struct Stage {
-    pub(crate) control_plane: ControlPlane,
+    /// Ends with the stage.
+    _control_plane: ControlPlane,
     pub(crate) client: Client,
     pub(crate) pools: Api<MachineConfigPool>,
     pub(crate) configs: Api<MachineConfig>,
@@ -41,7 +42,7 @@ impl Stage {
             nodes: Api::all(client.clone()),
             fleet,
             client,
-            control_plane,
+            _control_plane: control_plane,
         })
     }
 

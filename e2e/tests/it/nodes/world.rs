@@ -131,13 +131,12 @@ impl World {
         also: impl Fn(&NodeObject) -> bool + 'a,
     ) -> impl Future<Output = NodeObject> + 'a {
         let nodes = self.nodes();
-        let waiting = async move {
+        async move {
             let is_there = |node: Option<&NodeObject>| {
                 node.is_some_and(|node| get(node, annotations::STATE) == state && also(node))
             };
             wait_for(&nodes, node, state, is_there).await.unwrap()
-        };
-        waiting
+        }
     }
 }
 
