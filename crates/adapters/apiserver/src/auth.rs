@@ -8,17 +8,18 @@ pub(crate) mod certificates;
 pub(crate) mod node;
 pub(crate) mod rbac;
 pub(crate) mod reviews;
+pub(crate) mod tokens;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use http::HeaderMap;
-use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use crate::{
     http::Call,
     server::Api,
     status::{Answer, Failure},
+    store::Store,
 };
 
 /// What the connection itself proves.
@@ -93,29 +94,25 @@ pub(crate) struct Action<'a> {
     pub field_selector: &'a str,
 }
 
-#[derive(Default)]
 pub(crate) struct Access {
-    tokens: RwLock<HashMap<String, User>>,
+    pub(crate) tokens: tokens::Tokens,
     rules: rbac::Cache,
 }
 
 impl Access {
-    pub(crate) fn add_token(&self, token: &str, user: User) {
-        self.tokens.write().insert(token.to_owned(), user);
+    /// `key` signs the tokens of service accounts.
+    pub(crate) fn new(key: Vec<u8>) -> Self {
+        Self { tokens: tokens::Tokens::new(key), rules: rbac::Cache::default() }
     }
 
-    pub(crate) fn by_token(&self, token: &str) -> Option<User> {
-        self.tokens.read().get(token).cloned()
-    }
-
-    pub(crate) fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Answer<User> {
+    pub(crate) fn authenticate(&self, store: &Store, peer: &Peer, headers: &HeaderMap) -> Answer<User> {
         let header = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         match (token, &peer.certificate) {
-            (Some(token), _) if !token.is_empty() => self.by_token(token).ok_or_else(Failure::unauthorized),
+            (Some(token), _) if !token.is_empty() => self.tokens.user(store, token).ok_or_else(Failure::unauthorized),
             (_, Some(user)) => Ok(user.clone()),
             (_, None) => Ok(User::anonymous()),
         }
@@ -182,10 +179,13 @@ fn denied(user: &User, action: &Action<'_>) -> Box<Failure> {
     };
     let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
     let subject = if name.is_empty() { qualified } else { format!("{qualified} {name:?}") };
-    let message = format!(
+    let mut message = format!(
         "{subject} is forbidden: User {:?} cannot {verb} resource {what:?} in API group {group:?} {place}",
         user.name
     );
+    if let Some(why) = user.node().and_then(|node| node::reason(node, action)) {
+        message = format!("{message}: {why}");
+    }
     let mut details = json!({"kind": resource});
     if !name.is_empty() {
         details["name"] = name.into();

@@ -4,6 +4,7 @@
 //! does no harm, and a first look over everything at the start catches up with what a crash left behind.
 
 pub(crate) mod budgets;
+mod certificates;
 mod collector;
 pub(crate) mod definitions;
 mod namespaces;
@@ -45,6 +46,7 @@ pub(crate) async fn run(api: Arc<Api>, feed: Option<UnboundedReceiver<Change>>) 
 #[derive(Default)]
 struct Work {
     definitions: bool,
+    certificates: bool,
     roles: bool,
     namespaces: BTreeSet<String>,
     budgets: BTreeSet<String>,
@@ -59,6 +61,7 @@ impl Work {
         let index = api.store.read();
         self.definitions = true;
         self.roles = true;
+        self.certificates = true;
         for (name, collection) in index.collections() {
             for object in collection.iter(None, None) {
                 if !object.owners.is_empty() {
@@ -81,6 +84,7 @@ impl Work {
         match &*object.key.collection {
             "apiextensions.k8s.io/customresourcedefinitions" => self.definitions = true,
             "rbac.authorization.k8s.io/clusterroles" => self.roles = true,
+            "certificates.k8s.io/certificatesigningrequests" => self.certificates = true,
             "/namespaces" => drop(self.namespaces.insert(object.name().to_owned())),
             "/pods" | "policy/poddisruptionbudgets" | "apps/replicasets" | "apps/deployments" | "apps/statefulsets" => {
                 self.budgets.insert(object.namespace().to_owned());
@@ -121,6 +125,9 @@ impl Work {
         }
         if std::mem::take(&mut self.roles) {
             roles::aggregate(api).await;
+        }
+        if std::mem::take(&mut self.certificates) {
+            certificates::settle(api).await;
         }
         for key in std::mem::take(&mut self.dependents) {
             collector::dependent(api, &key).await;

@@ -71,16 +71,22 @@ pub(crate) async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incom
         warnings: parking_lot::Mutex::default(),
     };
     let outcome = answer(&api, &peer, &mut call, body).await;
+    let gzip = call.method == Method::GET && call.header("accept-encoding").contains("gzip");
     let mut response = match outcome {
+        Ok(response) if gzip => respond::compressed(response).await,
         Ok(response) => response,
         Err(failure) => respond::failure(&failure, call.accept.yaml, pretty),
     };
     respond::warnings(&mut response, &call.warnings.into_inner());
+    respond::audited(&mut response);
+    if call.method == Method::HEAD {
+        return respond::headers_only(response);
+    }
     response
 }
 
 async fn answer(api: &Arc<Api>, peer: &Peer, call: &mut Call, body: Incoming) -> Answer<Response<Body>> {
-    call.user = api.access.authenticate(peer, &call.headers)?;
+    call.user = api.access.authenticate(&api.store, peer, &call.headers)?;
     call.user = api.access.impersonate(api, call)?;
     if !matches!(call.method, Method::GET | Method::HEAD) {
         call.body = match Limited::new(body, BODY_LIMIT).collect().await {

@@ -147,7 +147,10 @@ fn serialise(value: &Value) -> (Vec<u8>, usize) {
     let root = value.as_object().unwrap_or(&empty);
     out.push(b'{');
     let mut first = true;
-    for (key, field) in root {
+    // These two first, so that the items of a list can leave them out without being parsed.
+    let leading = ["apiVersion", "kind"].into_iter().filter_map(|key| root.get_key_value(key));
+    let others = root.iter().filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind"));
+    for (key, field) in leading.chain(others) {
         separate(&mut out, &mut first);
         write(&mut out, key);
         out.push(b':');

@@ -114,7 +114,11 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
     api.access.require(api, &call.user, &action)?;
     let registry = api.registry.load_full();
     let Some(resource) = registry.find(&target.group, &target.version, &target.plural) else {
-        return Ok(respond::nothing_here());
+        // A group that is served knows its resources; of any other nothing is known at all.
+        return match registry.version(&target.group, &target.version) {
+            Some(_) => Err(Failure::no_such_resource()),
+            None => Ok(respond::nothing_here()),
+        };
     };
     if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation.as_ref()) {
         call.warn(warning.clone());

@@ -119,13 +119,13 @@ impl Builder {
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let (stop, stopping) = watch::channel(false);
-        let access = Access::default();
+        let access = Access::new(secret(data.as_deref(), "service-account.key")?.into_bytes());
         for (token, user, groups) in &tokens {
             let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-            access.add_token(token, User::new(user, &groups));
+            access.tokens.add(token, User::new(user, &groups));
         }
-        let admin_token = admin_token(data.as_deref())?;
-        access.add_token(&admin_token, User::new("admin", &["system:masters"]));
+        let admin_token = secret(data.as_deref(), "admin.token")?;
+        access.tokens.add(&admin_token, User::new("admin", &["system:masters"]));
         let tls = authority.tls(&certificate_addresses(address.ip()))?;
         let feed = store.take_feed();
         let api = Arc::new(Api {
@@ -165,11 +165,11 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
         .map_err(|source| Error::Folder { path: folder.to_owned(), source })
 }
 
-/// The admin's bearer token: kept beside the store, so that it survives a restart.
-fn admin_token(data: Option<&Path>) -> Result<String, Error> {
+/// A secret of the server, kept beside the store so that it survives a restart.
+fn secret(data: Option<&Path>, name: &str) -> Result<String, Error> {
     let fresh = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
     let Some(folder) = data else { return Ok(fresh()) };
-    let path = folder.join("admin.token");
+    let path = folder.join(name);
     match std::fs::read_to_string(&path) {
         Ok(token) if !token.trim().is_empty() => Ok(token.trim().to_owned()),
         _ => {
@@ -232,7 +232,7 @@ impl Running {
 
     /// Accepts a bearer token from now on.
     pub fn add_token(&self, token: &str, user: &str, groups: &[&str]) {
-        self.api.access.add_token(token, User::new(user, groups));
+        self.api.access.tokens.add(token, User::new(user, groups));
     }
 
     /// Ends watches and connections, commits what was accepted and closes the store.

@@ -11,15 +11,18 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     server::WebPkiClientVerifier,
 };
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::{
+    certification_request::X509CertificationRequest,
+    prelude::{FromDer, X509Certificate},
+};
 
 use super::User;
 
@@ -103,6 +106,25 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
         Ok((params.signed_by(&key, &self.issuer)?.der().clone(), key))
+    }
+
+    /// Signs a client's certificate request (PEM): its names and key, and client authentication as the only use.
+    pub(crate) fn sign_request(&self, request: &str) -> Result<String, String> {
+        let mut request = CertificateSigningRequestParams::from_pem(request).map_err(|error| error.to_string())?;
+        request.params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        request.params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        request.params.is_ca = IsCa::NoCa;
+        request.signed_by(&self.issuer).map(|certificate| certificate.pem()).map_err(|error| error.to_string())
+    }
+
+    /// The user a certificate request (PEM) names.
+    pub(crate) fn subject(&self, request: &str) -> Option<User> {
+        let (_, pem) = x509_parser::pem::parse_x509_pem(request.as_bytes()).ok()?;
+        let (_, parsed) = X509CertificationRequest::from_der(&pem.contents).ok()?;
+        let subject = &parsed.certification_request_info.subject;
+        let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+        let groups = subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
+        Some(User { name, groups, ..User::default() })
     }
 
     fn sign(&self, params: &CertificateParams) -> Result<Identity, Error> {

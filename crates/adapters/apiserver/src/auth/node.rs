@@ -62,6 +62,38 @@ pub(crate) fn allows(api: &Api, node: &str, action: &Action<'_>) -> bool {
     }
 }
 
+/// Why a node was refused, where the real authorizer says it.
+pub(crate) fn reason(node: &str, action: &Action<'_>) -> Option<String> {
+    let Action { verb, group, resource, subresource, namespace, name, .. } = *action;
+    let reading = matches!(verb, "get" | "list" | "watch");
+    let text = match (group, resource, subresource) {
+        ("", "secrets" | "configmaps", _) if !reading => "can only read resources of this type".to_owned(),
+        ("", "secrets" | "configmaps", "") if name.is_empty() => "No Object name found".to_owned(),
+        ("", "persistentvolumeclaims" | "serviceaccounts", "") if verb != "get" || name.is_empty() => {
+            "can only get individual resources of this type".to_owned()
+        }
+        ("", "secrets" | "configmaps" | "persistentvolumeclaims" | "serviceaccounts", _) => {
+            format!("no relationship found between node '{node}' and this object")
+        }
+        ("", "nodes", "") if reading && name.is_empty() => {
+            format!("node '{node}' cannot read all nodes, only its own Node object")
+        }
+        ("", "nodes", "") if reading => format!("node '{node}' cannot read '{name}', only its own Node object"),
+        ("", "pods", "") if matches!(verb, "list" | "watch") => {
+            "can only list/watch pods with spec.nodeName field selector".to_owned()
+        }
+        ("", "pods", "") if verb == "get" => format!("no relationship found between node '{node}' and this object"),
+        ("coordination.k8s.io", "leases", "") if namespace != "kube-node-lease" => {
+            "can only access leases in the \"kube-node-lease\" system namespace".to_owned()
+        }
+        ("coordination.k8s.io", "leases", "") => {
+            "can only access node lease with the same name as the requesting node".to_owned()
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
 fn selects(selector: &str, field: &str, node: &str) -> bool {
     selector.split(',').any(|requirement| {
         let (left, right) = requirement.split_once('=').unwrap_or((requirement, ""));

@@ -8,7 +8,7 @@ use crate::{
     http::Body,
     object::{Name, text},
     registry::Resource,
-    status::Answer,
+    status::{Answer, Failure},
     verbs::Request,
 };
 
@@ -35,7 +35,7 @@ pub(crate) async fn review(request: &Request<'_>) -> Answer<Response<Body>> {
             verdict(allows(request, &asked, spec))
         }
         "SelfSubjectRulesReview" => rules(request, user, text(&review["spec"]["namespace"])),
-        "TokenReview" => match api.access.by_token(text(&review["spec"]["token"])) {
+        "TokenReview" => match api.access.tokens.user(&api.store, text(&review["spec"]["token"])) {
             Some(user) => json!({"authenticated": true, "user": user.value()}),
             None => json!({"user": {}, "error": "[invalid bearer token, token lookup failed]"}),
         },
@@ -93,22 +93,25 @@ fn rules(request: &Request<'_>, user: &User, namespace: &str) -> Value {
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
 }
 
-/// A bearer token for a service account, accepted by this process until it ends.
+/// A bearer token for a service account.
 pub(crate) async fn token(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
     let mut review = request.decode(options.validation)?;
     let name = Name::new(request.namespace, request.name);
     let account = request.api.store.get("/serviceaccounts", &name).ok_or_else(|| request.not_found())?;
-    let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", request.namespace)];
-    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-    let mut user = User::new(&format!("system:serviceaccount:{}:{}", request.namespace, request.name), &groups);
-    user.uid = account.uid.to_string();
-    if !options.dry_run {
-        request.api.access.add_token(&token, user);
-    }
     let seconds = review["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
-    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+    if seconds < 600 {
+        let error = schema::FieldError::invalid(
+            "spec.expirationSeconds",
+            seconds,
+            "may not specify a duration less than 10 minutes",
+        );
+        return Err(Failure::invalid("authentication.k8s.io", "TokenRequest", request.name, &[error]));
+    }
+    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.min(MAX_LIFE));
+    let audiences: Vec<&str> = review["spec"]["audiences"].as_array().into_iter().flatten().map(text).collect();
+    let token =
+        request.api.access.tokens.issue(request.namespace, request.name, &account.uid, &audiences, end.as_second());
     review["spec"]["expirationSeconds"] = seconds.into();
     review["metadata"]["name"] = request.name.into();
     review["metadata"]["namespace"] = request.namespace.into();
@@ -116,3 +119,6 @@ pub(crate) async fn token(request: &Request<'_>) -> Answer<Response<Body>> {
     review["status"] = json!({"token": token, "expirationTimestamp": crate::verbs::timestamp(end)});
     request.object(201, review)
 }
+
+/// Longer lives than a year are cut; nobody means them.
+const MAX_LIFE: i64 = 366 * 86_400;

@@ -46,6 +46,17 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
             }
         }
         "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(crd::validate(value, old)),
+        "coordination.k8s.io/leases" => {
+            let spec = &value["spec"];
+            for (field, least, detail) in [
+                ("leaseDurationSeconds", 1, "must be greater than 0"),
+                ("leaseTransitions", 0, "must be greater than or equal to 0"),
+            ] {
+                if let Some(number) = spec[field].as_i64().filter(|number| *number < least) {
+                    errors.push(FieldError::invalid(format!("spec.{field}"), number, detail));
+                }
+            }
+        }
         "/services" => service(value, &mut errors),
         _ => {}
     }

@@ -82,3 +82,46 @@ pub(crate) fn warnings(response: &mut Response<Body>, warnings: &[String]) {
         }
     }
 }
+
+/// Every answer has an id of its own, which users quote and audit logs carry.
+pub(crate) fn audited(response: &mut Response<Body>) {
+    if let Ok(id) = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()) {
+        response.headers_mut().insert("audit-id", id);
+    }
+}
+
+/// The answer to HEAD: what GET would say about the body, and no body.
+pub(crate) fn headers_only(response: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(size) = hyper::body::Body::size_hint(&body).exact() {
+        parts.headers.insert(header::CONTENT_LENGTH, size.into());
+    }
+    Response::from_parts(parts, Full::new(Bytes::new()).boxed_unsync())
+}
+
+/// Smaller answers are not worth the time; the real server draws the same line.
+const COMPRESSED_FROM: u64 = 128 * 1024;
+
+/// Compresses a large answer whose end is known; streams stay as they are.
+pub(crate) async fn compressed(response: Response<Body>) -> Response<Body> {
+    let size = hyper::body::Body::size_hint(response.body()).exact();
+    if size.is_none_or(|size| size < COMPRESSED_FROM) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let content = match body.collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(never) => match never {},
+    };
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let packed = std::io::Write::write_all(&mut encoder, &content).and_then(|()| encoder.finish());
+    let content = match packed {
+        Ok(packed) => {
+            parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+            packed.into()
+        }
+        Err(_) => content,
+    };
+    Response::from_parts(parts, Full::new(content).boxed_unsync())
+}

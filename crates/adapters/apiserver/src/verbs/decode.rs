@@ -95,9 +95,13 @@ impl Request<'_> {
             return Err(self.unrecognised(&format!("Object 'apiVersion' is missing in '{}'", self.summary())));
         }
         if !own_kind.is_empty() && own_kind != kind && (own_version.is_empty() || own_version == api_version) {
-            let version = own_version.rsplit('/').next().unwrap_or_default();
+            let version = match own_version.rsplit('/').next() {
+                Some("") | None => self.resource.version.as_str(),
+                Some(version) => version,
+            };
             return Err(Failure::bad_request(format!(
-                "{own_kind} in version {version:?} cannot be handled as a {kind}: converting ({own_kind}) to ({kind}): unknown conversion"
+                "{own_kind} in version {version:?} cannot be handled as a {kind}: converting ({version}.{own_kind}) to ({}.{kind}): unknown conversion",
+                self.package()
             )));
         }
         if !own_version.is_empty() && own_version != api_version {
@@ -108,6 +112,14 @@ impl Request<'_> {
         value["kind"] = kind.into();
         value["apiVersion"] = api_version.into();
         Ok(())
+    }
+
+    /// The group as messages about conversions spell it.
+    fn package(&self) -> &str {
+        match self.resource.group.split('.').next() {
+            Some("") | None => "core",
+            Some(first) => first,
+        }
     }
 
     fn expected_kind(&self) -> (String, String) {

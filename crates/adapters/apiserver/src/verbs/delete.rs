@@ -73,7 +73,13 @@ pub(crate) async fn delete_collection(request: &Request<'_>) -> Answer<Response<
     for object in objects {
         let scope = Request { namespace: object.namespace(), ..*request };
         match remove(&scope, object.name(), &options).await {
-            Ok(Deleted::Gone(value) | Deleted::Pending(value)) => items.push(value),
+            Ok(Deleted::Gone(mut value) | Deleted::Pending(mut value)) => {
+                if let Some(value) = value.as_object_mut().filter(|_| request.resource.custom.is_none()) {
+                    value.remove("kind");
+                    value.remove("apiVersion");
+                }
+                items.push(value);
+            }
             Err(failure) if failure.code == 404 => {}
             Err(failure) => return Err(failure),
         }

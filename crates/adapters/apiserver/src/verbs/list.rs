@@ -307,6 +307,11 @@ fn join(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<u
         Value::from(resource.list_kind.as_str()),
         Value::from(resource.api_version()),
     );
+    let leading = format!(
+        r#"{{"apiVersion":{},"kind":{},"#,
+        Value::from(resource.api_version()),
+        Value::from(resource.kind.as_str())
+    );
     let size: usize = objects.iter().map(|object| object.json.len() + 1).sum();
     let mut out = Vec::with_capacity(head.len() + size + 8);
     out.extend_from_slice(head.as_bytes());
@@ -314,7 +319,15 @@ fn join(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<u
         if position > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(&bytes_of(resource, object));
+        let bytes = bytes_of(resource, object);
+        // Items of built-in lists do not repeat their kind; those of custom resources do.
+        match bytes.strip_prefix(leading.as_bytes()).filter(|_| resource.custom.is_none()) {
+            Some(rest) => {
+                out.push(b'{');
+                out.extend_from_slice(rest);
+            }
+            None => out.extend_from_slice(&bytes),
+        }
     }
     out.extend_from_slice(b"]}\n");
     out
@@ -325,5 +338,6 @@ pub(crate) fn bytes_of(resource: &Resource, object: &Object) -> Bytes {
     if convert::is_stored_form(resource) {
         return object.json.clone();
     }
-    serde_json::to_vec(&convert::from_stored(resource, object.value())).unwrap_or_default().into()
+    let value = convert::from_stored(resource, object.value());
+    crate::object::Draft::new(object.key.clone(), &value).at(object.version).json
 }

