@@ -6,7 +6,6 @@
 mod compose;
 mod fetch;
 mod keeping;
-mod references;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +15,20 @@ use api::machinist::{RenderedProvenance, RenderedProvenanceSpec};
 use api::names;
 use change::content::Section;
 use change::reconcilable::Allowances;
+use cluster::error::if_found;
 use cluster::events::Severity;
 use cluster::{Change, Events, Outcome, Queue, write};
-use kube::api::Api;
+use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 use render::{Fetched, Rendered, Settings};
+use rollout::NodeFacts;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::world::RenderChanges;
 use compose::{Composed, Input, compose};
 use fetch::Fetcher;
-use keeping::{Lost, is_rendered, pool_of};
-use references::References;
+use keeping::{Lost, configs_of_pool, is_rendered, pool_of};
 
 /// `kubectl apply` of a folder writes one object after the other; rendering waits for this much quiet.
 const QUIET: Duration = Duration::from_millis(200);
@@ -59,7 +59,6 @@ pub(crate) struct Render {
     queue: Queue<Work>,
     /// Pools whose status has to be written again because rendering came to something else.
     rollout: Queue<String>,
-    references: Mutex<References>,
     lost: Mutex<Lost>,
     fetcher: Fetcher,
     events: Events,
@@ -105,15 +104,7 @@ enum Error {
 impl Render {
     pub(crate) fn new(context: Arc<Context>, rollout: Queue<String>) -> Self {
         let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
-        Self {
-            context,
-            queue: Queue::default(),
-            rollout,
-            references: Mutex::default(),
-            lost: Mutex::default(),
-            fetcher: Fetcher::default(),
-            events,
-        }
+        Self { context, queue: Queue::default(), rollout, lost: Mutex::default(), fetcher: Fetcher::default(), events }
     }
 
     /// Works for ever.
@@ -130,10 +121,7 @@ impl Render {
                 Some(change) = changes.pools.recv() => self.pool_changed(&change),
                 Some(change) = changes.configs.recv() => self.config_changed(&change),
                 Some(change) = changes.policies.recv() => self.queue_pool(&change.key.name),
-                Some(change) = changes.nodes.recv() => {
-                    let released = self.references.lock().node_changed(&change);
-                    released.iter().for_each(|name| self.queue_collection(name));
-                }
+                Some(change) = changes.nodes.recv() => self.node_changed(&change),
                 Some(change) = changes.controller_configs.recv() => self.controller_config_changed(&change),
                 Some(_) = changes.cluster_settings.recv() => self.queue_all(),
                 Some(_) = changes.machine_configurations.recv() => self.queue_all(),
@@ -143,13 +131,22 @@ impl Render {
     }
 
     fn pool_changed(&self, change: &Change<MachineConfigPool>) {
-        let released = self.references.lock().pool_changed(change);
-        released.iter().for_each(|name| self.queue_collection(name));
+        let before = change.old.iter().flat_map(|pool| configs_of_pool(pool));
+        before.for_each(|config| self.queue_collection(&config));
         match (&change.old, &change.new) {
             // A status that changes is no reason to render.
             (Some(old), Some(new)) if old.spec == new.spec && old.metadata.labels == new.metadata.labels => {}
             (_, Some(_)) => self.queue_pool(&change.key.name),
             (_, None) => self.context.forget_rendering(&change.key.name),
+        }
+    }
+
+    /// A node that moved on may have been the last user of a config.
+    fn node_changed(&self, change: &Change<NodeFacts>) {
+        let Some(old) = &change.old else { return };
+        let same = |new: &Arc<NodeFacts>| new.current == old.current && new.desired == old.desired;
+        if !change.new.as_ref().is_some_and(same) {
+            [&old.current, &old.desired].into_iter().flatten().for_each(|config| self.queue_collection(config));
         }
     }
 
@@ -376,12 +373,22 @@ impl Render {
         Ok(())
     }
 
+    /// Writes the whole object: a rendered config is ours alone, and what somebody added to it has to go.
     async fn put_config(&self, config: &MachineConfig) -> Result<(), Error> {
-        let api: Api<MachineConfig> = Api::all(self.context.world.client.clone());
         let name = config.metadata.name.clone().unwrap_or_default();
-        let written = write::apply(&api, MANAGER, &name, config).await;
-        written.map_err(|source| Error::WriteConfig { name, source })?;
+        self.try_put(&name, config).await.map_err(|source| Error::WriteConfig { name, source })?;
         self.context.metrics.wrote("MachineConfig");
         Ok(())
+    }
+
+    async fn try_put(&self, name: &str, config: &MachineConfig) -> Result<(), kube::Error> {
+        let api: Api<MachineConfig> = Api::all(self.context.world.client.clone());
+        let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        let Some(present) = if_found(write::in_time(api.get(name)).await)? else {
+            return write::in_time(api.create(&parameters, config)).await.map(drop);
+        };
+        let mut config = config.clone();
+        config.metadata.resource_version = present.metadata.resource_version;
+        write::in_time(api.replace(name, &parameters, &config)).await.map(drop)
     }
 }

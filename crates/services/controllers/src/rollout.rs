@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use cluster::{Events, Outcome, Queue};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use rollout::{Next, Plan};
+use rollout::{Ledger, Next, Plan};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::context::Context;
@@ -61,10 +61,28 @@ impl Rollout {
         }
     }
 
-    /// Plans pools for ever.
+    /// Plans pools for ever. To be called once everything was listed.
     pub(crate) async fn run(self: Arc<Self>) {
+        self.prime();
         let pools = self.pools.clone();
         pools.run(WORKERS, |pool| self.clone().reconcile(pool)).await;
+    }
+
+    /// Takes in everything at once, so that the first plan cannot see half a pool. The changes that tell the same arrive
+    /// later and change nothing.
+    fn prime(&self) {
+        let world = &self.context.world;
+        let mut index = self.index.lock();
+        for pool in world.pools.all() {
+            index.observe_pool(&self.pools, (*pool).clone());
+        }
+        for ledger in world.ledgers.all() {
+            let name = ledger.metadata.name.clone().unwrap_or_default();
+            index.put_ledger(&self.pools, &name, Ledger::from_object(Some(&ledger)), false);
+        }
+        for node in world.nodes.all() {
+            index.observe(&self.pools, node);
+        }
     }
 
     /// Takes in changes for ever and queues the pools they concern.

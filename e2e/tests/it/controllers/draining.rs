@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use api::annotations;
 use fleet::Behaviour;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -14,10 +15,11 @@ use testkit::{Kind, wait_for};
 use super::stage::Stage;
 use crate::watching::{annotation, is_down};
 
-fn pod(name: &str, node: &str) -> Pod {
+fn pod(name: &str, node: &str, owner: &ReplicaSet) -> Pod {
     serde_json::from_value(json!({
         "metadata": { "name": name, "labels": { "app": name }, "ownerReferences": [{
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "shop-7d9", "uid": "1", "controller": true,
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "shop-7d9", "uid": owner.metadata.uid,
+            "controller": true,
         }] },
         "spec": {
             "nodeName": node, "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 0,
@@ -44,8 +46,21 @@ async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may() {
         return;
     };
     let first = stage.settled_pool("worker", &["a"]).await;
-    place(&stage, &pod("shop", "a")).await;
-    place(&stage, &pod("free", "a")).await;
+    // Nothing runs it, but the garbage collector wants to see it.
+    let owners: Api<ReplicaSet> = Api::namespaced(stage.client.clone(), "default");
+    let owner = serde_json::from_value(json!({
+        "metadata": { "name": "shop-7d9" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "shop" } },
+            "template": {
+                "metadata": { "labels": { "app": "shop" } },
+                "spec": { "containers": [{ "name": "main", "image": "example.org/main" }] },
+            },
+        },
+    }));
+    let owner = owners.create(&PostParams::default(), &owner.unwrap()).await.unwrap();
+    place(&stage, &pod("shop", "a", &owner)).await;
+    place(&stage, &pod("free", "a", &owner)).await;
     let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "default");
     let budget = serde_json::from_value(json!({

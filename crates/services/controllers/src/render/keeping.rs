@@ -1,11 +1,11 @@
 //! Keeps rendered configs that are in use and removes those that nobody uses.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::labels;
-use api::machineconfiguration::MachineConfig;
+use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use api::machinist::RenderedProvenance;
 use api::names::RENDERED_PREFIX;
 use cluster::error::if_found;
@@ -41,25 +41,24 @@ impl Lost {
 impl Render {
     /// Queues every config that is referred to and does not exist: it was deleted while nobody watched.
     pub(super) fn queue_missing(&self) {
-        let world = &self.context.world;
-        let pools = world.pools.all();
-        let targets = pools.iter().flat_map(|pool| {
-            let status = pool.status.as_ref().and_then(|status| status.configuration.as_ref());
-            let names = pool.spec.configuration.iter().chain(status).filter_map(|it| it.name.clone());
-            names.collect::<Vec<_>>()
-        });
-        let nodes = world.nodes.all();
-        let nodes = nodes.iter().flat_map(|node| [node.current.clone(), node.desired.clone()]).flatten();
-        for name in targets.chain(nodes) {
-            if world.configs.named(&name).is_none() {
+        for name in self.used() {
+            if self.context.world.configs.named(&name).is_none() {
                 self.queue.add(Work::Restore(name));
             }
         }
     }
 
+    /// Every config that a pool or a node refers to. It is asked for only when a config may go or has gone.
+    fn used(&self) -> BTreeSet<String> {
+        let world = &self.context.world;
+        let (pools, nodes) = (world.pools.all(), world.nodes.all());
+        let nodes = nodes.iter().flat_map(|node| [node.current.clone(), node.desired.clone()]).flatten();
+        pools.iter().flat_map(|pool| configs_of_pool(pool)).chain(nodes).collect()
+    }
+
     /// Puts a rendered config back as it was: from what the watch last saw, or from the archive beside its provenance.
     pub(super) async fn restore(&self, name: &str) -> Result<(), Error> {
-        if !self.is_used(name) {
+        if !self.used().contains(name) {
             self.lost.lock().configs.remove(name);
             return Ok(());
         }
@@ -108,10 +107,11 @@ impl Render {
 
     /// Removes what nobody uses, except for the newest few of a pool that still exists.
     pub(super) async fn collect(&self, pool: &str) -> Result<(), Error> {
+        let used = self.used();
         let mut unused: Vec<Arc<MachineConfig>> = self.context.world.configs.all();
         unused.retain(|config| {
             let name = config.metadata.name.as_deref().unwrap_or_default();
-            pool_of(config).as_deref() == Some(pool) && !self.is_used(name)
+            pool_of(config).as_deref() == Some(pool) && !used.contains(name)
         });
         unused.sort_by_key(|config| Reverse(config.metadata.creation_timestamp.as_ref().map(|time| time.0)));
         let kept = if self.context.world.pools.named(pool).is_some() { KEPT } else { 0 };
@@ -127,10 +127,12 @@ impl Render {
         }
         Ok(())
     }
+}
 
-    fn is_used(&self, name: &str) -> bool {
-        self.references.lock().is_used(name)
-    }
+/// The configs that a pool refers to: what it wants, and what all its nodes last had.
+pub(super) fn configs_of_pool(pool: &MachineConfigPool) -> Vec<String> {
+    let status = pool.status.as_ref().and_then(|status| status.configuration.as_ref());
+    pool.spec.configuration.iter().chain(status).filter_map(|configuration| configuration.name.clone()).collect()
 }
 
 /// The pool that we rendered a config for.
