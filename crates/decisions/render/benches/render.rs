@@ -70,27 +70,26 @@ struct Found {
     calls: usize,
 }
 
-/// The median of several runs: one slow run says more about the machine than about the code.
-fn measure(pool: &MachineConfigPool, fragments: &[MachineConfig], rounds: usize) -> Found {
+/// The mean of several runs.
+fn measure(pool: &MachineConfigPool, fragments: &[MachineConfig], rounds: u32) -> Found {
     let settings = Settings { object_limit: usize::MAX, ..Settings::default() };
-    let mut times = Vec::with_capacity(rounds);
     let (mut bytes, mut calls) = (0, 0);
+    let start = now();
     for _ in 0..rounds {
         let before = (BYTES.load(Ordering::Relaxed), CALLS.load(Ordering::Relaxed));
-        let start = now();
         let rendered = render::render(pool, black_box(fragments), &settings, &Fetched::default()).unwrap();
-        times.push(now().saturating_sub(start));
         (bytes, calls) = (BYTES.load(Ordering::Relaxed) - before.0, CALLS.load(Ordering::Relaxed) - before.1);
         black_box(rendered);
     }
-    times.sort();
-    Found { time: times[rounds / 2], bytes, calls }
+    Found { time: now().saturating_sub(start) / rounds, bytes, calls }
 }
 
 /// Time this thread has had on a processor. Rendering waits for nothing, so on an idle machine this is the clock's time,
 /// and on a busy one the neighbours do not count.
 fn now() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // The kernel brings its account up to date when a thread gives way.
+    std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let on_processor = text.split_whitespace().next().and_then(|nanoseconds| nanoseconds.parse().ok());
     on_processor.map_or_else(|| START.elapsed(), Duration::from_nanos)

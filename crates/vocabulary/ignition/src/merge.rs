@@ -6,7 +6,7 @@
 //! compression, hash and headers, so that no stale hash outlives the contents it was made for, and a child without a source leaves the
 //! parent's contents alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::v3_5::{
     Cex, Clevis, ClevisCustom, Config, Directory, Disk, Dropin, File, Filesystem, Group, HttpHeadersItem, Ignition,
@@ -29,6 +29,8 @@ pub struct Merger {
     units: Keyed<Unit>,
     users: Keyed<User>,
     groups: Keyed<Group>,
+    /// Keys that each user has already: many fragments may each bring one.
+    keys: HashMap<String, HashSet<String>>,
 }
 
 impl Merger {
@@ -39,6 +41,7 @@ impl Merger {
             units: Keyed::default(),
             users: Keyed::default(),
             groups: Keyed::default(),
+            keys: HashMap::new(),
         };
         merger.add(parent);
         merger
@@ -49,7 +52,11 @@ impl Merger {
             self.nodes.add(storage);
         }
         self.units.add(child.systemd.take().and_then(|systemd| systemd.units), |unit| &unit.name, unit);
-        if let Some(passwd) = child.passwd.take() {
+        if let Some(mut passwd) = child.passwd.take() {
+            for user in passwd.users.iter_mut().flatten() {
+                let known = self.keys.entry(user.name.clone()).or_default();
+                user.ssh_authorized_keys.iter_mut().for_each(|keys| keys.retain(|key| known.insert(key.clone())));
+            }
             self.users.add(passwd.users, |user| &user.name, user);
             self.groups.add(passwd.groups, |group| &group.name, group);
         }
@@ -191,7 +198,8 @@ fn user(parent: &mut User, child: User) {
     set(&mut parent.primary_group, child.primary_group);
     set(&mut parent.shell, child.shell);
     set(&mut parent.should_exist, child.should_exist);
-    join(&mut parent.ssh_authorized_keys, child.ssh_authorized_keys, union);
+    // Only keys that are new to the user are left here.
+    join(&mut parent.ssh_authorized_keys, child.ssh_authorized_keys, append);
     set(&mut parent.system, child.system);
     set(&mut parent.uid, child.uid);
 }
