@@ -6,8 +6,11 @@ mod control_plane;
 mod controllers;
 mod ignition_validate;
 mod kinds;
+mod kubectl;
 mod nodes;
 mod processes;
+#[macro_use]
+mod referee;
 mod schema;
 mod walk;
 mod watching;

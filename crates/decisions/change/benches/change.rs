@@ -16,8 +16,9 @@ use change::policy::{Policies, Settings};
 use change::reconcilable::{Allowances, obstacles};
 use serde_json::{Value, json};
 
-/// Each figure is the median of this many runs, after some that warm the caches.
-const RUNS: usize = 200;
+/// Each figure is the best of this many batches of about this length.
+const BATCHES: usize = 7;
+const BATCH: Duration = Duration::from_millis(100);
 
 fn main() {
     let base = rendered();
@@ -45,16 +46,25 @@ fn verdict(old: &MachineConfig, new: &MachineConfig) -> (Diff, usize, Disruption
     (diff, obstacles, disruption)
 }
 
+/// Time on the processor for one verdict: the best of several batches, so that a busy machine does not count.
 fn measure(old: &MachineConfig, new: &MachineConfig) -> Duration {
-    let mut times = Vec::new();
     let start = Instant::now();
-    while times.len() < RUNS && (times.len() < 5 || start.elapsed() < Duration::from_secs(5)) {
-        let start = Instant::now();
-        black_box(verdict(black_box(old), black_box(new)));
-        times.push(start.elapsed());
-    }
-    times.sort();
-    times[times.len() / 2]
+    black_box(verdict(old, new));
+    let batch = u32::try_from(BATCH.as_nanos() / start.elapsed().as_nanos().max(1)).unwrap_or(1).clamp(1, 200);
+    let time = |_| {
+        let start = on_the_processor();
+        for _ in 0..batch {
+            black_box(verdict(black_box(old), black_box(new)));
+        }
+        (on_the_processor() - start) / batch
+    };
+    (0..BATCHES).map(time).min().unwrap()
+}
+
+/// What this thread has run so far, as the kernel counts it.
+fn on_the_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
 fn print(name: &str, time: Duration, target: Option<u64>) {

@@ -3,9 +3,9 @@
 //! Two entries are equal here when a node could not tell them apart: the same bytes written in another encoding, a
 //! mode that is the default anyway, or another order of drop-ins make no difference. Nothing is judged here.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use api::machineconfiguration::MachineConfig;
 use ignition::{Resource, v3_5};
@@ -169,39 +169,50 @@ impl fmt::Display for Section {
     }
 }
 
-/// The contents of a file, still encoded. Equal means equal bytes.
+/// The contents of a file, decoded at most once and only when somebody asks. Equal means equal bytes.
 #[derive(Clone)]
-pub struct Contents(Resource);
+pub struct Contents {
+    resource: Resource,
+    decoded: OnceLock<Result<Arc<[u8]>, Undecodable>>,
+}
+
+/// Why contents cannot be decoded: they are not inline, badly encoded, or unpack to more than a config may hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Undecodable(Arc<str>);
 
 impl Contents {
+    fn new(resource: Resource) -> Self {
+        Contents { resource, decoded: OnceLock::new() }
+    }
+
     /// The bytes a node would write.
     ///
     /// # Errors
     /// When the contents are not inline, are badly encoded, or unpack to more than a config may hold.
-    pub fn bytes(&self) -> Result<Cow<'_, [u8]>, ignition::DecodeError> {
-        match self.0.source {
-            None => Ok(Cow::Borrowed(&[])),
-            Some(_) => ignition::decode(&self.0).map(Cow::Owned),
-        }
+    pub fn bytes(&self) -> Result<&[u8], Undecodable> {
+        let decode = || match ignition::decode(&self.resource) {
+            Ok(bytes) => Ok(bytes.into()),
+            Err(error) => Err(Undecodable(error.to_string().into())),
+        };
+        self.decoded.get_or_init(decode).as_deref().map_err(Clone::clone)
     }
 
     /// Where the contents come from, as the config writes it.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
-        self.0.source.as_deref()
+        self.resource.source.as_deref()
     }
 }
 
 impl PartialEq for Contents {
     fn eq(&self, other: &Self) -> bool {
+        let (one, two) = (&self.resource, &other.resource);
         // Most files are written the same way on both sides: nothing has to be decoded for them.
-        if self.0.source == other.0.source && self.0.compression == other.0.compression {
+        if one.source == two.source && one.compression == two.compression {
             return true;
         }
-        match (self.bytes(), other.bytes()) {
-            (Ok(one), Ok(two)) => one == two,
-            _ => false,
-        }
+        matches!((self.bytes(), other.bytes()), (Ok(one), Ok(two)) if one == two)
     }
 }
 
@@ -308,7 +319,7 @@ const FOLDER_MODE: u32 = 0o755;
 
 fn read_file(file: v3_5::File) -> (String, File) {
     let entry = File {
-        contents: Contents(file.contents.unwrap_or_default()),
+        contents: Contents::new(file.contents.unwrap_or_default()),
         mode: mode(file.mode, FILE_MODE),
         user: file.user.map_or(ROOT, |user| owner(user.id, user.name)),
         group: file.group.map_or(ROOT, |group| owner(group.id, group.name)),

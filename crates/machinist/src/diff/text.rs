@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use change::content::{Contents, Directory, File, Link, Unit, User};
+use change::content::{Directory, File, Link, Unit, User};
 use change::diff::{Change, Changed, Kind};
 use change::disruption::Reason;
 use change::policy::Action;
@@ -88,13 +88,12 @@ impl Shown {
 }
 
 pub(super) fn shown(path: &str, file: &File, secrets: Secrets) -> Shown {
-    let decoded = |contents: &Contents| contents.bytes().map(std::borrow::Cow::into_owned);
-    match decoded(&file.contents) {
+    match file.contents.bytes() {
         Err(error) => Shown::Summary(format!("<{error}>")),
-        Ok(bytes) if secrets.hides_file(path, file.mode, &bytes) => Shown::Summary(mask(&bytes)),
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => Shown::Text(text),
-            Err(error) => Shown::Summary(format!("<binary, {} bytes>", error.as_bytes().len())),
+        Ok(bytes) if secrets.hides_file(path, file.mode, bytes) => Shown::Summary(mask(bytes)),
+        Ok(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Shown::Text(text.to_owned()),
+            Err(_) => Shown::Summary(format!("<binary, {} bytes>", bytes.len())),
         },
     }
 }

@@ -39,21 +39,19 @@ impl Server {
     /// A client that presents the certificate of a kubeconfig.
     fn with_certificate(&self, kubeconfig: &std::path::Path) -> Result<Client> {
         let text = std::fs::read_to_string(kubeconfig)?;
-        let field = |name: &str| -> Result<Vec<u8>> {
-            let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}:")));
-            let line = line.with_context(|| format!("no {name}"))?.trim().trim_matches('"');
-            decode_base64(line)
-        };
-        let inline = text.contains("client-certificate-data");
-        let mut pem = if inline { field("client-certificate-data")? } else { read_file(&text, "client-certificate:")? };
-        pem.extend(if inline { field("client-key-data")? } else { read_file(&text, "client-key:")? });
+        let mut pem = field(&text, "client-certificate-data")?;
+        pem.extend(field(&text, "client-key-data")?);
         Ok(client(Some(Identity::from_pem(&pem)?)))
     }
 }
 
-fn read_file(text: &str, name: &str) -> Result<Vec<u8>> {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix(name)).context("no such field")?;
-    Ok(std::fs::read(line.trim().trim_matches('"'))?)
+/// The bytes behind a name in a kubeconfig, be it YAML or JSON.
+fn field(text: &str, name: &str) -> Result<Vec<u8>> {
+    let (_, rest) = text.split_once(name).with_context(|| format!("no {name}"))?;
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let rest = rest.trim_start_matches(|c: char| !is_base64(c));
+    let end = rest.find(|c: char| !is_base64(c)).unwrap_or(rest.len());
+    decode_base64(&rest[..end])
 }
 
 fn decode_base64(text: &str) -> Result<Vec<u8>> {
@@ -156,7 +154,13 @@ impl Scope {
         format!("/apis/{group_version}/namespaces/{}/{rest}", self.namespace)
     }
 
-    pub(super) async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Result<Answer> {
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<Answer> {
         let mut request = self.http.request(method, format!("{}{path}", self.server.base)).body(body);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -197,6 +201,14 @@ impl Scope {
 
     pub(super) async fn delete_with(&self, path: &str, options: &Value) -> Result<Answer> {
         self.send(Method::DELETE, path, &[("Content-Type", JSON)], options.to_string().into_bytes()).await
+    }
+
+    /// How the server compresses this answer for a client that understands gzip.
+    pub(super) async fn compressed(&self, path: &str) -> Result<String> {
+        let answer = self.http.get(format!("{}{path}", self.server.base)).header("Accept-Encoding", "gzip");
+        let answer = answer.bearer_auth(self.token.clone().unwrap_or_default()).send().await?;
+        let encoding = answer.headers().get("content-encoding").and_then(|value| value.to_str().ok());
+        Ok(encoding.unwrap_or_default().to_owned())
     }
 
     /// A ConfigMap of this name with one entry, created in the own namespace.

@@ -1,0 +1,253 @@
+//! The same kubectl session on the real server and on the embedded one: what a user sees must be the same.
+//!
+//! Every step of `SCRIPT` runs on both. Outputs are compared after taking out what no two servers share: identities,
+//! versions, times and addresses. Steps that may differ are listed in `kubectl/allowed.txt` with the reason.
+
+use std::collections::BTreeMap;
+
+use testkit::{ControlPlane, Kind, control_plane, needs};
+
+const ALLOWED: &str = include_str!("kubectl/allowed.txt");
+const DEFINITION: &str = include_str!("kubectl/definition.yaml");
+const WIDGET: &str = include_str!("kubectl/widget.yaml");
+const WORKLOAD: &str = include_str!("kubectl/workload.yaml");
+
+/// One command: a name for the list of differences, its arguments, and what stands on standard input.
+struct Step {
+    name: &'static str,
+    arguments: &'static str,
+    input: &'static str,
+}
+
+const fn step(name: &'static str, arguments: &'static str) -> Step {
+    Step { name, arguments, input: "" }
+}
+
+const fn with(name: &'static str, arguments: &'static str, input: &'static str) -> Step {
+    Step { name, arguments, input }
+}
+
+const CHANGED: &str = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one, namespace: default}\nspec: {size: 5, color: blue}\n";
+
+const SCRIPT: &[Step] = &[
+    step("api-resources of apps", "api-resources --api-group=apps --no-headers"),
+    step("api-resources of policy", "api-resources --api-group=policy --no-headers"),
+    step("api-resources by name", "api-resources --api-group=coordination.k8s.io -o name"),
+    with("apply a definition", "apply -f -", DEFINITION),
+    step("wait for the definition", "wait --for=condition=Established crd/widgets.example.com --timeout=30s"),
+    step("api-resources of the definition", "api-resources --api-group=example.com"),
+    with("apply a custom object", "apply -f -", WIDGET),
+    with("apply it again", "apply -f -", WIDGET),
+    with("apply a change", "apply -f -", CHANGED),
+    with("diff without a difference", "diff -f -", CHANGED),
+    with(
+        "apply what is not valid",
+        "apply -f -",
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: bad}\nspec: {size: x}\n",
+    ),
+    with(
+        "apply an unknown field",
+        "apply -f -",
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: bad}\nspec: {sise: 1}\n",
+    ),
+    with("apply an unknown kind", "apply -f -", "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: bad}\n"),
+    with(
+        "apply on the server",
+        "apply --server-side -f -",
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: two}\nspec: {size: 1}\n",
+    ),
+    with(
+        "apply on the server again",
+        "apply --server-side -f -",
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: two}\nspec: {size: 1}\n",
+    ),
+    with(
+        "conflict on the server",
+        "apply --server-side --field-manager=other -f -",
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: two}\nspec: {size: 2}\n",
+    ),
+    with(
+        "force on the server",
+        "apply --server-side --force-conflicts --field-manager=other -f -",
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: two}\nspec: {size: 2}\n",
+    ),
+    step("get", "get widgets"),
+    step("get by short name", "get wd"),
+    step("get wide", "get widgets -o wide"),
+    step("get one", "get widget one"),
+    step("get two sorts", "get widgets,configmaps"),
+    step("get without headers", "get widgets --no-headers"),
+    step("get with labels", "get widgets --show-labels"),
+    step("get as yaml", "get widget one -o yaml"),
+    step("get as json", "get widget one -o json"),
+    step("get as names", "get widgets -o name"),
+    step("get by path", "get widgets -o jsonpath={.items[*].spec.size}"),
+    step("get by template", "get widget one -o go-template={{.spec.color}}"),
+    step("get by columns", "get widgets -o custom-columns=N:.metadata.name,S:.spec.size"),
+    step("get with managed fields", "get widget two -o yaml --show-managed-fields"),
+    step("get sorted", "get widgets --sort-by=.spec.size -o name"),
+    step("get raw", "get --raw /apis/example.com/v1/namespaces/default/widgets/one"),
+    step("get what is not there", "get widget nobody"),
+    step("get an unknown sort", "get gadgets"),
+    step("get in all namespaces", "get widgets -A"),
+    step("get by field", "get widgets --field-selector metadata.name=two -o name"),
+    step("get nothing", "get widgets -l no=match"),
+    step("label", "label widget one tier=web"),
+    step("label again", "label widget one tier=db"),
+    step("label over", "label widget one tier=db --overwrite"),
+    step("get by label", "get widgets -l tier=db -o name"),
+    step("unlabel", "label widget one tier-"),
+    step("annotate", "annotate widget one note=hello"),
+    step("patch by merge", "patch widget one --type=merge -p {\"spec\":{\"size\":7}}"),
+    step(
+        "patch by operations",
+        "patch widget one --type=json -p [{\"op\":\"replace\",\"path\":\"/spec/size\",\"value\":8}]",
+    ),
+    step("patch nothing", "patch widget one --type=merge -p {\"spec\":{\"size\":8}}"),
+    step("patch badly", "patch widget one --type=merge -p {\"spec\":{\"size\":\"x\"}}"),
+    step(
+        "patch the status",
+        "patch widget one --subresource=status --type=merge -p {\"status\":{\"ready\":true,\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
+    ),
+    step("wait for a condition", "wait --for=condition=Ready widget/one --timeout=10s"),
+    step("wait for a value", "wait --for=jsonpath={.status.ready}=true widget/one --timeout=10s"),
+    step("wait in vain", "wait --for=condition=Never widget/one --timeout=1s"),
+    step("scale a custom object", "scale widget one --replicas=3"),
+    step("scale with a condition", "scale widget one --current-replicas=9 --replicas=4"),
+    step("explain a custom kind", "explain widget"),
+    step("explain a custom field", "explain widget.spec.size"),
+    step("explain everything beneath", "explain widget.spec --recursive"),
+    step("explain an unknown field", "explain widget.spec.nothing"),
+    with("create nodes and pods", "create -f -", WORKLOAD),
+    with("create what is there", "create -f -", WORKLOAD),
+    step("get nodes", "get nodes"),
+    step("get pods", "get pods"),
+    step("get deployments", "get deployments"),
+    step("scale a deployment", "scale deployment web --replicas=2"),
+    step("get the scale", "get deployment web --subresource=scale"),
+    step("cordon", "cordon node-1"),
+    step("cordon again", "cordon node-1"),
+    step("get a cordoned node", "get node node-1"),
+    step("taint", "taint node node-1 key=value:NoSchedule"),
+    step("untaint", "taint node node-1 key:NoSchedule-"),
+    step("drain by trial", "drain node-1 --dry-run=server --force"),
+    step("drain with a lonely pod", "drain node-1"),
+    step("drain", "drain node-1 --force --timeout=20s --grace-period=0"),
+    step("get pods after the drain", "get pods"),
+    step("uncordon", "uncordon node-1"),
+    step("watch", "get widgets --watch --output-watch-events --request-timeout=3s"),
+    step("delete by trial", "delete widget two --dry-run=server"),
+    step("delete", "delete widget two"),
+    step("wait for deletion", "wait --for=delete widget/two --timeout=10s"),
+    step("delete what is not there", "delete widget two"),
+    step("delete if it is there", "delete widget two --ignore-not-found"),
+    step("delete all", "delete widgets --all"),
+    step("delete a definition", "delete crd widgets.example.com"),
+];
+
+#[tokio::test]
+async fn a_user_sees_the_same_on_both_servers() {
+    if !needs::kubectl() {
+        return;
+    }
+    let Some(real) = control_plane(Kind::Real).await else { return };
+    let Some(embedded) = control_plane(Kind::Embedded).await else { return };
+    let allowed = allowed();
+    let (mut same, mut differences) = (0, BTreeMap::new());
+    for step in SCRIPT {
+        let (theirs, ours) = (run(&real, step), run(&embedded, step));
+        if theirs == ours {
+            same += 1;
+            println!("same    {}", step.name);
+        } else {
+            println!("DIFFERS {}\n--- real\n{theirs}\n--- embedded\n{ours}", step.name);
+            differences.insert(step.name, (theirs, ours));
+        }
+    }
+    println!("kubectl: {same} steps the same, {} not", differences.len());
+    differences.retain(|name, _| !allowed.contains_key(name));
+    assert!(differences.is_empty(), "{} steps differ: {:?}", differences.len(), differences.keys());
+}
+
+#[test]
+fn every_step_has_its_own_name() {
+    let names: std::collections::BTreeSet<_> = SCRIPT.iter().map(|step| step.name).collect();
+    assert_eq!(names.len(), SCRIPT.len());
+    for name in allowed().keys() {
+        assert!(names.contains(name), "allowed.txt names {name:?}, which is no step");
+    }
+}
+
+fn allowed() -> BTreeMap<&'static str, &'static str> {
+    let lines = ALLOWED.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_once(" | ").unwrap_or_else(|| panic!("allowed.txt: no reason in {line:?}"))).collect()
+}
+
+/// Exit code, standard output and standard error of a step, without what differs between any two servers.
+fn run(server: &ControlPlane, step: &Step) -> String {
+    let arguments: Vec<&str> = step.arguments.split(' ').collect();
+    let output = server.try_kubectl(&arguments, Some(step.input));
+    let text = |bytes: &[u8]| normal(&String::from_utf8_lossy(bytes), server.server());
+    format!("code {:?}\n{}{}", output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn normal(text: &str, server: &str) -> String {
+    let text = text.replace(server, "SERVER").replace(server.trim_start_matches("https://"), "SERVER");
+    text.lines().map(normal_line).fold(String::new(), |all, line| all + &line + "\n")
+}
+
+fn normal_line(line: &str) -> String {
+    let mut words = Vec::new();
+    for word in line.split(' ').filter(|word| !word.is_empty()) {
+        let core = word.trim_matches(|c: char| matches!(c, '"' | ',' | '(' | ')' | '\'' | ':'));
+        let replaced = match core {
+            core if is_uid(core) => "UID",
+            core if is_time(core) => "TIME",
+            core if is_age(core) => "AGE",
+            core if is_version_after(core, &words) => "VERSION",
+            core => core,
+        };
+        words.push(word.replacen(core, replaced, usize::from(!core.is_empty())));
+    }
+    let indent = line.len() - line.trim_start().len();
+    let json = |line: String| mask_json(&line);
+    " ".repeat(indent) + &json(words.join(" "))
+}
+
+fn is_uid(word: &str) -> bool {
+    word.len() == 36
+        && word.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+fn is_time(word: &str) -> bool {
+    word.len() >= 20 && word.ends_with('Z') && word.as_bytes()[4] == b'-' && word.as_bytes()[10] == b'T'
+}
+
+fn is_age(word: &str) -> bool {
+    let digits = word.trim_end_matches(['s', 'm', 'h']);
+    !digits.is_empty() && digits.len() < word.len() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'm')
+}
+
+/// A number that stands behind the word `resourceVersion`.
+fn is_version_after(word: &str, words: &[String]) -> bool {
+    let after = words.last().is_some_and(|last| last.contains("resourceVersion"));
+    after && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// One line of compact JSON has no spaces around its values.
+fn mask_json(line: &str) -> String {
+    let mut line = line.to_owned();
+    for field in ["uid", "resourceVersion", "creationTimestamp", "time", "continue"] {
+        let key = format!("\"{field}\":\"");
+        let mut from = 0;
+        while let Some(start) = line[from..].find(&key).map(|at| from + at + key.len()) {
+            let end = line[start..].find('"').map_or(line.len(), |at| start + at);
+            line.replace_range(start..end, "X");
+            from = start;
+        }
+    }
+    line
+}

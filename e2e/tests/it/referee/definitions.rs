@@ -1,0 +1,244 @@
+//! Custom kinds: how a definition comes to life, what its versions, subresources and columns do.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::wire::{MERGE, Scope, TABLE, version};
+
+pub(super) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A definition of kind Widget in a group of its own, with these properties beside `spec` of any content.
+pub(super) fn crd(s: &Scope, properties: Value) -> Value {
+    let group = format!("{}.example.com", s.unique("g"));
+    let mut schema = json!({"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    for (name, property) in properties.as_object().into_iter().flatten() {
+        schema[name] = property.clone();
+    }
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{group}")},
+        "spec": {"group": group, "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList", "shortNames": ["wd"], "categories": ["all"]},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": schema}}}]}})
+}
+
+/// Creates the definition and waits until objects of it can be written; returns its group and plural.
+pub(super) async fn establish(s: &Scope, crd: Value) -> Result<(String, String)> {
+    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (group, plural, name) = (text("/spec/group"), text("/spec/names/plural"), text("/metadata/name"));
+    s.post(CRDS, &crd).await?.expect(201)?;
+    s.until(&format!("{CRDS}/{name}"), "Established", |answer| is_true(&answer.body, "Established")).await?;
+    let version = text("/spec/versions/0/name");
+    s.until(&format!("/apis/{group}/{version}/{plural}"), "the endpoint", |answer| answer.code == 200).await?;
+    Ok((group, plural))
+}
+
+fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.filter(|found| found["type"] == condition).any(|found| found["status"] == "True")
+}
+
+pub(super) fn widget(group: &str, spec: Value) -> Value {
+    json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "a"}, "spec": spec})
+}
+
+behaviours! {
+    a_definition_is_accepted_and_established(s) {
+        let definition = crd(&s, json!({}));
+        establish(&s, definition.clone()).await?;
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        let object = s.get(&format!("{CRDS}/{name}")).await?.expect(200)?;
+        holds!(is_true(&object, "NamesAccepted"), "{}", object["status"]);
+        same!(object["status"]["acceptedNames"]["kind"], "Widget");
+        same!(object["status"]["storedVersions"], json!(["v1"]));
+        same!(object["spec"]["conversion"]["strategy"], "None");
+    }
+    a_definition_must_be_named_after_its_resource(s) {
+        let mut definition = crd(&s, json!({}));
+        definition["metadata"]["name"] = json!("wrong.example.com");
+        let message = s.post(CRDS, &definition).await?.refused(422, "Invalid")?;
+        holds!(message.contains("metadata.name: Invalid value: \"wrong.example.com\": must be spec.names.plural+\".\"+spec.group"), "{message}");
+    }
+    a_definition_needs_a_schema(s) {
+        let mut definition = crd(&s, json!({}));
+        definition["spec"]["versions"][0].as_object_mut().map(|version| version.remove("schema"));
+        let message = s.post(CRDS, &definition).await?.refused(422, "Invalid")?;
+        holds!(message.contains("spec.versions[0].schema.openAPIV3Schema: Required value"), "{message}");
+    }
+    a_schema_must_be_structural(s) {
+        let definition = crd(&s, json!({"status": {"properties": {"x": {"type": "string"}}}}));
+        let message = s.post(CRDS, &definition).await?.refused(422, "Invalid")?;
+        holds!(message.contains("properties[status].type: Required value: must not be empty for specified object fields"), "{message}");
+    }
+    a_definition_needs_exactly_one_storage_version(s) {
+        let mut definition = crd(&s, json!({}));
+        definition["spec"]["versions"][0]["storage"] = json!(false);
+        let message = s.post(CRDS, &definition).await?.refused(422, "Invalid")?;
+        holds!(message.contains("must have exactly one version marked as storage version"), "{message}");
+    }
+    a_rule_that_does_not_compile_is_refused(s) {
+        let definition = crd(&s, json!({"spec": {"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n >"}]}}));
+        let message = s.post(CRDS, &definition).await?.refused(422, "Invalid")?;
+        holds!(message.contains("x-kubernetes-validations[0].rule: Invalid value: ") && message.contains("compilation failed"), "{message}");
+    }
+    custom_objects_are_written_and_read(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        let created = s.post(&path, &widget(&group, json!({"free": [1, {"form": true}]}))).await?.expect(201)?;
+        same!(created["spec"], json!({"free": [1, {"form": true}]}));
+        same!((&created["metadata"]["generation"], &created["kind"]), (&json!(1), &json!("Widget")));
+        let list = s.get(&path).await?.expect(200)?;
+        same!((&list["kind"], &list["items"][0]["kind"]), (&json!("WidgetList"), &json!("Widget")));
+    }
+    a_custom_object_in_the_wrong_version_is_refused(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let mut body = widget(&group, json!({}));
+        body["apiVersion"] = json!(format!("{group}/v2"));
+        let message = s.post(&s.path(&format!("{group}/v1"), &plural), &body).await?.refused(400, "BadRequest")?;
+        holds!(message.contains("does not match"), "{message}");
+    }
+    a_custom_generation_counts_everything_but_metadata(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({"a": 1}))).await?.expect(201)?;
+        let labelled = s.patch(&format!("{path}/a"), MERGE, &json!({"metadata": {"labels": {"x": "y"}}})).await?.expect(200)?;
+        same!(labelled["metadata"]["generation"], 1);
+        let changed = s.patch(&format!("{path}/a"), MERGE, &json!({"spec": {"a": 2}})).await?.expect(200)?;
+        same!(changed["metadata"]["generation"], 2);
+    }
+    a_custom_status_has_its_own_endpoint(s) {
+        let mut definition = crd(&s, json!({"status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}));
+        definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+        let (group, plural) = establish(&s, definition).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        let mut body = widget(&group, json!({"a": 1}));
+        body["status"] = json!({"x": 1});
+        let created = s.post(&path, &body).await?.expect(201)?;
+        same!(created["status"], Value::Null);
+        let patched = s.patch(&format!("{path}/a/status"), MERGE, &json!({"status": {"x": 2}, "spec": {"a": 2}})).await?.expect(200)?;
+        same!((&patched["status"]["x"], &patched["spec"]["a"], &patched["metadata"]["generation"]), (&json!(2), &json!(1), &json!(1)));
+        let patched = s.patch(&format!("{path}/a"), MERGE, &json!({"status": {"x": 3}})).await?.expect(200)?;
+        same!(patched["status"]["x"], 2);
+    }
+    without_the_subresource_there_is_no_status_endpoint(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        same!(s.get(&format!("{path}/a/status")).await?.code, 404);
+    }
+    custom_objects_scale(s) {
+        let mut definition = crd(&s, json!({"status": {"type": "object", "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}}}}));
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
+        definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}});
+        let (group, plural) = establish(&s, definition).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({"replicas": 2}))).await?.expect(201)?;
+        s.patch(&format!("{path}/a/status"), MERGE, &json!({"status": {"replicas": 1, "selector": "x=y"}})).await?.expect(200)?;
+        let scale = s.get(&format!("{path}/a/scale")).await?.expect(200)?;
+        same!((&scale["apiVersion"], &scale["kind"]), (&json!("autoscaling/v1"), &json!("Scale")));
+        same!((&scale["spec"]["replicas"], &scale["status"]["replicas"], &scale["status"]["selector"]), (&json!(2), &json!(1), &json!("x=y")));
+        s.patch(&format!("{path}/a/scale"), MERGE, &json!({"spec": {"replicas": 5}})).await?.expect(200)?;
+        let object = s.get(&format!("{path}/a")).await?.expect(200)?;
+        same!((&object["spec"]["replicas"], &object["metadata"]["generation"]), (&json!(5), &json!(2)));
+    }
+    printer_columns_make_the_table(s) {
+        let mut definition = crd(&s, json!({}));
+        definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
+            {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+            {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
+            {"name": "Secret", "type": "string", "jsonPath": ".spec.secret", "priority": 1},
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]);
+        let (group, plural) = establish(&s, definition).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({"size": 7}))).await?.expect(201)?;
+        let table = s.get_as(&path, TABLE).await?.expect(200)?;
+        let columns: Vec<_> = table["columnDefinitions"].as_array().into_iter().flatten().map(|column| column["name"].clone()).collect();
+        same!(columns, [json!("Name"), json!("Size"), json!("Ready"), json!("Secret"), json!("Age")]);
+        same!(table["columnDefinitions"][3]["priority"], 1);
+        same!((&table["rows"][0]["cells"][0], &table["rows"][0]["cells"][1], &table["rows"][0]["cells"][2]), (&json!("a"), &json!(7), &Value::Null));
+    }
+    without_columns_a_table_has_name_and_age(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        let table = s.get_as(&path, TABLE).await?.expect(200)?;
+        let columns: Vec<_> = table["columnDefinitions"].as_array().into_iter().flatten().map(|column| column["name"].clone()).collect();
+        same!(columns, [json!("Name"), json!("Age")]);
+    }
+    a_version_that_is_not_served_is_not_found(s) {
+        let mut definition = crd(&s, json!({}));
+        let mut second = definition["spec"]["versions"][0].clone();
+        second["name"] = json!("v1beta1");
+        second["storage"] = json!(false);
+        second["served"] = json!(false);
+        definition["spec"]["versions"].as_array_mut().map(|versions| versions.push(second));
+        let (group, plural) = establish(&s, definition).await?;
+        same!(s.get(&format!("/apis/{group}/v1beta1/{plural}")).await?.code, 404);
+    }
+    every_served_version_shows_the_same_object(s) {
+        let mut definition = crd(&s, json!({}));
+        let mut second = definition["spec"]["versions"][0].clone();
+        second["name"] = json!("v1beta1");
+        second["storage"] = json!(false);
+        definition["spec"]["versions"].as_array_mut().map(|versions| versions.push(second));
+        let (group, plural) = establish(&s, definition).await?;
+        s.post(&s.path(&format!("{group}/v1"), &plural), &widget(&group, json!({"a": 1}))).await?.expect(201)?;
+        let other = s.until(&s.path(&format!("{group}/v1beta1"), &format!("{plural}/a")), "the other version", |answer| answer.code == 200).await?.body;
+        same!((&other["apiVersion"], &other["spec"]["a"]), (&json!(format!("{group}/v1beta1")), &json!(1)));
+    }
+    a_cluster_wide_kind_has_no_namespaces(s) {
+        let mut definition = crd(&s, json!({}));
+        definition["spec"]["scope"] = json!("Cluster");
+        let (group, plural) = establish(&s, definition).await?;
+        let created = s.post(&format!("/apis/{group}/v1/{plural}"), &widget(&group, json!({}))).await?.expect(201)?;
+        same!(created["metadata"]["namespace"], Value::Null);
+        same!(s.get(&s.path(&format!("{group}/v1"), &format!("{plural}/a"))).await?.code, 404);
+    }
+    objects_go_with_their_definition(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        let definition = format!("{CRDS}/{plural}.{group}");
+        s.delete(&definition).await?.expect(200)?;
+        s.until(&definition, "the definition to go", |answer| answer.code == 404).await?;
+        s.until(&path, "the endpoint to go", |answer| answer.code == 404).await?;
+    }
+    a_definition_that_comes_back_starts_empty(s) {
+        let definition = crd(&s, json!({}));
+        let (group, plural) = establish(&s, definition.clone()).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        let name = format!("{CRDS}/{plural}.{group}");
+        s.delete(&name).await?.expect(200)?;
+        s.until(&name, "the definition to go", |answer| answer.code == 404).await?;
+        establish(&s, definition).await?;
+        same!(s.get(&path).await?.expect(200)?["items"], json!([]));
+    }
+    selectable_fields_can_be_selected(s) {
+        let mut definition = crd(&s, json!({"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}));
+        definition["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.color"}]);
+        let (group, plural) = establish(&s, definition).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({"color": "red"}))).await?.expect(201)?;
+        let count = |list: Value| list["items"].as_array().map(Vec::len);
+        same!(count(s.get(&format!("{path}?fieldSelector=spec.color=red")).await?.expect(200)?), Some(1));
+        same!(count(s.get(&format!("{path}?fieldSelector=spec.color=blue")).await?.expect(200)?), Some(0));
+        same!(s.get(&format!("{path}?fieldSelector=spec.size=1")).await?.code, 400);
+    }
+    a_strategic_patch_of_a_custom_object_is_refused(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        s.patch(&format!("{path}/a"), super::wire::STRATEGIC, &json!({})).await?.refused(415, "UnsupportedMediaType")?;
+    }
+    a_custom_object_cannot_be_replaced_without_a_version(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        let created = s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        let message = s.put(&format!("{path}/a"), &widget(&group, json!({"a": 1}))).await?.refused(422, "Invalid")?;
+        holds!(message.ends_with("metadata.resourceVersion: Invalid value: 0: must be specified for an update") || message.contains("metadata.resourceVersion: Invalid value:"), "{message}");
+        let mut body = widget(&group, json!({"a": 1}));
+        body["metadata"]["resourceVersion"] = json!(version(&created));
+        s.put(&format!("{path}/a"), &body).await?.expect(200)?;
+    }
+}

@@ -1,0 +1,162 @@
+//! Built-in kinds: their defaults, their own rules, their subresources.
+
+use serde_json::{Value, json};
+
+use super::wire::{MERGE, STRATEGIC, version};
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
+behaviours! {
+    a_pod_is_pending_with_its_defaults(s) {
+        let pod = s.post(&s.core("pods"), &pod("a")).await?.expect(201)?;
+        same!((&pod["status"]["phase"], &pod["status"]["qosClass"]), (&json!("Pending"), &json!("BestEffort")));
+        let spec = &pod["spec"];
+        same!((&spec["restartPolicy"], &spec["dnsPolicy"], &spec["terminationGracePeriodSeconds"]), (&json!("Always"), &json!("ClusterFirst"), &json!(30)));
+        same!((&spec["containers"][0]["imagePullPolicy"], &spec["schedulerName"]), (&json!("Always"), &json!("default-scheduler")));
+        same!(spec["containers"][0]["terminationMessagePath"], "/dev/termination-log");
+    }
+    a_pod_needs_a_container(s) {
+        let mut body = pod("a");
+        body["spec"]["containers"] = json!([]);
+        let message = s.post(&s.core("pods"), &body).await?.refused(422, "Invalid")?;
+        same!(message, "Pod \"a\" is invalid: spec.containers: Required value");
+    }
+    a_running_pod_cannot_be_rewritten(s) {
+        s.post(&s.core("pods"), &pod("a")).await?.expect(201)?;
+        let message = s.patch(&s.core("pods/a"), MERGE, &json!({"spec": {"restartPolicy": "Never"}})).await?.refused(422, "Invalid")?;
+        holds!(message.contains("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"), "{message}");
+    }
+    binding_puts_a_pod_on_a_node(s) {
+        s.post(&s.core("pods"), &pod("a")).await?.expect(201)?;
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"apiVersion": "v1", "kind": "Node", "name": "node-1"}});
+        let status = s.post(&s.core("pods/a/binding"), &binding).await?.expect(201)?;
+        same!(status["status"], "Success");
+        let bound = s.get(&s.core("pods/a")).await?.expect(200)?;
+        same!(bound["spec"]["nodeName"], "node-1");
+        same!((&bound["status"]["conditions"][0]["type"], &bound["status"]["conditions"][0]["status"]), (&json!("PodScheduled"), &json!("True")));
+        same!(s.post(&s.core("pods/a/binding"), &binding).await?.code, 409);
+    }
+    text_in_a_secret_becomes_data(s) {
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"k": "hello"}});
+        let secret = s.post(&s.core("secrets"), &body).await?.expect(201)?;
+        same!((&secret["data"]["k"], &secret["type"]), (&json!("aGVsbG8="), &json!("Opaque")));
+        same!(secret["stringData"], Value::Null);
+    }
+    the_type_of_a_secret_cannot_change(s) {
+        s.post(&s.core("secrets"), &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})).await?.expect(201)?;
+        let message = s.patch(&s.core("secrets/a"), MERGE, &json!({"type": "example.com/x"})).await?.refused(422, "Invalid")?;
+        same!(message, "Secret \"a\" is invalid: type: Invalid value: \"example.com/x\": field is immutable");
+    }
+    secret_data_must_be_encoded(s) {
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": "%%%"}});
+        let message = s.post(&s.core("secrets"), &body).await?.refused(400, "BadRequest")?;
+        holds!(message.contains("illegal base64 data at input byte 0"), "{message}");
+    }
+    a_deployment_is_completed(s) {
+        let body = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        let created = s.post(&s.path("apps/v1", "deployments"), &body).await?.expect(201)?;
+        let spec = &created["spec"];
+        same!((&spec["replicas"], &spec["strategy"]["type"], &spec["revisionHistoryLimit"]), (&json!(1), &json!("RollingUpdate"), &json!(10)));
+        same!(spec["strategy"]["rollingUpdate"], json!({"maxUnavailable": "25%", "maxSurge": "25%"}));
+    }
+    a_selector_must_match_its_template(s) {
+        let body = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "other"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        let message = s.post(&s.path("apps/v1", "deployments"), &body).await?.refused(422, "Invalid")?;
+        holds!(message.contains("spec.template.metadata.labels: Invalid value: {\"a\":\"other\"}: `selector` does not match template `labels`"), "{message}");
+    }
+    a_selector_of_a_deployment_cannot_change(s) {
+        let body = |value: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": value}}, "template": {"metadata": {"labels": {"a": value}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        s.post(&s.path("apps/v1", "deployments"), &body("b")).await?.expect(201)?;
+        let message = s.put(&s.path("apps/v1", "deployments/a"), &body("c")).await?.refused(422, "Invalid")?;
+        holds!(message.ends_with("field is immutable"), "{message}");
+    }
+    a_lease_keeps_microseconds(s) {
+        let body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": "2026-01-02T03:04:05.123456Z"}});
+        let lease = s.post(&s.path("coordination.k8s.io/v1", "leases"), &body).await?.expect(201)?;
+        same!(lease["spec"]["renewTime"], "2026-01-02T03:04:05.123456Z");
+    }
+    a_lease_lasts_longer_than_nothing(s) {
+        let body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": {"leaseDurationSeconds": 0}});
+        let message = s.post(&s.path("coordination.k8s.io/v1", "leases"), &body).await?.refused(422, "Invalid")?;
+        holds!(message.contains("spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"), "{message}");
+    }
+    events_are_found_by_what_they_are_about(s) {
+        for (name, about) in [("a", "x"), ("b", "y")] {
+            let body = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": about, "namespace": s.namespace}, "reason": "Because", "message": "m", "type": "Normal"});
+            s.post(&s.core("events"), &body).await?.expect(201)?;
+        }
+        let list = s.get(&format!("{}?fieldSelector=involvedObject.name=x,involvedObject.kind=Pod", s.core("events"))).await?.expect(200)?;
+        same!((list["items"].as_array().map(Vec::len), &list["items"][0]["metadata"]["name"]), (Some(1), &json!("a")));
+    }
+    both_groups_show_the_same_events(s) {
+        let body = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a"}, "eventTime": "2026-01-02T03:04:05.000000Z", "regarding": {"kind": "Pod", "name": "x", "namespace": s.namespace},
+            "reason": "Because", "note": "n", "type": "Normal", "action": "Do", "reportingController": "example.com/me", "reportingInstance": "me-1"});
+        s.post(&s.path("events.k8s.io/v1", "events"), &body).await?.expect(201)?;
+        let event = s.get(&s.core("events/a")).await?.expect(200)?;
+        same!((&event["involvedObject"]["name"], &event["message"]), (&json!("x"), &json!("n")));
+        same!((&event["reportingComponent"], &event["apiVersion"]), (&json!("example.com/me"), &json!("v1")));
+    }
+    a_node_is_cordoned_and_released(s) {
+        let name = s.unique("node");
+        s.post("/api/v1/nodes", &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})).await?.expect(201)?;
+        let path = format!("/api/v1/nodes/{name}");
+        let node = s.patch(&path, STRATEGIC, &json!({"spec": {"unschedulable": true}})).await?.expect(200)?;
+        same!(node["spec"]["unschedulable"], true);
+        let list = s.get(&format!("/api/v1/nodes?fieldSelector=spec.unschedulable=true,metadata.name={name}")).await?.expect(200)?;
+        same!(list["items"].as_array().map(Vec::len), Some(1));
+    }
+    a_new_node_is_tainted_until_it_is_ready(s) {
+        let name = s.unique("node");
+        let node = s.post("/api/v1/nodes", &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})).await?.expect(201)?;
+        same!(node["spec"]["taints"], json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]));
+    }
+    a_nodes_status_is_written_apart(s) {
+        let name = s.unique("node");
+        s.post("/api/v1/nodes", &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"phase": "Running"}})).await?.expect(201)?;
+        let path = format!("/api/v1/nodes/{name}");
+        let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.34.0"}}});
+        let node = s.patch(&format!("{path}/status"), STRATEGIC, &status).await?.expect(200)?;
+        same!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.34.0");
+        let table = s.get_as(&path, super::wire::TABLE).await?.expect(200)?;
+        same!((&table["rows"][0]["cells"][1], &table["rows"][0]["cells"][4]), (&json!("Ready"), &json!("v1.34.0")));
+    }
+    a_service_account_gets_a_token(s) {
+        s.post(&s.core("serviceaccounts"), &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})).await?.expect(201)?;
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}});
+        let answer = s.post(&s.core("serviceaccounts/robot/token"), &request).await?.expect(201)?;
+        holds!(answer["status"]["token"].as_str().is_some_and(|token| token.split('.').count() == 3), "{answer}");
+        holds!(answer["status"]["expirationTimestamp"].is_string(), "{answer}");
+    }
+    every_namespace_has_a_default_service_account(s) {
+        s.until(&s.core("serviceaccounts/default"), "the default account", |answer| answer.code == 200).await?;
+    }
+    every_namespace_has_the_root_certificate(s) {
+        let answer = s.until(&s.core("configmaps/kube-root-ca.crt"), "the certificate", |answer| answer.code == 200).await?;
+        holds!(answer.body["data"]["ca.crt"].as_str().is_some_and(|text| text.contains("BEGIN CERTIFICATE")), "{answer:?}");
+    }
+    a_config_map_key_must_be_a_name(s) {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"not/good": "x"}});
+        let message = s.post(&s.core("configmaps"), &body).await?.refused(422, "Invalid")?;
+        holds!(message.contains("data[not/good]: Invalid value: \"not/good\": a valid config key must consist of"), "{message}");
+    }
+    a_role_binding_cannot_change_its_role(s) {
+        let body = |role: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "a"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}, "subjects": [{"kind": "User", "name": "x", "apiGroup": "rbac.authorization.k8s.io"}]});
+        s.post(&s.path("rbac.authorization.k8s.io/v1", "rolebindings"), &body("one")).await?.expect(201)?;
+        let message = s.put(&s.path("rbac.authorization.k8s.io/v1", "rolebindings/a"), &body("two")).await?.refused(422, "Invalid")?;
+        holds!(message.contains("cannot change roleRef"), "{message}");
+    }
+    a_priority_class_cannot_be_revalued(s) {
+        let name = s.unique("priority");
+        let body = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 10});
+        s.post("/apis/scheduling.k8s.io/v1/priorityclasses", &body).await?.expect(201)?;
+        let path = format!("/apis/scheduling.k8s.io/v1/priorityclasses/{name}");
+        s.patch(&path, MERGE, &json!({"value": 11})).await?.refused(422, "Invalid")?;
+    }
+    versions_grow_across_all_kinds(s) {
+        let map = s.config_map("a").await?;
+        let secret = s.post(&s.core("secrets"), &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})).await?.expect(201)?;
+        holds!(version(&secret).parse::<u64>()? > version(&map).parse::<u64>()?, "{} then {}", version(&map), version(&secret));
+    }
+}
