@@ -53,6 +53,14 @@ pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
             value
         }
         ["apis", group, version] => resource_list(registry.version(group, version)?, group),
+        // Clients only ask the older document about kinds that are not served; an empty one says that they are not.
+        ["openapi", "v2"] => {
+            if call.header("accept").contains("protobuf") {
+                let media = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+                return Some(Ok(respond::bytes(200, media, "")));
+            }
+            json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "unversioned"}, "paths": {}})
+        }
         ["openapi", "v3", rest @ ..] => return open_api(api, &registry, call, &rest.join("/")),
         _ => return None,
     };

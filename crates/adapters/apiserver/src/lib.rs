@@ -25,6 +25,7 @@ mod metadata;
 mod object;
 mod openapi;
 mod ownership;
+mod protobuf;
 mod registry;
 mod route;
 mod server;

@@ -15,7 +15,8 @@ use crate::{
     verbs::{self, Request},
 };
 
-const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// What the real server offers; clients that list none of these get the list.
+const REPRESENTATIONS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// The release whose behaviour is served; clients compare it with their own.
 pub(crate) const RELEASE: &str = kubernetes::RELEASE;
@@ -127,7 +128,7 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         return Ok(respond::nothing_here());
     }
     if call.accept.impossible && verb != "watch" {
-        return Err(Failure::not_acceptable(ACCEPTED));
+        return Ok(respond::text(406, format!("406: Not Acceptable\n\nAvailable representations: {REPRESENTATIONS}")));
     }
     let request = Request {
         api,

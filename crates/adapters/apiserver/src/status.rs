@@ -135,11 +135,6 @@ impl Failure {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    pub fn not_acceptable(accepted: &[&str]) -> Box<Self> {
-        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
-        Self::new(406, "NotAcceptable", message)
-    }
-
     pub fn too_large(limit: usize) -> Box<Self> {
         let message = format!("Request entity too large: limit is {limit}");
         Self::new(413, "RequestEntityTooLarge", message)

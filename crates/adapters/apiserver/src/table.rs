@@ -38,6 +38,24 @@ pub(crate) fn table(resource: &Resource, objects: &[Value]) -> (Vec<Value>, Vec<
     (columns, objects.iter().map(cells).collect())
 }
 
+/// The table of the `scale` subresource, the same for every resource that has one.
+pub(crate) fn scale(objects: &[Value]) -> (Vec<Value>, Vec<Vec<Value>>) {
+    let columns = [("Name", "string"), ("Desired", "integer"), ("Available", "integer"), ("Age", "string")]
+        .map(|(name, kind)| column(name, kind, "", "", 0))
+        .to_vec();
+    let now = jiff::Timestamp::now();
+    let cells = |scale: &Value| {
+        let created = scale["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
+        let age = created.map_or_else(
+            || "<unknown>".to_owned(),
+            |created: jiff::Timestamp| schema::table::human(now.as_second() - created.as_second()),
+        );
+        let number = |part: &str| scale[part]["replicas"].as_i64().unwrap_or(0);
+        vec![scale["metadata"]["name"].clone(), number("spec").into(), number("status").into(), age.into()]
+    };
+    (columns, objects.iter().map(cells).collect())
+}
+
 const NAME: &str = "Name must be unique within a namespace.";
 
 fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {

@@ -10,11 +10,13 @@ use crate::{
     builtin,
     http::{Body, respond},
     object::{Draft, text},
+    protobuf,
     status::{Answer, Failure},
     store::{Error, Expect, Write},
     strategy,
 };
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -103,6 +105,12 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
     });
     if request.call.body.is_empty() {
         return parse_options(&from_query);
+    }
+    if request.call.header("content-type") == PROTOBUF {
+        return match protobuf::delete_options(&request.call.body) {
+            Some(options) => parse_options(&options),
+            None => Err(Failure::bad_request("the body is no DeleteOptions in protobuf")),
+        };
     }
     match decode::parse(request.call) {
         Ok(document) if document.value.is_object() => {

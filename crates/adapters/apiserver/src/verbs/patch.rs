@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{FieldValidation, Options, Request, create, decode, update};
 use crate::{
     builtin,
-    http::Body,
+    http::{Body, respond},
     metadata,
     object::text,
     ownership,
@@ -30,8 +30,10 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
         STRATEGIC if !custom => {}
         APPLY | APPLY_JSON => return apply(request).await,
         _ => {
-            let accepted: &[&str] = if custom { &[JSON, MERGE, APPLY] } else { &[JSON, MERGE, STRATEGIC, APPLY] };
-            return Err(Failure::unsupported_media(accepted));
+            if custom {
+                return Err(Failure::unsupported_media(&[JSON, MERGE, APPLY]));
+            }
+            return Ok(respond::text(415, "415: Unsupported Media Type"));
         }
     }
     let options = request.options("PatchOptions")?;

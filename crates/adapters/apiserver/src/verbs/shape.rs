@@ -26,7 +26,8 @@ pub(crate) fn table_of(
     list: &Value,
     include: Option<&str>,
 ) -> Value {
-    let (columns, cells) = table::table(resource, objects);
+    let is_scale = objects.first().is_some_and(|object| object["kind"] == "Scale");
+    let (columns, cells) = if is_scale { table::scale(objects) } else { table::table(resource, objects) };
     let rows: Vec<Value> = objects
         .iter()
         .zip(cells)

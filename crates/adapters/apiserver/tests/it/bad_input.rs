@@ -142,15 +142,7 @@ async fn every_mistake_has_its_answer() {
             r#"{"metadata":{"name":"c"}}"#,
             expect![[r#"404 NotFound: configmaps "c" not found"#]],
         ),
-        (
-            "PATCH",
-            format!("{MAPS}/a"),
-            json,
-            "{}",
-            expect![
-                "415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
-            ],
-        ),
+        ("PATCH", format!("{MAPS}/a"), json, "{}", expect!["415 -: 415: Unsupported Media Type"]),
         (
             "PATCH",
             format!("{MAPS}/a"),
