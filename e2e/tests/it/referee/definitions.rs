@@ -171,7 +171,7 @@ behaviours! {
         second["name"] = json!("v1beta1");
         second["storage"] = json!(false);
         second["served"] = json!(false);
-        definition["spec"]["versions"].as_array_mut().map(|versions| versions.push(second));
+        definition["spec"]["versions"].as_array_mut().unwrap().push(second);
         let (group, plural) = establish(&s, definition).await?;
         same!(s.get(&format!("/apis/{group}/v1beta1/{plural}")).await?.code, 404);
     }
@@ -180,7 +180,7 @@ behaviours! {
         let mut second = definition["spec"]["versions"][0].clone();
         second["name"] = json!("v1beta1");
         second["storage"] = json!(false);
-        definition["spec"]["versions"].as_array_mut().map(|versions| versions.push(second));
+        definition["spec"]["versions"].as_array_mut().unwrap().push(second);
         let (group, plural) = establish(&s, definition).await?;
         s.post(&s.path(&format!("{group}/v1"), &plural), &widget(&group, json!({"a": 1}))).await?.expect(201)?;
         let other = s.until(&s.path(&format!("{group}/v1beta1"), &format!("{plural}/a")), "the other version", |answer| answer.code == 200).await?.body;

@@ -109,7 +109,7 @@ behaviours! {
         let (one, two) = (s.config_map("owner").await?, s.config_map("second").await?);
         let mut body = owned_by(&one, false);
         let other = owned_by(&two, false)["metadata"]["ownerReferences"][0].clone();
-        body["metadata"]["ownerReferences"].as_array_mut().map(|owners| owners.push(other));
+        body["metadata"]["ownerReferences"].as_array_mut().unwrap().push(other);
         s.post(&s.core("configmaps"), &body).await?.expect(201)?;
         s.delete(&s.core("configmaps/owner")).await?.expect(200)?;
         let answer = s.until(&s.core("configmaps/owned"), "one owner left", |answer| {
