@@ -10,7 +10,7 @@ use host::directory::Directory;
 use host::machine::Machine;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 
 use crate::arguments::Start;
 use crate::offline;
@@ -34,18 +34,19 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
         witness: arguments.witness.clone(),
         kubelet: arguments.kubelet_healthz.clone(),
     };
+    let mut stopped = stop_on_signal()?;
     // Unit type notify: whoever waits for the daemon waits until it listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     loop {
-        let (stopper, stop) = mpsc::channel(1);
-        let signals = tokio::spawn(stop_on_signal(stopper)?);
-        let ended = run(open_host(arguments)?, client.clone(), options.clone(), stop).await;
-        signals.abort();
-        match ended? {
+        match run(open_host(arguments)?, client.clone(), options.clone(), stopped.clone()).await? {
             Ended::Terminated => return Ok(()),
             // A simulated reboot is a fresh start with another boot id.
             Ended::Rebooting if is_simulated(arguments) => tracing::info!("simulated reboot"),
-            Ended::Rebooting => return wait_for_the_end().await,
+            // The machine goes down; whatever else this process did would only be undone.
+            Ended::Rebooting => {
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+                return Ok(());
+            }
         }
     }
 }
@@ -72,21 +73,19 @@ fn is_simulated(arguments: &Start) -> bool {
     arguments.simulate || !Machine::is_at(&arguments.root)
 }
 
-fn stop_on_signal(stopper: mpsc::Sender<()>) -> std::io::Result<impl Future<Output = ()>> {
+/// Turns true with the first signal to end, and stays so: a signal that comes while nobody looks is not lost.
+fn stop_on_signal() -> std::io::Result<watch::Receiver<bool>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+    let (stopper, stopped) = watch::channel(false);
+    tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        let _ = stopper.send(()).await;
-    })
-}
-
-/// The machine goes down; whatever else this process did would only be undone.
-async fn wait_for_the_end() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    terminate.recv().await;
-    Ok(())
+        let _ = stopper.send(true);
+        // The receivers must not see the channel end before they have seen the word.
+        std::future::pending::<()>().await;
+    });
+    Ok(stopped)
 }

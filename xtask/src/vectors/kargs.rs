@@ -34,7 +34,7 @@ impl Judge for Kargs {
     }
 
     fn rules(&self) -> &'static [Rule] {
-        &[Rule { name: "quoted arguments with spaces validate", covers: only_quoted_are_missing, answer: is_ok }]
+        &[Rule { name: "quoted-arguments-with-spaces-validate", covers: only_quoted_are_missing, answer: is_ok }]
     }
 }
 
@@ -44,11 +44,13 @@ fn only_quoted_are_missing(input: &Value) -> bool {
     let wanted = kargs::split_all(&list(&input["kernelArguments"]));
     let plain: Vec<&str> = booted.trim_end_matches('\n').split(' ').collect();
     let missed: Vec<&String> = wanted.iter().filter(|argument| !plain.contains(&argument.as_str())).collect();
-    let is_there = |argument: &&String| argument.contains(' ') && booted.contains(argument.as_str());
-    // A quote that never closes in the middle of a line has no right answer: both readings refuse.
-    let closes = booted.matches('"').count().is_multiple_of(2)
-        || missed.iter().all(|argument| booted.trim_end().ends_with(argument.as_str()));
-    input["op"] == "validate" && !missed.is_empty() && closes && missed.iter().all(is_there)
+    let is_odd = |text: &str| !text.matches('"').count().is_multiple_of(2);
+    // A quote that never closes can only be the line's last; anywhere else both readings refuse.
+    let is_there = |argument: &&String| match is_odd(argument) {
+        true => is_odd(booted) && booted.trim_end().ends_with(argument.as_str()),
+        false => argument.contains(' ') && booted.contains(argument.as_str()),
+    };
+    input["op"] == "validate" && !missed.is_empty() && missed.iter().all(is_there)
 }
 
 fn is_ok(_input: &Value, _expected: Expected) -> Expected {

@@ -42,22 +42,14 @@ impl Judge for OnDisk {
 
     fn rules(&self) -> &'static [Rule] {
         &[
+            Rule { name: "enablement-is-looked-at", covers: is_not_enabled, answer: refuses_unit },
+            Rule { name: "special-modes-match", covers: has_special_mode, answer: accepts_special },
             Rule {
-                name: "a unit that should be enabled and is not is told",
-                covers: is_not_enabled,
-                answer: refuses_unit,
-            },
-            Rule { name: "setuid, setgid and sticky modes match", covers: has_special_mode, answer: accepts_special },
-            Rule {
-                name: "a masked unit without contents is looked at",
+                name: "masks-without-contents-are-looked-at",
                 covers: is_masked_without_contents,
                 answer: refuses_unit,
             },
-            Rule {
-                name: "an empty drop-in may be absent in spec 2 too",
-                covers: is_spec2_empty_dropin,
-                answer: accepts_special,
-            },
+            Rule { name: "empty-drop-ins-may-be-absent", covers: is_spec2_empty_dropin, answer: accepts_special },
         ]
     }
 }

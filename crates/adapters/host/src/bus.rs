@@ -114,6 +114,13 @@ impl Bus {
         Ok(())
     }
 
+    /// When the service manager was started by the kernel, in microseconds. It stays when the manager is reloaded.
+    pub(crate) fn started(&self) -> Result<u64, Error> {
+        let manager = OwnedObjectPath::try_from(MANAGER)
+            .map_err(|error| Error::new(ErrorKind::Failed, "ask about", "systemd", error.to_string()))?;
+        self.property(&manager, "org.freedesktop.systemd1.Manager", "UserspaceTimestamp", "systemd")
+    }
+
     /// logind, so that inhibitors are respected; where there is none, systemd itself.
     pub(crate) fn reboot(&self) -> Result<(), Error> {
         let path = "/org/freedesktop/login1";

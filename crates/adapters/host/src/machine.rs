@@ -100,10 +100,11 @@ impl System for Machine {
         self.os.change_packages(change)
     }
 
+    /// The kernel's, with the start of the service manager: a container's boot and a soft reboot are boots too.
     fn boot_id(&self) -> Result<String, Error> {
-        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map(|text| text.trim().to_owned())
-            .map_err(|error| Error::new(ErrorKind::Failed, "read", "the boot id", error.to_string()))
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_err(|error| Error::new(ErrorKind::Failed, "read", "the boot id", error.to_string()))?;
+        Ok(format!("{}-{}", kernel.trim(), self.bus.started()?))
     }
 
     fn reboot(&self, reason: &str) -> Result<(), Error> {

@@ -47,13 +47,13 @@ pub fn missing(wanted: &[String], booted: &str) -> Vec<String> {
 
 /// Those requested entries that are on the booted command line, in boot order. Entries are taken whole, as they were written.
 pub fn running(requested: &[String], booted: &str) -> Vec<String> {
-    split(booted).into_iter().filter(|argument| requested.contains(argument)).collect()
+    split(booted.trim_end()).into_iter().filter(|argument| requested.contains(argument)).collect()
 }
 
 /// A booted line in single arguments. A quote that never closes may belong to the last argument or be a slip in the middle,
 /// so such a line is read both ways.
 fn booted_arguments(booted: &str) -> Vec<String> {
-    let mut arguments = split(booted);
+    let mut arguments = split(booted.trim_end());
     if booted.matches('"').count() % 2 == 1 {
         arguments.extend(booted.split_whitespace().map(str::to_owned));
     }

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// Makes the Node objects that are not there yet, all Ready, and returns their names.
 pub(super) async fn create(client: &Client, control_plane: u16, workers: u16) -> anyhow::Result<Vec<String>> {
@@ -51,7 +51,7 @@ pub(super) async fn run(
     client: Client,
     name: String,
     root: PathBuf,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
     let options = Options {
@@ -63,17 +63,8 @@ pub(super) async fn run(
     };
     loop {
         let host = Directory::open(&root).with_context(|| format!("cannot open {}", root.display()))?;
-        let (stopper, stop) = mpsc::channel(1);
-        let running = daemon::run::run(Arc::new(host), client.clone(), options.clone(), stop);
-        let telling = async {
-            let _ = stopped.wait_for(|stop| *stop).await;
-            let _ = stopper.send(()).await;
-            std::future::pending::<()>().await;
-        };
-        let ended = tokio::select! {
-            ended = running => ended.with_context(|| format!("the daemon of {name} failed"))?,
-            () = telling => unreachable!("telling never ends"),
-        };
+        let running = daemon::run::run(Arc::new(host), client.clone(), options.clone(), stopped.clone());
+        let ended = running.await.with_context(|| format!("the daemon of {name} failed"))?;
         match ended {
             Ended::Terminated => return Ok(()),
             Ended::Rebooting => tracing::info!(node = name, "simulated reboot"),

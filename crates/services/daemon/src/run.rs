@@ -19,7 +19,6 @@ use kube::Client;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::cluster_policy::ClusterPolicy;
@@ -103,7 +102,7 @@ pub async fn run(
     host: Arc<dyn Host>,
     client: Client,
     options: Options,
-    mut stop: mpsc::Receiver<()>,
+    mut stop: tokio::sync::watch::Receiver<bool>,
 ) -> Result<Ended, engine::Error> {
     let node = Node::new(client.clone(), &options.node);
     let mut watch = std::pin::pin!(node.watch().backoff(watcher::DefaultBackoff::default()));
@@ -154,7 +153,7 @@ pub async fn run(
                 continue;
             }
             () = sleep, if wake.is_some() => {}
-            _ = stop.recv() => return Ok(Ended::Terminated),
+            _ = stop.wait_for(|stopped| *stopped) => return Ok(Ended::Terminated),
         }
         match daemon.sync().await {
             Next::Reboot => return Ok(Ended::Rebooting),
