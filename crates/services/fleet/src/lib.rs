@@ -18,6 +18,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 pub use faults::Fault;
@@ -47,11 +48,19 @@ pub struct Fleet {
     name: String,
     behaviour: Behaviour,
     faults: Arc<Mutex<HashMap<String, Fault>>>,
+    /// Nodes whose behaviour changed and that have to look again.
+    woken: Arc<Woken>,
+}
+
+#[derive(Default)]
+struct Woken {
+    nodes: Mutex<Vec<String>>,
+    bell: Notify,
 }
 
 impl Fleet {
     pub fn new(client: Client, name: &str, behaviour: Behaviour) -> Self {
-        Self { client, name: name.to_owned(), behaviour, faults: Arc::default() }
+        Self { client, name: name.to_owned(), behaviour, faults: Arc::default(), woken: Arc::default() }
     }
 
     /// Creates Ready nodes with these role labels, each on `config` already when one is given.
@@ -100,6 +109,9 @@ impl Fleet {
             Some(fault) => faults.insert(node.to_owned(), fault),
             None => faults.remove(node),
         };
+        drop(faults);
+        self.woken.nodes.lock().push(node.to_owned());
+        self.woken.bell.notify_one();
     }
 
     /// Plays every node of the fleet for ever.
@@ -113,20 +125,29 @@ impl Fleet {
         let playing = async {
             let mut steps: JoinSet<String> = JoinSet::new();
             let mut busy: HashMap<String, bool> = HashMap::new();
+            let mut woken: Vec<String> = Vec::new();
             loop {
-                let node = tokio::select! {
-                    change = changes.recv() => match change {
-                        Some(Change { key, new: Some(_), .. }) => key.name,
-                        Some(_) => continue,
-                        None => return,
-                    },
-                    Some(done) = steps.join_next(), if !steps.is_empty() => {
-                        let Ok(node) = done else { continue };
-                        // Something changed while the step ran: look once more.
-                        if busy.remove(&node) != Some(true) {
+                let node = if let Some(node) = woken.pop() {
+                    node
+                } else {
+                    tokio::select! {
+                        () = self.woken.bell.notified() => {
+                            woken.append(&mut self.woken.nodes.lock());
                             continue;
                         }
-                        node
+                        change = changes.recv() => match change {
+                            Some(Change { key, new: Some(_), .. }) => key.name,
+                            Some(_) => continue,
+                            None => return,
+                        },
+                        Some(done) = steps.join_next(), if !steps.is_empty() => {
+                            let Ok(node) = done else { continue };
+                            // Something changed while the step ran: look once more.
+                            if busy.remove(&node) != Some(true) {
+                                continue;
+                            }
+                            node
+                        }
                     }
                 };
                 if let Some(again) = busy.get_mut(&node) {

@@ -60,7 +60,6 @@ async fn the_newest_config_reaches_a_node_that_hangs(kind: Kind) {
     })
     .await;
     stage.fleet.inject("a", None);
-    stage.annotate("a", json!({ "machinist.dev/nudge": "1" })).await;
     assert_eq!(stage.updated("worker", &first, 1).await, newest);
 }
 
@@ -77,6 +76,8 @@ async fn a_relabelled_node_follows_its_new_pool(kind: Kind) {
 
     // Two custom pools want it: it follows none, is told so by name, and the rest of the fleet goes on.
     stage.pools.create(&PostParams::default(), &pool("gpu")).await.unwrap();
+    wait_for(&stage.pools, "gpu", "the new pool to be known", |pool| pool.is_some_and(|pool| pool.status.is_some()))
+        .await;
     let both = json!({ "node-role.kubernetes.io/infra": "", "node-role.kubernetes.io/gpu": "" });
     stage.relabel("a", both).await;
     stage.event("MultipleCustomPools", &["node a belongs to 2 custom roles", "gpu", "infra"]).await;
