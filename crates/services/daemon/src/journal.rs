@@ -48,6 +48,13 @@ pub enum Phase {
     RebootingBack { boot: String, reason: String },
 }
 
+impl Phase {
+    /// Whether the way leads to the old config.
+    pub fn goes_back(&self) -> bool {
+        matches!(self, Phase::Undoing { .. } | Phase::Undone { .. } | Phase::RebootingBack { .. })
+    }
+}
+
 /// Disruption as it is kept on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "action", content = "unit")]

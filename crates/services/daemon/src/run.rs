@@ -25,6 +25,7 @@ use crate::cluster_policy::ClusterPolicy;
 use crate::conditions::{Conditions, Identity};
 use crate::decide::{Move, Situation, decide};
 use crate::engine::{self, Engine, Standing};
+use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::node::{Node, Report, View};
 use crate::prepare::{self, Ready};
@@ -280,7 +281,9 @@ impl Daemon {
             Move::Act => self.act().await,
             Move::Reboot => self.reboot().await,
             Move::Try => self.try_out().await,
-            Move::Held { .. } => {
+            Move::Held { config } => {
+                // Also after a restart, when this process has not seen the trial itself.
+                self.report.reverted = config;
                 let reason = reverted.map(|reverted| reverted.reason).unwrap_or_default();
                 self.hold(&reason).await
             }
@@ -416,8 +419,9 @@ impl Daemon {
     }
 
     async fn reboot(&mut self) -> Result<Next, Problem> {
-        let name = self.blocking(|host| Ok::<_, store::Error>(journal(host)?.map(|journal| journal.to))).await?;
-        let name = name.unwrap_or_default();
+        let into = |journal: Journal| if journal.phase.goes_back() { journal.from } else { journal.to };
+        let name =
+            self.blocking(move |host| Ok::<_, store::Error>(journal(host)?.map(into))).await?.unwrap_or_default();
         self.blocking(|host| Engine::new(host).mark_rebooting()).await?;
         state::REBOOTING.clone_into(&mut self.report.post_action);
         self.event(Severity::Normal, "Reboot", &format!("Node will reboot into config {name}"));
@@ -428,6 +432,7 @@ impl Daemon {
         match asked {
             Ok(()) => Ok(Next::Reboot),
             Err(error) => {
+                self.options.metrics.reboot_failed();
                 Err(Problem::degraded(format!("reboot command failed, something is seriously wrong: {error}")))
             }
         }
@@ -684,7 +689,7 @@ impl Daemon {
     }
 }
 
-fn journal(host: &dyn Host) -> Result<Option<crate::journal::Journal>, store::Error> {
+fn journal(host: &dyn Host) -> Result<Option<Journal>, store::Error> {
     Store::new(host.files()).journal()
 }
 
