@@ -204,8 +204,8 @@ impl Controller {
                 facts.cordoned_by = Some(owner.to_owned());
                 facts.drain_started = Some(started);
             }),
-            drain::Action::Disown => world.write_node(node, Some(version), |facts| {
-                facts.cordoned_by = None;
+            drain::Action::Disown { owner } => world.write_node(node, Some(version), |facts| {
+                facts.cordoned_by = owner.map(str::to_owned);
                 facts.drain_started = None;
             }),
             drain::Action::Evict(pod) => self.evict(world, node, &pod),

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rollout::node::State;
 
 use crate::random::Random;
-use crate::world::{Pod, World, set_unschedulable, unready};
+use crate::world::{Pod, World, is_ours, set_unschedulable, unready};
 
 /// Configs are numbered; the pool's newest one is the highest that was set.
 pub(crate) fn config(number: u64) -> String {
@@ -114,8 +114,8 @@ fn recover(world: &mut World, name: &str) {
 fn cordon(world: &mut World, name: &str) {
     let Some(node) = world.nodes.get_mut(name) else { return };
     if !node.facts.unschedulable {
-        // While our note is still on the node, nobody can tell a person's cordon from ours.
-        node.cordoned_by_person = node.facts.cordoned_by.is_none();
+        // While the note that the cordon is ours is still on the node, nobody can tell a person's from it.
+        node.cordoned_by_person = !is_ours(&node.facts);
         edit(world, name, |facts| set_unschedulable(facts, true));
     }
 }

@@ -77,8 +77,9 @@ pub enum Action {
     Cordon { owner: &'static str, started: Timestamp },
     /// Note on a node that is cordoned already whose cordon that is and since when the drain runs.
     Adopt { owner: &'static str, started: Timestamp },
-    /// Remove the notes of owner and start from a node that is schedulable again.
-    Disown,
+    /// The node is schedulable again and not by our doing: the note of the owner becomes this or goes, and the note of
+    /// the start goes.
+    Disown { owner: Option<&'static str> },
     /// Ask for the eviction of a pod, with its uid as a precondition.
     Evict(PodFacts),
     /// Confirm: `lastAppliedDrain` becomes this value and the note of the drain's start goes. With `uncordon` the node
@@ -160,9 +161,16 @@ fn plan_leftovers(snapshot: &Snapshot, applied: &str) -> Plan {
     if snapshot.unschedulable && is_ours && !applied.starts_with("drain-") {
         return plan_uncordon(snapshot, applied);
     }
+    // In the middle of a change the note says that whoever cordons the node now is not us; without any note, the cordon
+    // would be taken for the one of that drain.
+    let disown = match (snapshot.unschedulable, &snapshot.cordoned_by) {
+        (false, Some(_)) if !applied.starts_with("drain-") => Some(None),
+        (false, Some(_)) if is_ours => Some(Some(cordon::PERSON)),
+        (true | false, _) => None,
+    };
     let mut plan = Plan::idle();
-    if !snapshot.unschedulable && snapshot.cordoned_by.is_some() {
-        plan.actions.push(Action::Disown);
+    if let Some(owner) = disown {
+        plan.actions.push(Action::Disown { owner });
         plan.next = Next::OnChange(Waiting::Node);
     }
     plan

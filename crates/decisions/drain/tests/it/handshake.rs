@@ -113,7 +113,12 @@ fn a_daemon_that_changes_its_mind_does_not_leave_our_cordon_behind() {
 #[test]
 fn once_somebody_else_has_uncordoned_a_node_the_next_cordon_is_not_ours() {
     let undone = Snapshot { unschedulable: false, last_applied_drain: Some("drain-a".into()), ..under_way() };
-    check(&undone, expect!["Disown then OnChange(Node)"]);
+    check(&undone, expect![[r#"Disown { owner: Some("person") } then OnChange(Node)"#]]);
+    let noted = Snapshot { cordoned_by: Some("person".into()), ..undone.clone() };
+    check(&noted, expect![" then OnChange(Request)"]);
+    let over =
+        Snapshot { desired_drain: Some("uncordon-a".into()), last_applied_drain: Some("uncordon-a".into()), ..undone };
+    check(&over, expect!["Disown { owner: None } then OnChange(Node)"]);
 }
 
 #[test]

@@ -295,12 +295,10 @@ impl<'a> Draft<'a> {
 
     /// Whether a node of the control plane is off, or is or will be changed. One that gave up on a change rests.
     fn is_moving(&self, facts: &NodeFacts) -> bool {
-        let claimed = self.claims.get(&facts.name).is_some_and(|(_, stand)| match stand {
-            Stand::Pending | Stand::Ahead => true,
-            Stand::Live => !facts.is_degraded(),
-            Stand::Over => false,
-        });
-        claimed || !facts.is_running() || facts.state == State::Working
+        let claim = self.claims.get(&facts.name);
+        let is_claimed = claim.is_some_and(|(_, stand)| matches!(stand, Stand::Pending | Stand::Ahead));
+        let is_asked = facts.desired.is_some() && facts.desired != facts.current && !facts.is_degraded();
+        is_claimed || is_asked || !facts.is_running() || facts.state == State::Working
     }
 
     /// Tells a person that their choice of a node's config is being put back.

@@ -36,8 +36,8 @@ impl Drain {
                     self.patch(node, note(owner, *started, Some(true))).await?;
                 }
                 Action::Adopt { owner, started } => self.patch(node, note(owner, *started, None)).await?,
-                Action::Disown => {
-                    let notes = json!({ annotations::CORDONED_BY: null, annotations::DRAIN_STARTED: null });
+                Action::Disown { owner } => {
+                    let notes = json!({ annotations::CORDONED_BY: owner, annotations::DRAIN_STARTED: null });
                     self.patch(node, json!({ "metadata": { "annotations": notes } })).await?;
                 }
                 Action::Confirm { value, uncordon, forget_owner } => {
