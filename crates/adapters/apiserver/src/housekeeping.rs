@@ -10,9 +10,10 @@ pub(crate) mod definitions;
 mod namespaces;
 mod roles;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{HeaderMap, Method};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -33,7 +34,10 @@ pub(crate) async fn run(api: Arc<Api>, feed: Option<UnboundedReceiver<Change>>) 
     let mut work = Work::default();
     work.everything(&api);
     loop {
-        work.carry_out(&api).await;
+        // One object that breaks a rule of ours must not end the care for all others.
+        if AssertUnwindSafe(work.carry_out(&api)).catch_unwind().await.is_err() {
+            tracing::error!("housekeeping panicked; it goes on with the next change");
+        }
         let Some(change) = feed.recv().await else { return };
         work.note(&api, &change);
         while let Ok(change) = feed.try_recv() {

@@ -6,9 +6,10 @@ pub(crate) mod query;
 pub(crate) mod respond;
 pub(crate) mod target;
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -70,7 +71,11 @@ pub(crate) async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incom
         body: Bytes::new(),
         warnings: parking_lot::Mutex::default(),
     };
-    let outcome = answer(&api, &peer, &mut call, body).await;
+    let outcome = AssertUnwindSafe(answer(&api, &peer, &mut call, body)).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_| {
+        tracing::error!(path = call.path, "a request caused a panic");
+        Err(Failure::internal("This request caused apiserver to panic. Look in the logs for details."))
+    });
     let gzip = call.method == Method::GET && call.header("accept-encoding").contains("gzip");
     let mut response = match outcome {
         Ok(response) if gzip => respond::compressed(response).await,

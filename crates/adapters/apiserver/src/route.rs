@@ -128,7 +128,8 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         return Ok(respond::nothing_here());
     }
     if call.accept.impossible && verb != "watch" {
-        return Ok(respond::text(406, format!("406: Not Acceptable\n\nAvailable representations: {REPRESENTATIONS}")));
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {REPRESENTATIONS}");
+        return Err(Failure::new(406, "NotAcceptable", message));
     }
     let request = Request {
         api,

@@ -109,6 +109,15 @@ impl Request<'_> {
                 "the API version in the data ({own_version}) does not match the expected API version ({api_version})"
             )));
         }
+        // Kinds without a schema of their own here are still objects made of objects.
+        for field in ["metadata", "spec", "status", "target", "deleteOptions"] {
+            if kind != self.resource.kind && !matches!(value.get(field), None | Some(Value::Null | Value::Object(_))) {
+                let version = &self.resource.version;
+                let error = format!("json: cannot unmarshal into Go struct field {kind}.{field}");
+                let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
+                return Err(Failure::bad_request(message));
+            }
+        }
         value["kind"] = kind.into();
         value["apiVersion"] = api_version.into();
         Ok(())

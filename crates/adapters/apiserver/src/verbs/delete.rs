@@ -299,7 +299,7 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
 }
 
 fn mark(value: &mut Value, grace: i64) {
-    let due = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
+    let due = later(jiff::Timestamp::now(), grace);
     let metadata = &mut value["metadata"];
     metadata["deletionTimestamp"] = timestamp(due).into();
     metadata["deletionGracePeriodSeconds"] = grace.into();
@@ -308,11 +308,18 @@ fn mark(value: &mut Value, grace: i64) {
     }
 }
 
+/// A time some seconds on. Clients may ask for more seconds than there is time; that is as good as never.
+fn later(time: jiff::Timestamp, seconds: i64) -> jiff::Timestamp {
+    const NEVER: i64 = 100 * 366 * 86_400;
+    let seconds = seconds.clamp(-NEVER, NEVER);
+    time.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(time)
+}
+
 fn shorten(value: &mut Value, current: i64, wanted: i64) {
     let metadata = &mut value["metadata"];
     let now = jiff::Timestamp::now();
     let due: jiff::Timestamp = text(&metadata["deletionTimestamp"]).parse().unwrap_or(now);
-    let moved = due + jiff::SignedDuration::from_secs(wanted - current);
+    let moved = later(due, wanted.saturating_sub(current));
     let (due, grace) = if moved < now { (now, i64::from(wanted != 0)) } else { (moved, wanted) };
     metadata["deletionTimestamp"] = timestamp(due).into();
     metadata["deletionGracePeriodSeconds"] = grace.into();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{FieldValidation, Options, Request, create, decode, update};
 use crate::{
     builtin,
-    http::{Body, respond},
+    http::Body,
     metadata,
     object::text,
     ownership,
@@ -33,7 +33,7 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
             if custom {
                 return Err(Failure::unsupported_media(&[JSON, MERGE, APPLY]));
             }
-            return Ok(respond::text(415, "415: Unsupported Media Type"));
+            return Err(Failure::new(415, "UnsupportedMediaType", "415: Unsupported Media Type"));
         }
     }
     let options = request.options("PatchOptions")?;

@@ -142,7 +142,7 @@ async fn every_mistake_has_its_answer() {
             r#"{"metadata":{"name":"c"}}"#,
             expect![[r#"404 NotFound: configmaps "c" not found"#]],
         ),
-        ("PATCH", format!("{MAPS}/a"), json, "{}", expect!["415 -: 415: Unsupported Media Type"]),
+        ("PATCH", format!("{MAPS}/a"), json, "{}", expect!["415 UnsupportedMediaType: 415: Unsupported Media Type"]),
         (
             "PATCH",
             format!("{MAPS}/a"),
@@ -262,5 +262,28 @@ async fn nothing_sent_makes_the_server_fall_over() {
             }
         }
     }
+    assert_eq!(wire.get("/readyz").await.text, "ok");
+}
+
+#[tokio::test]
+async fn subresources_refuse_what_has_no_shape() {
+    let wire = Wire::start().await;
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    wire.post("/api/v1/namespaces/default/pods", &pod).await;
+    let paths = ["pods/p/binding", "pods/p/eviction", "serviceaccounts/default/token"];
+    for path in paths {
+        for body in
+            ["{\"metadata\":[]}", "{\"metadata\":\"x\",\"spec\":1}", "[]", "{\"target\":[1]}", "{\"deleteOptions\":3}"]
+        {
+            let reply = wire
+                .send(wire.request("POST", &format!("/api/v1/namespaces/default/{path}"), "application/json", body))
+                .await;
+            assert!(reply.code < 500, "{path} {body}: {} {}", reply.code, reply.text);
+        }
+    }
+    let forever = json!({"gracePeriodSeconds": i64::MAX});
+    let reply = wire.delete("/api/v1/namespaces/default/pods/p", &forever).await;
+    assert!(reply.code < 500, "{}", reply.text);
     assert_eq!(wire.get("/readyz").await.text, "ok");
 }
