@@ -21,9 +21,15 @@ use testkit::{ControlPlane, Kind, control_plane, wait_for};
 fn main() {
     one_change();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    // `-- real` or `-- embedded` runs one part alone.
+    let wanted = |part: &str| std::env::args().skip(1).filter(|it| !it.starts_with('-')).all(|it| it == part);
     runtime.block_on(async {
-        real_server(1000).await;
-        embedded_server(10_000).await;
+        if wanted("real") {
+            real_server(1000).await;
+        }
+        if wanted("embedded") {
+            embedded_server(10_000).await;
+        }
     });
 }
 
@@ -88,7 +94,8 @@ impl Scene {
         let arguments =
             ["controller", "--kubeconfig", &kubeconfig, "--settle=0", "--listen=127.0.0.1:0", "--identity=bench"];
         let arguments = arguments.map(str::to_owned);
-        let environment = [("RUST_LOG".to_owned(), "info,kube_runtime=warn".to_owned())];
+        let level = std::env::var("RUST_LOG").unwrap_or_else(|_| "info,kube_runtime=warn".to_owned());
+        let environment = [("RUST_LOG".to_owned(), level)];
         let log = folder.path().join("controller.log");
         let controller =
             Process::start(&binary("machinist"), &arguments, &environment, &log).expect("the controller starts");
