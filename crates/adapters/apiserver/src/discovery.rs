@@ -56,7 +56,7 @@ pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
         // Clients only ask the older document about kinds that are not served; an empty one says that they are not.
         ["openapi", "v2"] => {
             if call.header("accept").contains("protobuf") {
-                let media = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+                let media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
                 return Some(Ok(respond::bytes(200, media, "")));
             }
             json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "unversioned"}, "paths": {}})
