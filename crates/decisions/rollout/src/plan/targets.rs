@@ -158,15 +158,17 @@ impl<'a> Draft<'a> {
     /// smaller meanwhile, some of those that still serve are let go instead.
     fn retarget_claimed(&mut self) {
         let mut excess = self.spending.used.saturating_sub(self.spending.limit);
+        // Our view may be too old to tell which of them have landed, so none is sent before the others are let go.
+        let is_over = excess > 0;
         let pending = self.claims.iter().filter(|(_, (_, stand))| *stand == Stand::Pending);
         let pending: Vec<_> = pending.map(|(node, _)| node.clone()).collect();
         for node in pending {
             let Some(facts) = self.wanting(&node) else { continue };
-            if excess > 0 && !facts.consumes_budget() {
+            if !is_over || facts.consumes_budget() {
+                self.target(facts);
+            } else if excess > 0 {
                 excess -= 1;
                 self.unwanted.insert(node);
-            } else {
-                self.target(facts);
             }
         }
     }

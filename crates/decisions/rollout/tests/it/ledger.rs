@@ -145,9 +145,8 @@ fn claims_beyond_a_smaller_budget_are_let_go_if_they_were_not_acted_on() {
     check(
         &world,
         expect![[r#"
-            target n2@10 with rendered-worker-new
             fence n1
-            event SetDesiredConfig: Targeted node n2 to MachineConfig: rendered-worker-new
+            taint n2: 1
             then OnChange(Nodes { in_progress: 2 })"#]],
     );
 }
