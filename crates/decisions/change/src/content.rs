@@ -212,6 +212,12 @@ impl PartialEq for Contents {
         if one.source == two.source && one.compression == two.compression {
             return true;
         }
+        // And most that changed have another length, which is far quicker to tell than the bytes.
+        if let (Some(one), Some(two)) = (ignition::plain_len(one), ignition::plain_len(two))
+            && one != two
+        {
+            return false;
+        }
         matches!((self.bytes(), other.bytes()), (Ok(one), Ok(two)) if one == two)
     }
 }

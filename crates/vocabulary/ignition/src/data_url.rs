@@ -50,6 +50,15 @@ pub fn check(url: &str) -> Result<(), Error> {
     split(url).map(|_| ())
 }
 
+/// How many bytes [`decode`] would give, without building them.
+pub fn decoded_len(url: &str) -> Result<usize, Error> {
+    let count = |text: &str, wanted: u8| text.bytes().filter(|byte| *byte == wanted).count();
+    match split(url)? {
+        Payload::Escaped(text) => Ok(text.len() - 2 * count(text, b'%')),
+        Payload::Base64(text) => Ok((text.len() - count(text, b'\n')) / 4 * 3 - count(text, b'=')),
+    }
+}
+
 /// A base64 `data:` URL without a media type: the form that is short for any content.
 pub fn encode(bytes: &[u8]) -> String {
     let mut url = String::from("data:;base64,");
@@ -246,17 +255,13 @@ fn escapes_are_valid(text: &str) -> bool {
 
 /// Escapes are known to be valid here.
 fn unescape(text: &str) -> Vec<u8> {
+    let mut parts = text.as_bytes().split(|byte| *byte == b'%');
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        match (byte, hex(tail, 2)) {
-            (b'%', Some(code)) => {
-                bytes.push(u8::try_from(code).unwrap_or_default());
-                rest = &tail[2..];
-            }
-            _ => bytes.push(*byte),
-        }
+    bytes.extend_from_slice(parts.next().unwrap_or_default());
+    for part in parts {
+        let code = hex(part, 2).and_then(|code| u8::try_from(code).ok());
+        bytes.push(code.unwrap_or_default());
+        bytes.extend_from_slice(part.get(2..).unwrap_or_default());
     }
     bytes
 }
@@ -290,6 +295,7 @@ mod tests {
             ("data:,a+b", "a+b"),
         ] {
             assert_eq!(decode(url).as_deref(), Ok(expected.as_bytes()), "{url}");
+            assert_eq!(decoded_len(url), Ok(expected.len()), "{url}");
         }
     }
 

@@ -24,6 +24,8 @@ pub use ignition_config::v3_5;
 pub use ignition_config::v3_5::{Config, File, Resource, Unit, User};
 pub use parse::{Parsed, empty, parse, read, to_value};
 pub use report::{Error, Problem};
-pub use resource::{DECODED_LIMIT, DecodeError, GzipChecker, decode, decode_limited, hash_matches, is_inline};
+pub use resource::{
+    DECODED_LIMIT, DecodeError, GzipChecker, decode, decode_limited, hash_matches, is_inline, plain_len,
+};
 pub use validate::{validate, validate_merged};
 pub use version::Version;

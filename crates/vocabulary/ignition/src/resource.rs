@@ -47,6 +47,19 @@ pub fn decode_limited(resource: &Resource, limit: usize) -> Result<Vec<u8>, Deco
     }
 }
 
+/// How many bytes [`decode`] would give, where that can be told without decoding: contents that are inline and not
+/// compressed. It tells in a fraction of the time that two files differ.
+#[must_use]
+pub fn plain_len(resource: &Resource) -> Option<usize> {
+    let plain = matches!(resource.compression.as_deref(), None | Some(""));
+    let source = resource.source.as_deref().unwrap_or_default();
+    match plain && is_inline(resource) {
+        true if source.is_empty() => Some(0),
+        true => data_url::decoded_len(source).ok(),
+        false => None,
+    }
+}
+
 /// Checks compressed resources one after the other, with one set of tables for all.
 #[derive(Debug)]
 pub struct GzipChecker {

@@ -1,8 +1,12 @@
 //! The whole way from two configs to a verdict, as callers use it.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "tests read the committed vectors and the clock")]
 
 mod differences;
 mod disruption;
+mod fuzz;
+#[path = "../../../../vocabulary/ignition/tests/it/mutate.rs"]
+mod mutate;
 mod properties;
 mod reconcilable;
 

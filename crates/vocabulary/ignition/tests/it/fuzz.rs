@@ -23,7 +23,10 @@ fn odd_configs_are_answered_or_refused_quickly() {
         if let Ok(parsed) = ignition::parse(&config) {
             accepted += 1;
             for resource in resources(&parsed) {
-                let _ = ignition::decode_limited(resource, 1 << 20);
+                let decoded = ignition::decode_limited(resource, 1 << 20);
+                if let (Ok(bytes), Some(length)) = (&decoded, ignition::plain_len(resource)) {
+                    assert_eq!(bytes.len(), length, "seed {seed}");
+                }
             }
             for version in Version::SERVED {
                 let _ = down::lower(parsed.clone(), version, Vec::new());
