@@ -5,6 +5,7 @@
 
 mod crds;
 mod kubernetes;
+mod rbac;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ enum Inputs {
 
 const GENERATORS: &[Generator] = &[
     Generator { folder: Some("manifests/crds"), inputs: Inputs::Repository, files: crds::files },
+    Generator { folder: Some("manifests/rbac"), inputs: Inputs::Repository, files: rbac::files },
     Generator { folder: None, inputs: Inputs::Downloads, files: kubernetes_tables },
 ];
 

@@ -8,6 +8,7 @@ pub mod error;
 pub mod events;
 pub mod leader;
 pub mod queue;
+pub mod rights;
 pub mod watch;
 pub mod write;
 

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use context::Context;
 use health::{Health, Readiness};
 use metrics::Metrics;
-pub use roles::{ROLES, Role};
+pub use roles::ROLES;
 pub use settings::Settings;
 use world::World;
 

@@ -1,53 +1,71 @@
-//! What each controller reads and writes. RBAC and the documentation are generated from this table.
+//! What each controller reads and writes. RBAC is generated from this table.
 
-/// One controller's rights.
-#[derive(Clone, Copy, Debug)]
-pub struct Role {
-    pub name: &'static str,
-    /// Kinds it lists and watches.
-    pub watches: &'static [&'static str],
-    /// Objects and fields it writes, and no others.
-    pub writes: &'static [&'static str],
+use cluster::rights::{Right, Role, WATCH};
+
+const MACHINE_CONFIG: &str = api::machineconfiguration::GROUP;
+const OURS: &str = api::machinist::GROUP;
+
+const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Right {
+    Right { group, resource, verbs }
 }
 
+/// The rights of `machinist controller`.
 pub const ROLES: [Role; 4] = [
     Role {
         name: "render",
-        watches: &[
-            "MachineConfigPool",
-            "MachineConfig",
-            "ControllerConfig",
-            "PoolPolicy",
-            "RenderedProvenance",
-            "ClusterSettings",
-            "MachineConfiguration",
-            "Node",
+        everywhere: &[
+            right(MACHINE_CONFIG, "machineconfigpools", WATCH),
+            // Server-side apply of `spec.configuration`.
+            right(MACHINE_CONFIG, "machineconfigpools", &["patch"]),
+            right(MACHINE_CONFIG, "machineconfigs", WATCH),
+            right(MACHINE_CONFIG, "machineconfigs", &["create", "update", "delete"]),
+            right(MACHINE_CONFIG, "controllerconfigs", WATCH),
+            right(api::operator::GROUP, "machineconfigurations", WATCH),
+            right(OURS, "poolpolicies", WATCH),
+            right(OURS, "clustersettings", WATCH),
+            right(OURS, "renderedprovenances", WATCH),
+            right(OURS, "renderedprovenances", &["create", "patch", "delete"]),
+            right("", "nodes", WATCH),
         ],
-        writes: &["MachineConfig", "MachineConfigPool.spec.configuration", "RenderedProvenance"],
+        at_home: &[],
     },
     Role {
         name: "rollout",
-        watches: &[
-            "MachineConfigPool",
-            "Node",
-            "MachineConfigNode",
-            "PoolLedger",
-            "PoolPolicy",
-            "ControllerConfig",
-            "Pod",
+        everywhere: &[
+            right(MACHINE_CONFIG, "machineconfigpools", WATCH),
+            right(MACHINE_CONFIG, "machineconfigpools/status", &["patch"]),
+            right(MACHINE_CONFIG, "machineconfignodes", WATCH),
+            right(MACHINE_CONFIG, "machineconfignodes", &["create", "patch", "delete"]),
+            right(MACHINE_CONFIG, "machineconfignodes/status", &["patch"]),
+            right(MACHINE_CONFIG, "controllerconfigs", WATCH),
+            right(OURS, "poolpolicies", WATCH),
+            right(OURS, "poolledgers", WATCH),
+            right(OURS, "poolledgers", &["create", "update"]),
+            // Annotations and taints, always with a resource version.
+            right("", "nodes", &["get", "list", "watch", "patch"]),
+            // Etcd's pods.
+            right("", "pods", WATCH),
         ],
-        writes: &[
-            "PoolLedger",
-            "Node.metadata.annotations",
-            "Node.spec.taints",
-            "MachineConfigPool.status",
-            "MachineConfigNode.status",
-        ],
+        at_home: &[],
     },
     Role {
         name: "drain",
-        watches: &["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "MachineConfigNode"],
-        writes: &["Node.metadata.annotations", "Node.spec.unschedulable", "Pod.eviction", "MachineConfigNode.status"],
+        everywhere: &[
+            right("", "nodes", &["get", "list", "watch", "patch"]),
+            right("", "pods", WATCH),
+            right("", "pods/eviction", &["create"]),
+            right("policy", "poddisruptionbudgets", WATCH),
+            right("apps", "daemonsets", WATCH),
+            right(MACHINE_CONFIG, "machineconfignodes/status", &["patch"]),
+        ],
+        at_home: &[],
     },
-    Role { name: "process", watches: &["Namespace"], writes: &["Lease", "Event", "Namespace"] },
+    Role {
+        name: "process",
+        everywhere: &[right("", "namespaces", &["get"])],
+        at_home: &[
+            right("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "update", "patch"]),
+            right("events.k8s.io", "events", &["create", "patch"]),
+        ],
+    },
 ];

@@ -1,0 +1,27 @@
+//! `manifests/rbac/`: what each process may do, one file for each.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use cluster::rights::{Role, manifests};
+
+use super::File;
+
+/// Each process's service account and the table that its code declares.
+const PROCESSES: &[(&str, &[Role])] = &[("machine-config-controller", &controllers::ROLES)];
+
+pub(super) fn files() -> anyhow::Result<Vec<File>> {
+    PROCESSES.iter().map(|(process, roles)| file(process, roles)).collect()
+}
+
+fn file(process: &str, roles: &[Role]) -> anyhow::Result<File> {
+    let path = PathBuf::from(format!("manifests/rbac/{process}.yaml"));
+    let mut text = "# Generated from the tables of rights in the code by `cargo xtask generate`. Do not edit.\n".to_owned();
+    for (number, object) in manifests(process, api::names::NAMESPACE, roles).iter().enumerate() {
+        if number > 0 {
+            text += "---\n";
+        }
+        text += &serde_saphyr::to_string(object).with_context(|| format!("cannot write {} as YAML", path.display()))?;
+    }
+    Ok(File { path, text })
+}
