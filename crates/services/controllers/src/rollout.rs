@@ -4,6 +4,7 @@
 //! gathered and written: the ledger first, then the nodes with the versions that the ledger names, then the status.
 
 mod apply;
+mod background;
 mod index;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,16 +15,21 @@ use cluster::{Events, Outcome, Queue};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use rollout::{Ledger, Next, Plan};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::context::Context;
 use crate::drain::Blocked;
 use crate::metrics;
 use crate::world::RolloutChanges;
+use background::Background;
 use index::Index;
 
-/// Pools are few and each is planned alone; two workers keep a slow one from holding up the others.
+/// Pools are few and each is planned alone; a few workers keep a slow one from holding up the others.
 const WORKERS: usize = 4;
+
+/// Node writes at once, over all pools. The API server is the limit; more only makes it queue.
+const AT_ONCE: usize = 32;
 
 pub(crate) const MANAGER: &str = "machinist-rollout";
 const COMPONENT: &str = "machineconfigcontroller-nodecontroller";
@@ -36,6 +42,10 @@ pub(crate) struct Rollout {
     index: Mutex<Index>,
     pools: Pools,
     events: Events,
+    /// The version of each node that a target or fence was last sent to and that is under way or met a newer one.
+    sent: Mutex<HashMap<String, String>>,
+    places: Semaphore,
+    background: Background,
     /// Pools whose taints are being written now.
     tainting: Mutex<HashSet<String>>,
     /// When each pool's status was last written.
@@ -53,6 +63,9 @@ impl Rollout {
             index: Mutex::new(Index::new(&context)),
             pools,
             events,
+            sent: Mutex::default(),
+            places: Semaphore::new(AT_ONCE),
+            background: Background::default(),
             tainting: Mutex::default(),
             written: Mutex::default(),
             said: Mutex::default(),
@@ -63,6 +76,7 @@ impl Rollout {
 
     /// Plans pools for ever. To be called once everything was listed.
     pub(crate) async fn run(self: Arc<Self>) {
+        let _end = self.background.until_dropped();
         self.prime();
         let pools = self.pools.clone();
         pools.run(WORKERS, |pool| self.clone().reconcile(pool)).await;
@@ -90,7 +104,12 @@ impl Rollout {
         loop {
             tokio::select! {
                 Some(change) = changes.pools.recv() => self.index.lock().pool_changed(&self.pools, &change),
-                Some(change) = changes.nodes.recv() => self.index.lock().node_changed(&self.pools, &change),
+                Some(change) = changes.nodes.recv() => {
+                    if change.new.is_none() {
+                        self.sent.lock().remove(&change.key.name);
+                    }
+                    self.index.lock().node_changed(&self.pools, &change);
+                }
                 Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
                 Some(change) = changes.policies.recv() => self.index.lock().policy_changed(&self.pools, &change),
                 Some(change) = changes.etcd.recv() => self.index.lock().etcd_changed(&self.pools, &change),

@@ -11,6 +11,8 @@ pub enum Fault {
     NeverReturns,
     /// Its files change under it: Degraded although it has what it was asked to have.
     Drift,
+    /// In the middle of an update somebody gives it this role as well.
+    Relabel(&'static str),
     /// It is removed from the cluster in the middle of an update.
     Vanish,
 }

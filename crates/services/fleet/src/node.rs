@@ -1,15 +1,16 @@
 //! What one simulated node does next, and how it is carried out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::annotations;
+use api::{annotations, labels};
 use api::names::{drain, state};
 use cluster::write;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::faults::Fault;
 use crate::{Behaviour, MANAGER, ready};
@@ -22,11 +23,14 @@ pub(crate) struct View {
     state: String,
     desired_drain: String,
     last_applied_drain: String,
+    roles: BTreeSet<String>,
 }
 
 impl View {
     pub(crate) fn of(node: &Node) -> Self {
         let annotations = node.metadata.annotations.as_ref();
+        let labels = node.metadata.labels.iter().flatten();
+        let roles = labels.filter_map(|(key, _)| key.strip_prefix(labels::NODE_ROLE_PREFIX));
         let get = |key: &str| annotations.and_then(|all| all.get(key)).cloned().unwrap_or_default();
         Self {
             current: get(annotations::CURRENT_CONFIG),
@@ -34,6 +38,7 @@ impl View {
             state: get(annotations::STATE),
             desired_drain: get(annotations::DESIRED_DRAIN),
             last_applied_drain: get(annotations::LAST_APPLIED_DRAIN),
+            roles: roles.map(str::to_owned).collect(),
         }
     }
 }
@@ -42,8 +47,9 @@ impl View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Write(BTreeMap<&'static str, String>),
-    /// Work for a while, then write.
+    /// Say so, work until this much time has passed since the target was seen, then write.
     Work(Duration, BTreeMap<&'static str, String>),
+    TakeRole(&'static str),
     LoseContact,
     Leave,
 }
@@ -68,7 +74,8 @@ pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> 
         Some(Fault::Fail) => return Some(Step::Write(said(state::DEGRADED, "the simulated update failed", &[]))),
         Some(Fault::NeverReturns) => return Some(Step::LoseContact),
         Some(Fault::Vanish) => return Some(Step::Leave),
-        Some(Fault::Drift) | None => {}
+        Some(Fault::Relabel(role)) if !view.roles.contains(role) => return Some(Step::TakeRole(role)),
+        Some(Fault::Relabel(_) | Fault::Drift) | None => {}
     }
     if behaviour.drains && view.last_applied_drain != asked {
         let ask = said(state::WORKING, "", &[(annotations::DESIRED_DRAIN, &asked)]);
@@ -77,9 +84,6 @@ pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> 
     let done = said(state::DONE, "", &[(annotations::CURRENT_CONFIG, &view.desired)]);
     if behaviour.update.is_zero() {
         return Some(Step::Write(done));
-    }
-    if view.state != state::WORKING {
-        return Some(Step::Write(said(state::WORKING, "", &[])));
     }
     Some(Step::Work(behaviour.update, done))
 }
@@ -102,8 +106,15 @@ pub(crate) async fn perform(client: Client, name: &str, step: Step) {
     let annotations = match step {
         Step::Write(annotations) => annotations,
         Step::Work(time, annotations) => {
-            tokio::time::sleep(time).await;
+            let through = Instant::now() + time;
+            annotate(&api, name, &said(state::WORKING, "", &[])).await;
+            tokio::time::sleep_until(through).await;
             annotations
+        }
+        Step::TakeRole(role) => {
+            let labels = BTreeMap::from([(format!("{}{role}", labels::NODE_ROLE_PREFIX), "")]);
+            let _ = write::merge(&api, MANAGER, name, &json!({ "metadata": { "labels": labels } })).await;
+            return;
         }
         Step::LoseContact => {
             let status = json!({ "status": { "conditions": [ready("Unknown")] } });
@@ -115,9 +126,13 @@ pub(crate) async fn perform(client: Client, name: &str, step: Step) {
             return;
         }
     };
+    annotate(&api, name, &annotations).await;
+}
+
+async fn annotate(api: &Api<Node>, name: &str, annotations: &BTreeMap<&'static str, String>) {
     let patch = json!({ "metadata": { "annotations": annotations } });
     let mut pause = Duration::from_millis(50);
-    while let Err(error) = write::merge(&api, MANAGER, name, &patch).await {
+    while let Err(error) = write::merge(api, MANAGER, name, &patch).await {
         if cluster::problem(&error) == cluster::Problem::NotFound {
             return;
         }
@@ -155,6 +170,15 @@ mod tests {
         let node = View { current: "b".into(), state: state::DONE.into(), ..node };
         let end = BTreeMap::from([(annotations::DESIRED_DRAIN, "uncordon-b".to_owned())]);
         assert_eq!(next(&node, &behaviour, None), Some(Step::Write(end)));
+    }
+
+    #[test]
+    fn a_relabelled_node_takes_its_new_role_once_and_goes_on() {
+        let fault = Some(Fault::Relabel("infra"));
+        let mut node = view("a", "b", state::DONE);
+        assert_eq!(next(&node, &Behaviour::default(), fault), Some(Step::TakeRole("infra")));
+        node.roles.insert("infra".to_owned());
+        assert!(matches!(next(&node, &Behaviour::default(), fault), Some(Step::Write(_))));
     }
 
     #[test]

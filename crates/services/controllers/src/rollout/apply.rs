@@ -12,20 +12,17 @@ use cluster::events::Severity;
 use cluster::{Outcome, Problem, problem, write};
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
 use rollout::{About, Action, Event, Ledger, NodeFacts, Plan, ResourceVersion, Target};
 use serde_json::{Value, json};
 
-use super::{COMPONENT, MANAGER, Rollout, outcome};
-
-/// Node writes at once. The API server is the limit; more only makes it queue.
-const AT_ONCE: usize = 32;
+use super::{AT_ONCE, COMPONENT, MANAGER, Rollout, outcome};
 
 /// Taints at once; they must leave room for what matters.
 const TAINTS_AT_ONCE: usize = 4;
 
-/// How long taints rest after one could not be written.
+/// How long a node rests after it could not be written.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A pool's numbers are written at most this often while nothing else changes: people read them, and each write costs as
@@ -55,20 +52,30 @@ pub(super) enum Error {
     },
 }
 
+impl Error {
+    fn node(&self) -> &str {
+        match self {
+            Self::WriteNode { node, .. } => node,
+            Self::WriteLedger { .. } | Self::WriteStatus { .. } => "",
+        }
+    }
+}
+
 impl Rollout {
     /// Carries out a plan. What met a newer object is left for the next plan, which the newer object brings about.
+    ///
+    /// Only the ledger and the status are waited for. Once a claim is in the ledger the next plan counts it, so nodes are
+    /// written beside the planning, and a node that is through makes room at once instead of after a whole batch.
     pub(super) async fn apply(self: &Arc<Self>, pool: &str, plan: &Plan) -> Result<Outcome, Error> {
         if !self.write_ledger(pool, plan).await? {
             return Ok(Outcome::Retry);
         }
         let (later, now): (Vec<_>, Vec<_>) =
-            plan.actions.iter().partition(|action| matches!(action, Action::SetTaints { .. }));
-        let failed = self.write_nodes(now).await;
+            plan.actions.iter().partition(|action| !matches!(action, Action::Target(_) | Action::Fence { .. }));
+        self.send(pool, &now);
+        self.degrade_nodes(&later).await;
         let tainting = self.set_taints(pool, later);
         let wait = self.write_status(pool, &plan.status).await?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
         self.publish_news(pool, &plan.events);
         Ok(match (outcome(&plan.next), wait) {
             // The batch that is under way brings the pool back when it is through.
@@ -116,25 +123,51 @@ impl Rollout {
         }
     }
 
-    /// Writes nodes side by side; returns one failure that is worth a retry, if there was any.
-    async fn write_nodes(&self, actions: Vec<&Action>) -> Option<Error> {
-        for action in &actions {
-            if let Action::DegradeNode { node, message } = action {
-                self.degrade(node, message).await;
-            }
+    /// Sends targets and fences on their way, unless a write to the same version of the node is on its way already or has
+    /// met a newer one: of two writes to one version at most one can land.
+    fn send(self: &Arc<Self>, pool: &str, actions: &[&Action]) {
+        let mut sent = self.sent.lock();
+        let writes = actions.iter().filter_map(|action| node_write(action));
+        let fresh = writes.filter(|write| sent.insert(write.node.clone(), write.version.clone()) != Some(write.version.clone()));
+        let fresh: Vec<Write> = fresh.collect();
+        drop(sent);
+        if fresh.is_empty() {
+            return;
         }
-        let writes: Vec<(String, Value)> = actions.into_iter().filter_map(node_write).collect();
-        self.write_all(writes, AT_ONCE).await
+        let (this, pool) = (self.clone(), pool.to_owned());
+        self.background.spawn(async move {
+            let sending = fresh.into_iter().map(|write| this.send_one(&pool, write));
+            let failures: Vec<Error> =
+                futures::stream::iter(sending).buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+            let Some(error) = failures.first() else { return };
+            tracing::warn!(pool, failures = failures.len(), error = error as &dyn std::error::Error, "cannot write nodes");
+            tokio::time::sleep(PAUSE).await;
+            let mut sent = this.sent.lock();
+            failures.iter().for_each(|failure| {
+                sent.remove(failure.node());
+            });
+            drop(sent);
+            this.pools.add(pool);
+        });
     }
 
-    async fn write_all(&self, writes: Vec<(String, Value)>, at_once: usize) -> Option<Error> {
-        let writes = writes.into_iter().map(|(node, patch)| async move { self.write_node(&node, &patch).await });
-        let mut answers = futures::stream::iter(writes).buffer_unordered(at_once);
-        let mut failure = None;
-        while let Some(answer) = answers.next().await {
-            failure = failure.or(answer.err());
+    /// Writes one node, and has the pool planned again when that took effect.
+    async fn send_one(&self, pool: &str, write: Write) -> Option<Error> {
+        let _place = self.places.acquire().await;
+        match self.write_node(&write).await {
+            Ok(Landed::Yes) => {
+                let mut sent = self.sent.lock();
+                if sent.get(&write.node) == Some(&write.version) {
+                    sent.remove(&write.node);
+                }
+                drop(sent);
+                self.pools.add(pool.to_owned());
+                None
+            }
+            // The newer node is on its way here.
+            Ok(Landed::No) => None,
+            Err(error) => Some(error),
         }
-        failure
     }
 
     /// Taints only help the scheduler, so targeting never waits for them: one batch per pool goes on beside it. True while
@@ -143,14 +176,16 @@ impl Rollout {
         if self.tainting.lock().contains(pool) {
             return true;
         }
-        let writes: Vec<(String, Value)> = actions.into_iter().filter_map(node_write).collect();
+        let writes: Vec<Write> = actions.into_iter().filter_map(node_write).collect();
         if writes.is_empty() {
             return false;
         }
         self.tainting.lock().insert(pool.to_owned());
         let (this, pool) = (self.clone(), pool.to_owned());
-        tokio::spawn(async move {
-            if let Some(error) = this.write_all(writes, TAINTS_AT_ONCE).await {
+        self.background.spawn(async move {
+            let writing = writes.into_iter().map(async |write| this.write_node(&write).await);
+            let answers: Vec<_> = futures::stream::iter(writing).buffer_unordered(TAINTS_AT_ONCE).collect().await;
+            if let Some(error) = answers.into_iter().find_map(Result::err) {
                 tracing::warn!(pool, error = &error as &dyn std::error::Error, "cannot set a taint");
                 tokio::time::sleep(PAUSE).await;
             }
@@ -158,6 +193,14 @@ impl Rollout {
             this.pools.add(pool);
         });
         true
+    }
+
+    async fn degrade_nodes(&self, actions: &[&Action]) {
+        for action in actions {
+            if let Action::DegradeNode { node, message } = action {
+                self.degrade(node, message).await;
+            }
+        }
     }
 
     /// Says on a node's MachineConfigNode that no pool looks after it, once per message.
@@ -185,21 +228,21 @@ impl Rollout {
         }
     }
 
-    async fn write_node(&self, node: &str, patch: &Value) -> Result<(), Error> {
+    async fn write_node(&self, write: &Write) -> Result<Landed, Error> {
         let api: Api<Node> = Api::all(self.context.world.client.clone());
-        match write::merge(&api, MANAGER, node, patch).await {
+        match write::merge(&api, MANAGER, &write.node, &write.patch).await {
             Ok(written) => {
                 self.context.metrics.wrote("Node");
                 self.index.lock().observe(&self.pools, Arc::new(NodeFacts::from_object(&written)));
-                Ok(())
+                Ok(Landed::Yes)
             }
             Err(error) => match problem(&error) {
                 Problem::Conflict => {
                     self.context.metrics.conflicted("Node");
-                    Ok(())
+                    Ok(Landed::No)
                 }
-                Problem::NotFound => Ok(()),
-                _ => Err(Error::WriteNode { node: node.to_owned(), source: error }),
+                Problem::NotFound => Ok(Landed::No),
+                _ => Err(Error::WriteNode { node: write.node.clone(), source: error }),
             },
         }
     }
@@ -264,34 +307,46 @@ fn says_the_same(one: &MachineConfigPoolStatus, other: &MachineConfigPoolStatus)
         && truths(one) == truths(other)
 }
 
-/// The node an action writes, and the patch. A patch with a version lands on that version of the node or not at all.
-fn node_write(action: &Action) -> Option<(String, Value)> {
+/// One write to one node. A patch with a version lands on that version of the node or not at all.
+struct Write {
+    node: String,
+    version: String,
+    patch: Value,
+}
+
+/// What became of a write that was answered.
+enum Landed {
+    Yes,
+    /// It met a newer node, or none.
+    No,
+}
+
+fn node_write(action: &Action) -> Option<Write> {
     match action {
         Action::WriteLedger { .. } | Action::DegradeNode { .. } => None,
-        Action::Target(target) => Some((target.node.clone(), target_patch(target))),
+        Action::Target(target) => Some(versioned(&target.node, &target.resource_version, target_patch(target))),
         Action::Fence { node, resource_version } => {
             let fence = BTreeMap::from([(annotations::FENCE, resource_version.text.clone())]);
-            Some((
-                node.clone(),
-                json!({ "metadata": { "resourceVersion": resource_version.text, "annotations": fence } }),
-            ))
+            Some(versioned(node, resource_version, json!({ "metadata": { "annotations": fence } })))
         }
         Action::SetTaints { node, resource_version, taints } => {
-            Some((node.clone(), taints_patch(resource_version, taints)))
+            Some(versioned(node, resource_version, json!({ "spec": { "taints": taints } })))
         }
         Action::SetTopology { node, topology } => {
             let annotation = BTreeMap::from([(annotations::CONTROL_PLANE_TOPOLOGY, topology)]);
-            Some((node.clone(), json!({ "metadata": { "annotations": annotation } })))
+            let patch = json!({ "metadata": { "annotations": annotation } });
+            Some(Write { node: node.clone(), version: String::new(), patch })
         }
     }
+}
+
+fn versioned(node: &str, version: &ResourceVersion, mut patch: Value) -> Write {
+    patch["metadata"]["resourceVersion"] = json!(version.text);
+    Write { node: node.to_owned(), version: version.text.clone(), patch }
 }
 
 fn target_patch(target: &Target) -> Value {
     let mut annotations = BTreeMap::from([(annotations::DESIRED_CONFIG, json!(target.config))]);
     annotations.insert(annotations::DESIRED_IMAGE, json!(target.image));
-    json!({ "metadata": { "resourceVersion": target.resource_version.text, "annotations": annotations } })
-}
-
-fn taints_patch(resource_version: &ResourceVersion, taints: &[Taint]) -> Value {
-    json!({ "metadata": { "resourceVersion": resource_version.text }, "spec": { "taints": taints } })
+    json!({ "metadata": { "annotations": annotations } })
 }

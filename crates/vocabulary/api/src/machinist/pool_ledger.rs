@@ -33,9 +33,9 @@ pub struct PoolLedgerSpec {
     /// The config the pool wants, and since when it has wanted it without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Nodes that hold a share of the budget.
+    /// Nodes that hold a share of the budget. The list is only ever replaced as a whole, so nobody owns a part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["node"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub claims: Vec<Claim>,
     /// Configs that no further node gets, because a trial of them was reverted somewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
