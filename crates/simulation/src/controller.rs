@@ -1,5 +1,8 @@
 //! One replica of the controller: it watches at its own pace, plans with the real planners, and writes one action at
 //! a time, so that anything can happen between any two writes.
+//!
+//! Targets and fences are sent and not waited for: they are on their way while the next plans are made, and each lands at
+//! any later moment, in any order, also when the process that sent it is dead.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -10,6 +13,7 @@ use rollout::{Action, Settings, Snapshot};
 
 use crate::Planner;
 use crate::checks;
+use crate::random::Random;
 use crate::world::{Disruption, Refused, World, set_unschedulable};
 
 pub(crate) struct Controller {
@@ -20,7 +24,18 @@ pub(crate) struct Controller {
     pool_seen: usize,
     ledger_seen: usize,
     queue: VecDeque<Write>,
+    /// What is on its way to nodes.
+    flying: Vec<Flight>,
+    /// The version of each node that was last sent to, while that is under way or met a newer one.
+    sent: BTreeMap<String, rollout::ResourceVersion>,
     refusals: BTreeMap<String, Refusal>,
+}
+
+/// A target or a fence that was sent.
+struct Flight {
+    action: Action,
+    limit: usize,
+    paused: bool,
 }
 
 /// A write that was planned and is still to be done.
@@ -45,17 +60,32 @@ impl Controller {
     pub(crate) fn new(name: &'static str, settings: Settings, world: &World) -> Self {
         let settings = Settings { holder: name.to_owned(), ..settings };
         let snapshot = Snapshot::new(rollout::PoolFacts::clone(&world.pool_log[0]), settings.clone(), world.now);
-        let (queue, refusals) = (VecDeque::new(), BTreeMap::new());
-        Self { name, settings, snapshot, nodes_seen: 0, pool_seen: 0, ledger_seen: 0, queue, refusals }
+        Self {
+            name,
+            settings,
+            snapshot,
+            nodes_seen: 0,
+            pool_seen: 0,
+            ledger_seen: 0,
+            queue: VecDeque::new(),
+            flying: Vec::new(),
+            sent: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+        }
     }
 
-    /// The process dies and comes back: everything it knew and wanted to do is gone.
+    /// The process dies and comes back: everything it knew and wanted to do is gone. What it sent may land yet.
     pub(crate) fn restart(&mut self, world: &World) {
-        *self = Self::new(self.name, self.settings.clone(), world);
+        let flying = std::mem::take(&mut self.flying);
+        *self = Self { flying, ..Self::new(self.name, self.settings.clone(), world) };
     }
 
     pub(crate) fn has_work(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    pub(crate) fn has_flights(&self) -> bool {
+        !self.flying.is_empty()
     }
 
     /// Takes in changes, at most so many of each kind.
@@ -64,6 +94,8 @@ impl Controller {
         for event in &world.node_log[self.nodes_seen..end] {
             self.snapshot.nodes.seen_until(event.version);
             match &event.facts {
+                // The answer to a write of our own may have told something newer.
+                Some(facts) if self.knows_newer(facts) => {}
                 Some(facts) => self.snapshot.observe_node(rollout::NodeFacts::clone(facts)),
                 None => self.snapshot.nodes.forget(&event.name),
             }
@@ -83,6 +115,12 @@ impl Controller {
             self.snapshot.etcd = world.etcd_members();
         }
         self.snapshot.now = world.now;
+    }
+
+    fn knows_newer(&self, facts: &rollout::NodeFacts) -> bool {
+        self.snapshot.nodes.get(&facts.name).is_some_and(|known| {
+            known.uid == facts.uid && known.resource_version.number > facts.resource_version.number
+        })
     }
 
     /// Plans, and queues what there is to do. Says whether that is anything.
@@ -132,13 +170,55 @@ impl Controller {
         let Some(write) = self.queue.pop_front() else { return };
         world.tell(|| format!("{} writes {}", self.name, write.words()));
         let outcome = match write {
-            Write::Rollout { action, limit, paused } => self.roll_out(world, action, limit, paused, fenced),
+            Write::Rollout { action, limit, paused } => match Flight::version(&action).cloned() {
+                Some(version) => {
+                    self.send(Flight { action, limit, paused }, version);
+                    Ok(())
+                }
+                None => self.roll_out(world, action, limit, paused, fenced),
+            },
             Write::Status(status) => write_status(world, *status),
             Write::Drain { node, version, action } => self.drain(world, &node, &version, action),
         };
         if let Err(refused) = outcome {
             world.tell(|| format!("{}: {refused:?}", self.name));
             self.queue.clear();
+        }
+    }
+
+    /// Of two writes to one version of a node at most one can land, so the second is never sent.
+    fn send(&mut self, flight: Flight, version: rollout::ResourceVersion) {
+        let node = flight.action.node().unwrap_or_default().to_owned();
+        if self.sent.insert(node, version.clone()) != Some(version) {
+            self.flying.push(flight);
+        }
+    }
+
+    /// Lets one of the writes that are on their way arrive.
+    pub(crate) fn land(&mut self, world: &mut World, random: &mut Random, fenced: bool) {
+        if self.flying.is_empty() {
+            return;
+        }
+        let flight = self.flying.swap_remove(random.below(self.flying.len()));
+        let node = flight.action.node().unwrap_or_default().to_owned();
+        world.tell(|| format!("{}: {:?} arrives", self.name, flight.action));
+        let outcome = self.roll_out(world, flight.action, flight.limit, flight.paused, fenced);
+        match outcome {
+            Ok(()) => {
+                self.sent.remove(&node);
+                if let Some(node) = world.nodes.get(&node)
+                    && self.snapshot.nodes.get(&node.facts.name).is_some()
+                    && !self.knows_newer(&node.facts)
+                {
+                    self.snapshot.observe_node(node.facts.clone());
+                }
+            }
+            Err(Refused::Outage) => {
+                self.sent.remove(&node);
+            }
+            Err(refused @ (Refused::Conflict | Refused::NotFound)) => {
+                world.tell(|| format!("{}: {refused:?}", self.name));
+            }
         }
     }
 
@@ -241,6 +321,20 @@ impl Controller {
             found.terminating = Some(now);
         }
         Ok(())
+    }
+}
+
+impl Flight {
+    /// The version of the node that a write which is not waited for carries.
+    fn version(action: &Action) -> Option<&rollout::ResourceVersion> {
+        match action {
+            Action::Target(target) => Some(&target.resource_version),
+            Action::Fence { resource_version, .. } => Some(resource_version),
+            Action::WriteLedger { .. }
+            | Action::SetTaints { .. }
+            | Action::SetTopology { .. }
+            | Action::DegradeNode { .. } => None,
+        }
     }
 }
 

@@ -167,6 +167,10 @@ impl Run {
     fn step_controller(&mut self, number: usize, planner: &dyn Planner) {
         let Self { world, random, controllers, .. } = self;
         let controller = &mut controllers[number];
+        // What was sent arrives whether or not its sender still runs.
+        while random.once_in(2) && controller.has_flights() {
+            controller.land(world, random, planner.is_fenced());
+        }
         if random.once_in(2) {
             return;
         }
@@ -199,13 +203,8 @@ impl Run {
         let deposed = 1 - self.leader;
         let leader = self.leader;
         // What the deposed leader still wants to write arrives first.
-        while self.controllers[deposed].has_work() {
-            self.controllers[deposed].write(&mut self.world, planner.is_fenced());
-            checks::always(&mut self.world);
-        }
-        while self.controllers[leader].has_work() {
-            self.controllers[leader].write(&mut self.world, planner.is_fenced());
-            checks::always(&mut self.world);
+        for number in [deposed, leader] {
+            self.carry_out(number, planner);
         }
         self.world.strict = true;
         let mut quiet = 0;
@@ -219,9 +218,7 @@ impl Run {
             let controller = &mut self.controllers[leader];
             controller.watch(&self.world, usize::MAX);
             controller.plan(&mut self.world, planner);
-            while controller.has_work() {
-                controller.write(&mut self.world, planner.is_fenced());
-            }
+            self.carry_out(leader, planner);
             let names: Vec<_> = self.world.nodes.keys().cloned().collect();
             for name in names {
                 daemon::step(&mut self.world, &name, &mut self.random);
@@ -239,6 +236,20 @@ impl Run {
             self.world.violate("a settled fleet is given more to do".to_owned());
         }
         self.check_end();
+    }
+
+    /// Lets a replica write everything that it wants to, and all of that arrive.
+    fn carry_out(&mut self, number: usize, planner: &dyn Planner) {
+        let Self { world, random, controllers, .. } = self;
+        let controller = &mut controllers[number];
+        while controller.has_work() {
+            controller.write(world, planner.is_fenced());
+            checks::always(world);
+        }
+        while controller.has_flights() {
+            controller.land(world, random, planner.is_fenced());
+            checks::always(world);
+        }
     }
 
     fn check_end(&mut self) {

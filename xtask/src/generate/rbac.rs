@@ -16,7 +16,8 @@ pub(super) fn files() -> anyhow::Result<Vec<File>> {
 
 fn file(process: &str, roles: &[Role]) -> anyhow::Result<File> {
     let path = PathBuf::from(format!("manifests/rbac/{process}.yaml"));
-    let mut text = "# Generated from the tables of rights in the code by `cargo xtask generate`. Do not edit.\n".to_owned();
+    let mut text =
+        "# Generated from the tables of rights in the code by `cargo xtask generate`. Do not edit.\n".to_owned();
     for (number, object) in manifests(process, api::names::NAMESPACE, roles).iter().enumerate() {
         if number > 0 {
             text += "---\n";

@@ -50,9 +50,7 @@ pub fn manifests(process: &str, namespace: &str, roles: &[Role]) -> Vec<Value> {
     let subject = json!({ "kind": "ServiceAccount", "name": process, "namespace": namespace });
     let reference =
         |kind: &str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": process.to_owned() });
-    let object = |kind: &str, metadata: Value| {
-        json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata })
-    };
+    let object = |kind: &str, metadata: Value| json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata });
     let with = |mut object: Value, parts: Value| {
         if let (Some(object), Value::Object(parts)) = (object.as_object_mut(), parts) {
             object.extend(parts);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::{annotations, labels};
 use api::names::{drain, state};
+use api::{annotations, labels};
 use cluster::write;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;

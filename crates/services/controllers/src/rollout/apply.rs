@@ -128,7 +128,8 @@ impl Rollout {
     fn send(self: &Arc<Self>, pool: &str, actions: &[&Action]) {
         let mut sent = self.sent.lock();
         let writes = actions.iter().filter_map(|action| node_write(action));
-        let fresh = writes.filter(|write| sent.insert(write.node.clone(), write.version.clone()) != Some(write.version.clone()));
+        let fresh = writes
+            .filter(|write| sent.insert(write.node.clone(), write.version.clone()) != Some(write.version.clone()));
         let fresh: Vec<Write> = fresh.collect();
         drop(sent);
         if fresh.is_empty() {
@@ -140,7 +141,12 @@ impl Rollout {
             let failures: Vec<Error> =
                 futures::stream::iter(sending).buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
             let Some(error) = failures.first() else { return };
-            tracing::warn!(pool, failures = failures.len(), error = error as &dyn std::error::Error, "cannot write nodes");
+            tracing::warn!(
+                pool,
+                failures = failures.len(),
+                error = error as &dyn std::error::Error,
+                "cannot write nodes"
+            );
             tokio::time::sleep(PAUSE).await;
             let mut sent = this.sent.lock();
             failures.iter().for_each(|failure| {
