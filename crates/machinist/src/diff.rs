@@ -71,8 +71,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Ok(Inputs::sort(manifests, arguments.strict)?)
     };
     let (old, new) = (load(&arguments.old)?, load(&arguments.new)?);
-    let comparisons = compare(&old, &new, arguments)?;
     output::warn(old.warnings.iter().chain(&new.warnings));
+    let comparisons = compare(&old, &new, arguments)?;
     let different = comparisons.iter().any(|comparison| !comparison.diff.is_empty());
     match arguments.output {
         Some(format) => {

@@ -41,11 +41,12 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::sort(manifests::load(&arguments.filename, arguments.recursive)?, arguments.strict)?;
+    output::warn(inputs.warnings.iter());
     if inputs.fragments.is_empty() {
         bail!("no MachineConfig to render in the input");
     }
     let pools = pools::render_all(&inputs, arguments.pool.as_deref())?;
-    output::warn(inputs.warnings.iter().chain(pools.iter().flat_map(|pool| &pool.warnings)));
+    output::warn(pools.iter().flat_map(|pool| &pool.warnings));
     if let Some(part) = &arguments.why {
         output::print(&why::report(part, &pools, &inputs)?)?;
         return Ok(ExitCode::SUCCESS);

@@ -75,6 +75,13 @@ fn an_object_of_unknown_kind_is_skipped_or_refused() {
         error: a.yaml, document 2: Widget "x": unknown kind example.com/v1/Widget
     "#]]
     .assert_eq(&run.stderr);
+    let folder = Folder::new(&[("a.yaml", widget)]);
+    let run = folder.run(&["render", "-f", "a.yaml"]);
+    expect![[r#"
+        warning: a.yaml, document 1: Widget "x" is skipped: unknown kind
+        error: no MachineConfig to render in the input
+    "#]]
+    .assert_eq(&run.stderr);
 }
 
 #[test]
