@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -12,13 +12,15 @@ use api::labels::RENDERED_FOR;
 use api::machineconfiguration::MachineConfig;
 use api::names::RENDERED_PREFIX;
 use change::content::Content;
-use change::diff::Diff;
+use change::diff::{Diff, Kind};
 use change::disruption::Disruption;
 use change::reconcilable::{Obstacle, obstacles};
 use clap::Args;
 use kube::ResourceExt as _;
 
+use crate::gather::{self, Cluster};
 use crate::inputs::{Inputs, Source};
+use crate::manifests::{Manifest, Origin};
 use crate::output::{self, Format};
 use crate::secrets::Secrets;
 use crate::{manifests, pools};
@@ -28,7 +30,8 @@ const DIFFERENT: u8 = 3;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A rendered config, or the fragments it is made of: a file, a folder, or - for standard input.
+    /// A rendered config, or the fragments it is made of: a file, a folder, or - for standard input; or, from a cluster, the
+    /// name of a rendered config or node/NAME
     #[arg(value_name = "A")]
     old: PathBuf,
     /// What to compare it with.
@@ -49,16 +52,18 @@ pub(crate) struct Arguments {
     /// Refuse objects of unknown kind instead of skipping them.
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    cluster: Cluster,
 }
 
 /// Two configs of one pool, compared.
-struct Comparison {
+pub(crate) struct Comparison {
     pool: Option<String>,
     old: String,
     new: String,
     diff: Diff,
-    obstacles: Vec<Obstacle>,
-    disruption: Disruption,
+    pub(crate) obstacles: Vec<Obstacle>,
+    pub(crate) disruption: Disruption,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -67,6 +72,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Masked };
     let load = |path: &PathBuf| -> anyhow::Result<Inputs> {
+        if let Some(name) = in_a_cluster(path) {
+            return gather::block_on(load_from_cluster(&arguments.cluster, name));
+        }
         let manifests = manifests::load(std::slice::from_ref(path), arguments.recursive)?;
         Ok(Inputs::sort(manifests, arguments.strict)?)
     };
@@ -85,6 +93,73 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if different { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
+}
+
+/// What can only be the name of something in a cluster: no such file is there.
+fn in_a_cluster(path: &Path) -> Option<&str> {
+    let name = path.to_str()?;
+    let is_name = name.starts_with("node/") || name.starts_with(RENDERED_PREFIX);
+    (is_name && !path.exists()).then_some(name)
+}
+
+/// A rendered config, or the one that a node runs.
+async fn load_from_cluster(cluster: &Cluster, name: &str) -> anyhow::Result<Inputs> {
+    let client = cluster.connect().await?;
+    let config = match name.strip_prefix("node/") {
+        None => name.to_owned(),
+        Some(node) => {
+            let object: k8s_openapi::api::core::v1::Node = gather::get(&client, node).await?;
+            let current = object.annotations().get(api::annotations::CURRENT_CONFIG).cloned();
+            current.with_context(|| format!("node {node} has not said which config it runs"))?
+        }
+    };
+    let config: MachineConfig = gather::get(&client, &config).await?;
+    let manifest = Manifest {
+        origin: Origin { file: name.to_owned(), document: 1 },
+        api_version: "machineconfiguration.openshift.io/v1".to_owned(),
+        kind: "MachineConfig".to_owned(),
+        name: config.name_any(),
+        value: serde_json::to_value(&config)?,
+    };
+    Ok(Inputs { rendered: vec![Source { manifest, config }], ..Inputs::default() })
+}
+
+/// A comparison as text, for other verbs.
+pub(crate) fn describe(comparison: &Comparison, secrets: Secrets) -> String {
+    text::report(comparison, secrets)
+}
+
+impl Comparison {
+    /// What changes, in a few words each: files, units, everything else.
+    pub(crate) fn subjects(&self) -> (Vec<String>, Vec<String>, Vec<String>) {
+        fn said<T: PartialEq>(kind: &str, changes: &[change::diff::Change<T>]) -> Vec<String> {
+            let words = changes.iter().map(|change| {
+                let verb = match change.kind() {
+                    Kind::Added => "added",
+                    Kind::Removed => "removed",
+                    Kind::Updated => "changed",
+                };
+                format!("{verb} {kind}{}", change.name)
+            });
+            words.collect()
+        }
+        let diff = &self.diff;
+        let mut files = said("", &diff.files);
+        files.extend(said("folder ", &diff.directories));
+        files.extend(said("link ", &diff.links));
+        let mut other = said("user ", &diff.users);
+        let settings = [
+            ("kernel arguments", diff.kernel_arguments.is_some()),
+            ("kernel type", diff.kernel_type.is_some()),
+            ("extensions", diff.extensions.is_some()),
+            ("FIPS mode", diff.fips.is_some()),
+            ("OS image", diff.os_image.is_some()),
+            ("extensions image", diff.extensions_image.is_some()),
+        ];
+        other.extend(settings.iter().filter(|(_, changed)| *changed).map(|(name, _)| format!("changed {name}")));
+        other.extend(diff.first_boot.iter().map(|section| format!("changed {}", section.as_str())));
+        (files, said("", &diff.units), other)
+    }
 }
 
 /// Pairs the configs of both sides by pool; two lone configs are a pair whatever their names.
@@ -135,7 +210,7 @@ fn pool_of(source: &Source) -> String {
     name.rsplit_once('-').map_or(name, |(pool, _)| pool).to_owned()
 }
 
-fn compare_pair(
+pub(crate) fn compare_pair(
     pool: Option<String>,
     old: &MachineConfig,
     new: &MachineConfig,

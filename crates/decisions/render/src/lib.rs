@@ -6,6 +6,7 @@
 mod archive;
 mod conflict;
 mod error;
+mod extract;
 mod fragment;
 mod name;
 mod provenance;
@@ -23,6 +24,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use archive::{archive, restore};
 pub use error::{Error, Problem};
+pub use extract::extract;
 pub use fragment::{EXTENSIONS, check};
 pub use name::{is_same_content, keep_name, name};
 pub use remote::{Fetched, Need};

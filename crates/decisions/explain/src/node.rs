@@ -1,0 +1,311 @@
+//! Explains one node.
+
+use jiff::SignedDuration;
+
+use crate::snapshot::{Blocker, Member, NodeFacts, PoolFacts, Snapshot, Standstill};
+use crate::{Explanation, Move, State, ago};
+
+/// A daemon takes up a new target within moments; one that has not after this long is not there.
+pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+
+/// Explains the node of that name, if there is one.
+pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
+    let facts = snapshot.nodes.get(name)?;
+    let pool = match &facts.member {
+        Member::Unmanaged => return Some(unmanaged(facts)),
+        Member::Contested(pools) => return Some(contested(facts, pools)),
+        Member::Pool(pool) => snapshot.pools.get(pool)?,
+    };
+    Some(if facts.is_degraded() {
+        degraded(snapshot, facts, pool)
+    } else if facts.current != facts.desired || facts.current.is_none() {
+        on_its_way(snapshot, facts, pool)
+    } else if !pool.target.is_empty() && facts.desired.as_deref() != Some(&pool.target) {
+        before_its_turn(facts, pool)
+    } else {
+        arrived(snapshot, facts)
+    })
+}
+
+fn explained(facts: &NodeFacts, state: State, summary: impl Into<String>) -> Explanation {
+    Explanation {
+        name: facts.name.clone(),
+        state,
+        since: facts.reported,
+        summary: summary.into(),
+        waiting_for: Vec::new(),
+        moves: Vec::new(),
+    }
+}
+
+fn unmanaged(facts: &NodeFacts) -> Explanation {
+    let name = &facts.name;
+    if facts.is_windows {
+        return explained(facts, State::Unmanaged, "it runs Windows, which no pool looks after");
+    }
+    let mut it = explained(facts, State::Unmanaged, "no pool's nodeSelector matches its labels, so nothing changes it");
+    it.waiting_for.push("a label that a pool selects".to_owned());
+    let label = api::labels::NODE_ROLE_WORKER;
+    it.moves.push(Move::new("put it into the worker pool", format!("kubectl label node {name} {label}=")));
+    it
+}
+
+fn contested(facts: &NodeFacts, pools: &[String]) -> Explanation {
+    let (name, list) = (&facts.name, pools.join(" and "));
+    let mut it = explained(facts, State::Blocked, format!("the pools {list} both want it, so it follows neither"));
+    it.waiting_for.push("labels that only one custom pool selects".to_owned());
+    for pool in pools {
+        let label = format!("{}{pool}", api::labels::NODE_ROLE_PREFIX);
+        it.moves.push(Move::new(format!("take it out of {pool}"), format!("kubectl label node {name} {label}-")));
+    }
+    it
+}
+
+fn degraded(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
+    let name = &facts.name;
+    let why = facts.reason.as_deref().unwrap_or("its daemon gave no reason");
+    let mut it = explained(facts, State::Degraded, why);
+    let target = facts.desired.as_deref().unwrap_or_default();
+    if is_missing_config(snapshot, facts) {
+        it.waiting_for.push(format!("MachineConfig {target}, which does not exist"));
+        it.moves.push(Move::new("bring the config back", "machinist doctor --fix"));
+    } else if is_mismatch(facts) {
+        it.waiting_for.push("the files on its disk to be what its config says".to_owned());
+        it.moves.push(Move::new("see who wrote the file, and since when", format!("machinist blame {name} PATH")));
+        it.moves.push(Move::new(
+            "write them anew",
+            format!("kubectl annotate node {name} {}={target} --overwrite", api::annotations::FORCE),
+        ));
+    } else if facts.reverted.as_deref() == Some(&pool.target) {
+        it.waiting_for.push("another config: it tried this one, failed and went back".to_owned());
+        approve(&mut it, pool);
+    } else {
+        it.waiting_for.push("a config that works here".to_owned());
+        it.moves.push(Move::new("see what changed", format!("machinist diff {} {target}", last_good(facts, pool))));
+        it.moves.push(Move::new("go back to the last config that worked", format!("machinist rollback {}", pool.name)));
+        it.moves.push(Move::new(
+            "try again although a check refuses it",
+            format!("kubectl annotate node {name} {}={target} --overwrite", api::annotations::FORCE),
+        ));
+    }
+    it
+}
+
+/// What a node ran before, as far as anybody knows.
+fn last_good<'a>(facts: &'a NodeFacts, pool: &'a PoolFacts) -> &'a str {
+    facts.current.as_deref().or(pool.last_good.as_deref()).unwrap_or("A")
+}
+
+pub(crate) fn approve(it: &mut Explanation, pool: &PoolFacts) {
+    let (name, target) = (&pool.name, &pool.target);
+    it.moves.push(Move::new("go back to the last config that worked", format!("machinist rollback {name}")));
+    it.moves.push(Move::new(
+        "let it be tried once more",
+        format!("kubectl annotate mcp {name} {}={target} --overwrite", api::annotations::APPROVE),
+    ));
+}
+
+fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
+    let (name, now) = (&facts.name, snapshot.now);
+    let target = facts.desired.as_deref().unwrap_or_default();
+    let claimed = pool.claims.iter().find(|claim| claim.node == *name).and_then(|claim| claim.since);
+    if facts.desired.is_none() {
+        let mut it = explained(facts, State::Waiting, "it is new, and its daemon has not reported yet");
+        it.waiting_for.push("its daemon to start".to_owned());
+        it.moves.push(look_at_daemon(facts));
+        return it;
+    }
+    if is_missing_config(snapshot, facts) {
+        let mut it = explained(facts, State::Blocked, format!("it shall reach {target}, which does not exist"));
+        it.waiting_for.push(format!("MachineConfig {target}"));
+        it.moves.push(Move::new("bring the config back", "machinist doctor --fix"));
+        return it;
+    }
+    if !facts.blockers.is_empty() {
+        return drain_held(snapshot, facts);
+    }
+    if facts.is_draining {
+        let mut it = explained(facts, State::Updating, format!("it is being emptied for {target}"));
+        it.since = facts.drain_started.or(facts.reported);
+        it.waiting_for.push("its pods to stop".to_owned());
+        it.moves.push(Move::new("see them", format!("kubectl get pods -A --field-selector spec.nodeName={name}")));
+        return it;
+    }
+    if facts.rebooting {
+        let mut it = explained(facts, State::Updating, format!("it reboots into {target}"));
+        it.waiting_for.push("the machine to come back".to_owned());
+        return it;
+    }
+    if nobody_works(snapshot, facts, pool) {
+        let mut it = explained(facts, State::Blocked, format!("it shall reach {target}, and nobody is working on it"));
+        it.since = claimed.or(facts.reported);
+        it.waiting_for.push(
+            if facts.ready { "its daemon, which does not answer" } else { "the machine, which is NotReady" }.to_owned(),
+        );
+        it.moves.push(look_at_daemon(facts));
+        return it;
+    }
+    let mut it = explained(facts, State::Updating, format!("it changes to {target}"));
+    it.since = claimed.or(facts.reported);
+    let step = facts.step.clone().unwrap_or_else(|| "its daemon to finish".to_owned());
+    it.waiting_for.push(step);
+    if !facts.ready {
+        let since = facts.ready_since.map(|since| format!(" for {}", ago(since, now))).unwrap_or_default();
+        it.waiting_for.push(format!("the machine, which is NotReady{since}"));
+    }
+    it
+}
+
+fn drain_held(snapshot: &Snapshot, facts: &NodeFacts) -> Explanation {
+    let since = facts.drain_started.or(facts.reported);
+    let lasts = since.map(|since| format!(" for {}", ago(since, snapshot.now))).unwrap_or_default();
+    let mut it = explained(facts, State::Blocked, format!("it cannot be emptied{lasts}: {}", list(&facts.blockers)));
+    it.since = since;
+    for blocker in &facts.blockers {
+        it.waiting_for.push(blocker.to_string());
+        it.moves.extend(blocker.moves());
+    }
+    it.moves.dedup();
+    it
+}
+
+fn list(blockers: &[Blocker]) -> String {
+    match blockers {
+        [one] => one.to_string(),
+        [first, rest @ ..] => format!("{first}, and {} more", rest.len()),
+        [] => String::new(),
+    }
+}
+
+impl std::fmt::Display for Blocker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { namespace, pod, owner: _, budgets } = self;
+        match budgets.as_slice() {
+            [] => write!(f, "pod {namespace}/{pod} does not go"),
+            [budget] => write!(f, "pod {namespace}/{pod} is kept by disruption budget {budget}"),
+            several => write!(f, "pod {namespace}/{pod} is kept by disruption budgets {}", several.join(", ")),
+        }
+    }
+}
+
+impl Blocker {
+    /// What lets the pod go.
+    pub fn moves(&self) -> Vec<Move> {
+        let Self { namespace, pod, owner, budgets } = self;
+        let mut moves = Vec::new();
+        if let Some(owner) = owner {
+            moves.push(Move::new(
+                "run one more of them, so that one may go",
+                format!("kubectl -n {namespace} scale {owner} --replicas=N"),
+            ));
+        }
+        for budget in budgets {
+            moves.push(Move::new("see what the budget asks", format!("kubectl -n {namespace} describe pdb {budget}")));
+        }
+        moves.push(Move::new(
+            "stop the pod whatever its budget says",
+            format!("kubectl -n {namespace} delete pod {pod}"),
+        ));
+        moves
+    }
+}
+
+fn before_its_turn(facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
+    let name = &facts.name;
+    if let Some(hold) = &facts.hold {
+        let why = if hold.is_empty() { String::new() } else { format!(": {hold}") };
+        let mut it = explained(facts, State::Paused, format!("a person holds it where it is{why}"));
+        it.waiting_for.push("the hold to be taken off".to_owned());
+        it.moves.push(Move::new("let it go", format!("kubectl annotate node {name} {}-", api::annotations::HOLD)));
+        return it;
+    }
+    let target = &pool.target;
+    let mut it =
+        explained(facts, State::Waiting, format!("it runs what it ran before, and shall get {target} in its turn"));
+    it.since = pool.target_since.or(facts.reported);
+    let (state, what) = match &pool.standstill {
+        Some(Standstill::Paused) => (State::Paused, "its pool, which is paused".to_owned()),
+        Some(Standstill::Budget { limit, used }) => {
+            let taken = pool.claims.iter().filter(|claim| claim.node != *name).map(|claim| claim.node.as_str());
+            let taken: Vec<_> = taken.take(3).collect();
+            let by = if taken.is_empty() { String::new() } else { format!(" by {}", taken.join(", ")) };
+            (State::Waiting, format!("its turn: {used} of {limit} places are taken{by}"))
+        }
+        Some(Standstill::TrialReverted { config, node }) => {
+            (State::Blocked, format!("a person: {node} tried {config} and went back, so no other node gets it"))
+        }
+        Some(Standstill::Misconfigured(problem)) => (State::Blocked, problem.clone()),
+        Some(Standstill::Settling) => (State::Waiting, "the pool's target to stay the same for a moment".to_owned()),
+        Some(Standstill::Nodes { in_progress }) => {
+            (State::Waiting, format!("its turn: {in_progress} nodes are at work"))
+        }
+        Some(Standstill::Other(why)) => (State::Waiting, why.clone()),
+        Some(Standstill::Settled | Standstill::NoConfiguration | Standstill::Held { .. }) | None => {
+            (State::Waiting, "the controller to choose it".to_owned())
+        }
+    };
+    it.state = state;
+    it.waiting_for.push(what);
+    match &pool.standstill {
+        Some(Standstill::Paused) => it.moves.push(crate::pool::unpause(&pool.name)),
+        Some(Standstill::TrialReverted { .. }) => approve(&mut it, pool),
+        _ => it.moves.push(Move::new("see what the pool waits for", format!("machinist why pool {}", pool.name))),
+    }
+    it
+}
+
+fn arrived(snapshot: &Snapshot, facts: &NodeFacts) -> Explanation {
+    let name = &facts.name;
+    let config = facts.current.as_deref().unwrap_or_default();
+    if !facts.is_done() {
+        let mut it = explained(facts, State::Updating, format!("it has {config}, and its daemon finishes"));
+        it.waiting_for.push(facts.step.clone().unwrap_or_else(|| "its daemon to finish".to_owned()));
+        return it;
+    }
+    let mut it = explained(facts, State::Updated, format!("it runs {config}, as it should"));
+    if !facts.ready {
+        let since = facts.ready_since.map(|since| format!(" for {}", ago(since, snapshot.now))).unwrap_or_default();
+        it.summary = format!("it runs {config}, but the machine is NotReady{since}, which takes a place of the budget");
+        it.state = State::Blocked;
+        it.since = facts.ready_since;
+        it.waiting_for.push("the machine to become Ready".to_owned());
+        it.moves.push(Move::new("see why", format!("kubectl describe node {name}")));
+    } else if facts.unschedulable {
+        it.summary = format!("it runs {config}, and is cordoned, which takes a place of the budget");
+        it.state = State::Waiting;
+        it.waiting_for.push("whoever cordoned it".to_owned());
+        it.moves.push(Move::new("let pods return", format!("kubectl uncordon {name}")));
+    }
+    it
+}
+
+/// The node has a target and nothing was heard of anybody going there.
+pub(crate) fn nobody_works(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> bool {
+    if facts.current == facts.desired || facts.desired.is_none() || facts.is_degraded() || facts.is_draining {
+        return false;
+    }
+    let claimed = pool.claims.iter().find(|claim| claim.node == facts.name).and_then(|claim| claim.since);
+    let since = claimed.max(facts.reported);
+    let is_silent = since.is_none_or(|since| snapshot.now.duration_since(since) > PATIENCE);
+    let at_work = facts.state == api::names::state::WORKING && facts.ready;
+    is_silent && !at_work
+}
+
+pub(crate) fn is_missing_config(snapshot: &Snapshot, facts: &NodeFacts) -> bool {
+    facts.desired.as_ref().is_some_and(|config| !snapshot.configs.is_empty() && !snapshot.configs.contains(config))
+}
+
+/// The daemon found something else on its disk than its config says.
+pub(crate) fn is_mismatch(facts: &NodeFacts) -> bool {
+    let reason = facts.reason.as_deref().unwrap_or_default();
+    facts.is_degraded() && (reason.contains("content mismatch") || reason.contains("unexpected on-disk state"))
+}
+
+fn look_at_daemon(facts: &NodeFacts) -> Move {
+    let name = &facts.name;
+    match (&facts.daemon_pod, facts.ready) {
+        (_, false) => Move::new("see what the machine says", format!("kubectl describe node {name}")),
+        (Some(pod), true) => Move::new("read its log", format!("kubectl -n {} logs {pod}", api::names::NAMESPACE)),
+        (None, true) => Move::new("look at its service, on the node", "systemctl status machinistd"),
+    }
+}

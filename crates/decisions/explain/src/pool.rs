@@ -1,0 +1,142 @@
+//! Explains one pool.
+
+use api::names::{pool_condition, status};
+
+use crate::node::{approve, node};
+use crate::snapshot::{PoolFacts, Snapshot, Standstill};
+use crate::{Explanation, Move, State};
+
+/// Explains the pool of that name, if there is one.
+pub fn pool(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
+    let facts = snapshot.pools.get(name)?;
+    let mut it = Explanation {
+        name: name.to_owned(),
+        state: State::Updated,
+        since: since(facts),
+        summary: String::new(),
+        waiting_for: Vec::new(),
+        moves: Vec::new(),
+    };
+    if let Some(problem) = render_problem(facts) {
+        it.state = State::Degraded;
+        it.since = since_of(facts, pool_condition::RENDER_DEGRADED);
+        it.summary = "its fragments cannot be merged, so it keeps the last config that could".to_owned();
+        it.waiting_for.push(problem);
+        it.moves.push(Move::new("see its fragments", format!("kubectl get mc -l {}={name}", api::labels::ROLE)));
+        return Some(it);
+    }
+    explain(snapshot, facts, &mut it);
+    Some(it)
+}
+
+fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
+    let nodes: Vec<_> = snapshot.nodes_of(&facts.name).filter_map(|member| node(snapshot, &member.name)).collect();
+    let done = nodes.iter().filter(|it| it.state == State::Updated).count();
+    let all = nodes.len();
+    let of = format!("{done} of {all} nodes have {}", short(&facts.target));
+    let in_the_way = nodes.iter().filter(|it| matches!(it.state, State::Blocked | State::Degraded));
+    let in_the_way: Vec<_> = in_the_way.collect();
+    it.summary = match &facts.standstill {
+        Some(Standstill::NoConfiguration) => "it has no rendered config yet".to_owned(),
+        _ if all == 0 => "it has no nodes".to_owned(),
+        _ if done == all => format!("every node has {}", short(&facts.target)),
+        _ => of,
+    };
+    it.state = if done == all { State::Updated } else { State::Updating };
+    match &facts.standstill {
+        Some(Standstill::Misconfigured(problem)) => {
+            it.state = State::Blocked;
+            it.waiting_for.push(problem.clone());
+            it.moves.push(Move::new("mend it", format!("kubectl edit mcp {}", facts.name)));
+        }
+        Some(Standstill::NoConfiguration) => {
+            it.state = State::Waiting;
+            it.waiting_for.push("the controller to render its fragments".to_owned());
+            it.moves.push(Move::new("see whether it runs", "machinist doctor"));
+        }
+        Some(Standstill::TrialReverted { config, node }) => {
+            it.state = State::Blocked;
+            let why = facts.held.iter().find_map(|held| held.reason.clone()).map(|why| format!(": {why}"));
+            it.waiting_for.push(format!("a person: {node} tried {config} and went back{}", why.unwrap_or_default()));
+            approve(it, facts);
+        }
+        Some(Standstill::Settling) => it.waiting_for.push("its target to stay the same for a moment".to_owned()),
+        Some(Standstill::Other(why)) => it.waiting_for.push(why.clone()),
+        Some(
+            Standstill::Settled
+            | Standstill::Paused
+            | Standstill::Budget { .. }
+            | Standstill::Nodes { .. }
+            | Standstill::Held { .. },
+        )
+        | None => {}
+    }
+    if facts.paused {
+        paused(facts, it);
+    }
+    for member in &in_the_way {
+        it.state = it.state.max(member.state);
+        let what = member.waiting_for.first().unwrap_or(&member.summary);
+        it.waiting_for.push(format!("node {}: {what}", member.name));
+        it.moves.push(Move::new(
+            format!("see why {} does not move", member.name),
+            format!("machinist why node {}", member.name),
+        ));
+    }
+    if it.waiting_for.is_empty() {
+        let at_work: Vec<_> = nodes.iter().filter(|it| it.state == State::Updating).collect();
+        for member in at_work {
+            let what = member.waiting_for.first().unwrap_or(&member.summary);
+            it.waiting_for.push(format!("node {}: {what}", member.name));
+        }
+    }
+    if it.waiting_for.is_empty() && done < all {
+        match &facts.standstill {
+            Some(Standstill::Held { nodes }) => it.waiting_for.push(format!("{nodes} nodes that a person holds")),
+            Some(Standstill::Budget { limit, used }) => {
+                it.waiting_for.push(format!("{used} of {limit} places are taken"));
+            }
+            _ => it.waiting_for.push("the controller to choose the next node".to_owned()),
+        }
+    }
+}
+
+fn paused(facts: &PoolFacts, it: &mut Explanation) {
+    let by = facts.paused_by.as_ref().map(|(manager, _)| format!(", set by {manager}")).unwrap_or_default();
+    if it.state == State::Updated {
+        it.summary = format!("{}; it is paused{by}", it.summary);
+    } else {
+        it.waiting_for.insert(0, format!("the pause to end{by}"));
+    }
+    it.state = State::Paused;
+    it.since = facts.paused_by.as_ref().and_then(|(_, time)| *time).or(it.since);
+    it.moves.push(unpause(&facts.name));
+}
+
+pub(crate) fn unpause(pool: &str) -> Move {
+    Move::new("go on", format!("kubectl patch mcp {pool} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"))
+}
+
+/// Since when the pool is as it is: the newest change of the two conditions that say so.
+fn since(facts: &PoolFacts) -> Option<jiff::Timestamp> {
+    since_of(facts, pool_condition::UPDATED).max(since_of(facts, pool_condition::UPDATING))
+}
+
+fn since_of(facts: &PoolFacts, type_: &str) -> Option<jiff::Timestamp> {
+    let condition = facts.status.conditions.iter().find(|condition| condition.type_ == type_)?;
+    condition.last_transition_time.as_ref().map(|time| time.0)
+}
+
+pub(crate) fn render_problem(facts: &PoolFacts) -> Option<String> {
+    let conditions = &facts.status.conditions;
+    let degraded = conditions.iter().find(|condition| condition.type_ == pool_condition::RENDER_DEGRADED)?;
+    (degraded.status == status::TRUE).then(|| degraded.message.clone())
+}
+
+/// A rendered config's name, short enough to be read: the pool and the first letters of the hash.
+fn short(config: &str) -> String {
+    match config.rsplit_once('-') {
+        Some((head, hash)) if hash.len() > 12 && hash.is_ascii() => format!("{head}-{}", &hash[..12]),
+        _ => config.to_owned(),
+    }
+}

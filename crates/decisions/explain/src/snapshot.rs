@@ -1,0 +1,396 @@
+//! Everything an explanation is made from, read from objects once.
+//!
+//! What other decisions say about the same objects (which pool a node belongs to, what a pool waits for, which pods a
+//! drain cannot move) is handed in, so that people read what the controllers will really do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::machineconfiguration::{
+    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
+    MachineConfigPoolStatus,
+};
+use api::machinist::{PoolLedger, RenderedProvenance};
+use api::names::{node_condition, state};
+use api::{annotations, labels};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+use serde::Serialize;
+
+/// The input of every explanation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    pub pools: BTreeMap<String, PoolFacts>,
+    pub nodes: BTreeMap<String, NodeFacts>,
+    /// Names of the rendered configs that exist.
+    pub configs: BTreeSet<String>,
+    /// Names of the rendered configs that can be made again from their archive.
+    pub archived: BTreeSet<String>,
+    pub workloads: Vec<Workload>,
+    pub generators: Vec<Generator>,
+    pub certificates: Vec<Certificate>,
+    pub now: Timestamp,
+}
+
+/// What the pool's object and its ledger say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PoolFacts {
+    pub name: String,
+    pub paused: bool,
+    /// The rendered config the pool wants; empty while there is none.
+    pub target: String,
+    /// Since when it wants it.
+    pub target_since: Option<Timestamp>,
+    /// The last config that every node had.
+    pub last_good: Option<String>,
+    pub status: MachineConfigPoolStatus,
+    pub standstill: Option<Standstill>,
+    pub claims: Vec<Claim>,
+    pub held: Vec<Held>,
+    /// Who last wrote `spec.paused`, and when.
+    pub paused_by: Option<(String, Option<Timestamp>)>,
+}
+
+/// Why a pool's rollout takes no further node now. The words of the rollout's own plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standstill {
+    Settled,
+    Misconfigured(String),
+    NoConfiguration,
+    Paused,
+    TrialReverted {
+        config: String,
+        node: String,
+    },
+    Settling,
+    Budget {
+        limit: usize,
+        used: usize,
+    },
+    Nodes {
+        in_progress: usize,
+    },
+    Held {
+        nodes: usize,
+    },
+    /// Any other reason, as a sentence.
+    Other(String),
+}
+
+/// A node's share of the budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub node: String,
+    pub config: String,
+    pub since: Option<Timestamp>,
+}
+
+/// A config that no further node gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub config: String,
+    pub node: String,
+    pub reason: Option<String>,
+}
+
+/// Where a node belongs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Member {
+    #[default]
+    Unmanaged,
+    Pool(String),
+    /// Several custom pools want it, so it follows none.
+    Contested(Vec<String>),
+}
+
+/// What a Node, its MachineConfigNode and its drain say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeFacts {
+    pub name: String,
+    pub member: Member,
+    pub is_windows: bool,
+    pub current: Option<String>,
+    pub desired: Option<String>,
+    /// The daemon's own word; empty before it first spoke.
+    pub state: String,
+    pub reason: Option<String>,
+    /// When the daemon last reported anything.
+    pub reported: Option<Timestamp>,
+    /// The message of the step that it is at.
+    pub step: Option<String>,
+    pub ready: bool,
+    pub ready_since: Option<Timestamp>,
+    pub rebooting: bool,
+    pub unschedulable: bool,
+    pub cordoned_by: Option<String>,
+    pub hold: Option<String>,
+    pub reverted: Option<String>,
+    pub drain_started: Option<Timestamp>,
+    pub is_draining: bool,
+    /// What keeps the drain from finishing.
+    pub blockers: Vec<Blocker>,
+    /// The daemon's pod on this node, where it runs as one.
+    pub daemon_pod: Option<String>,
+}
+
+/// A pod that a drain cannot move, and the budgets that protect it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Blocker {
+    pub namespace: String,
+    pub pod: String,
+    pub owner: Option<String>,
+    /// Names of the budgets, in the pod's namespace.
+    pub budgets: Vec<String>,
+}
+
+/// A Deployment of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    pub namespace: String,
+    pub name: String,
+    pub replicas: i32,
+    pub available: i32,
+}
+
+/// A KubeletConfig or ContainerRuntimeConfig.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generator {
+    /// The kind in small letters, as kubectl takes it.
+    pub kind: &'static str,
+    pub name: String,
+    pub deleting_since: Option<Timestamp>,
+    /// Finalizers whose MachineConfig is not there any more, or never was.
+    pub dangling: Vec<String>,
+    /// Its last condition, when that says that it failed.
+    pub failure: Option<String>,
+}
+
+/// A certificate that nodes depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    pub bundle: String,
+    pub subject: String,
+    pub not_after: Timestamp,
+}
+
+/// The objects that a snapshot is read from. Those that could not be read are empty.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    pub pools: Vec<MachineConfigPool>,
+    pub nodes: Vec<Node>,
+    pub machine_config_nodes: Vec<MachineConfigNode>,
+    pub ledgers: Vec<PoolLedger>,
+    pub configs: Vec<MachineConfig>,
+    pub provenances: Vec<RenderedProvenance>,
+    /// Pods of our own namespace.
+    pub pods: Vec<Pod>,
+    pub deployments: Vec<Deployment>,
+    pub kubelet_configs: Vec<KubeletConfig>,
+    pub container_runtime_configs: Vec<ContainerRuntimeConfig>,
+    pub controller_configs: Vec<ControllerConfig>,
+    /// Decided elsewhere: where each node belongs.
+    pub members: BTreeMap<String, Member>,
+    /// Decided elsewhere: what each pool waits for.
+    pub standstills: BTreeMap<String, Standstill>,
+    /// Decided elsewhere: what each drain waits for, by node.
+    pub blockers: BTreeMap<String, Vec<Blocker>>,
+}
+
+impl Snapshot {
+    /// Reads objects. What cannot be read counts as unsaid.
+    pub fn from_objects(objects: &Objects, now: Timestamp) -> Self {
+        let archived = objects.provenances.iter().filter(|provenance| provenance.spec.archive.is_some());
+        let fragments: BTreeSet<String> = objects.configs.iter().map(ResourceExt::name_any).collect();
+        let daemons = daemon_pods(&objects.pods);
+        let reports: BTreeMap<String, &MachineConfigNode> =
+            objects.machine_config_nodes.iter().map(|report| (report.name_any(), report)).collect();
+        let ledgers: BTreeMap<String, &PoolLedger> =
+            objects.ledgers.iter().map(|ledger| (ledger.name_any(), ledger)).collect();
+        let pool = |pool: &MachineConfigPool| {
+            let mut facts = PoolFacts::from_objects(pool, ledgers.get(&pool.name_any()).copied());
+            facts.standstill = objects.standstills.get(&facts.name).cloned();
+            (facts.name.clone(), facts)
+        };
+        let node = |node: &Node| {
+            let name = node.name_any();
+            let mut facts = NodeFacts::from_objects(node, reports.get(&name).copied());
+            facts.member = objects.members.get(&name).cloned().unwrap_or_default();
+            facts.blockers = objects.blockers.get(&name).cloned().unwrap_or_default();
+            facts.daemon_pod = daemons.get(&name).cloned();
+            (name, facts)
+        };
+        Self {
+            pools: objects.pools.iter().map(pool).collect(),
+            nodes: objects.nodes.iter().map(node).collect(),
+            archived: archived.map(ResourceExt::name_any).collect(),
+            workloads: objects.deployments.iter().map(Workload::from_object).collect(),
+            generators: generators(objects, &fragments),
+            configs: fragments,
+            certificates: objects.controller_configs.iter().flat_map(certificates).collect(),
+            now,
+        }
+    }
+
+    /// The nodes that follow a pool, by name.
+    pub fn nodes_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a NodeFacts> {
+        self.nodes.values().filter(move |node| matches!(&node.member, Member::Pool(name) if name == pool))
+    }
+}
+
+impl PoolFacts {
+    fn from_objects(pool: &MachineConfigPool, ledger: Option<&PoolLedger>) -> Self {
+        let name_of = |configuration: Option<&api::machineconfiguration::MachineConfigPoolConfiguration>| {
+            configuration.and_then(|configuration| configuration.name.clone()).filter(|name| !name.is_empty())
+        };
+        let status = pool.status.clone().unwrap_or_default();
+        let target = name_of(pool.spec.configuration.as_ref()).unwrap_or_default();
+        let spec = ledger.map(|ledger| ledger.spec.clone()).unwrap_or_default();
+        let wanted = spec.target.filter(|wanted| wanted.config == target);
+        Self {
+            name: pool.name_any(),
+            paused: pool.spec.paused.unwrap_or(false),
+            target_since: wanted.and_then(|wanted| wanted.since).map(|time| time.0),
+            last_good: name_of(status.configuration.as_ref()),
+            status,
+            standstill: None,
+            claims: spec
+                .claims
+                .into_iter()
+                .map(|claim| Claim { node: claim.node, config: claim.config, since: claim.since.map(|time| time.0) })
+                .collect(),
+            held: spec
+                .held
+                .into_iter()
+                .filter(|held| held.config == target)
+                .map(|held| Held { config: held.config, node: held.node, reason: held.reason })
+                .collect(),
+            paused_by: writer_of(pool, "/f:spec/f:paused"),
+            target,
+        }
+    }
+}
+
+/// Who last wrote a field, by the object's own records.
+fn writer_of(object: &impl kube::Resource, field: &str) -> Option<(String, Option<Timestamp>)> {
+    let entries = object.meta().managed_fields.iter().flatten();
+    let owning =
+        entries.filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(field).is_some()));
+    let newest = owning.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
+    Some((newest.manager.clone().unwrap_or_default(), newest.time.as_ref().map(|time| time.0)))
+}
+
+impl NodeFacts {
+    fn from_objects(node: &Node, report: Option<&MachineConfigNode>) -> Self {
+        let metadata = &node.metadata;
+        let said = |key: &str| metadata.annotations.as_ref()?.get(key).filter(|value| !value.is_empty()).cloned();
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let ready = conditions.clone().find(|condition| condition.type_ == "Ready");
+        let steps = report.and_then(|report| report.status.as_ref()).map(|status| status.conditions.as_slice());
+        let steps = steps.unwrap_or_default();
+        let desired_drain = said(annotations::DESIRED_DRAIN);
+        // The step that a daemon is at is the one that is neither done nor still to come.
+        let step = steps.iter().find(|step| step.status == "Unknown" && step.type_ != node_condition::UPDATED);
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            is_windows: metadata.labels.as_ref().and_then(|all| all.get(labels::OS)).is_some_and(|os| os == "windows"),
+            current: said(annotations::CURRENT_CONFIG),
+            desired: said(annotations::DESIRED_CONFIG),
+            state: said(annotations::STATE).unwrap_or_default(),
+            reason: said(annotations::REASON),
+            reported: steps.iter().map(|step| step.last_transition_time.0).max(),
+            step: step.map(|step| step.message.clone()).filter(|message| !message.is_empty()),
+            // Before the first heartbeat nothing is known, which is not the same as being down.
+            ready: ready.is_none_or(|ready| ready.status == "True"),
+            ready_since: ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0),
+            rebooting: said(annotations::POST_CONFIG_ACTION).as_deref() == Some(state::REBOOTING),
+            unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
+            cordoned_by: said(annotations::CORDONED_BY),
+            hold: metadata
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(annotations::HOLD))
+                .filter(|hold| *hold != "false")
+                .cloned(),
+            reverted: said(annotations::REVERTED),
+            drain_started: said(annotations::DRAIN_STARTED).and_then(|time| time.parse().ok()),
+            is_draining: desired_drain.as_deref().is_some_and(|drain| drain.starts_with("drain-"))
+                && desired_drain != said(annotations::LAST_APPLIED_DRAIN),
+            ..Self::default()
+        }
+    }
+
+    /// The node runs what it was asked to run, and its daemon rests.
+    pub fn is_done(&self) -> bool {
+        self.current.is_some() && self.current == self.desired && self.state == state::DONE
+    }
+
+    pub fn is_degraded(&self) -> bool {
+        self.state == state::DEGRADED || self.state == state::UNRECONCILABLE
+    }
+}
+
+impl Workload {
+    fn from_object(deployment: &Deployment) -> Self {
+        Self {
+            namespace: deployment.namespace().unwrap_or_default(),
+            name: deployment.name_any(),
+            replicas: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+            available: deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0),
+        }
+    }
+}
+
+fn daemon_pods(pods: &[Pod]) -> BTreeMap<String, String> {
+    let daemons =
+        pods.iter().filter(|pod| pod.labels().get("k8s-app").is_some_and(|app| app == "machine-config-daemon"));
+    let placed = daemons.filter_map(|pod| Some((pod.spec.as_ref()?.node_name.clone()?, pod.name_any())));
+    placed.collect()
+}
+
+fn generators(objects: &Objects, configs: &BTreeSet<String>) -> Vec<Generator> {
+    let dangling = |meta: &kube::api::ObjectMeta| -> Vec<String> {
+        let finalizers = meta.finalizers.iter().flatten();
+        finalizers.filter(|finalizer| !configs.contains(*finalizer)).cloned().collect()
+    };
+    let deleting = |meta: &kube::api::ObjectMeta| meta.deletion_timestamp.as_ref().map(|time| time.0);
+    let failure = |last: Option<(&str, &str, &str)>| {
+        let (type_, status, message) = last?;
+        (type_ == "Failure" && status != "False").then(|| message.to_owned())
+    };
+    let kubelet = objects.kubelet_configs.iter().map(|config| {
+        let conditions = config.status.iter().flat_map(|status| &status.conditions);
+        let last = conditions.last().map(|it| (it.type_.as_str(), it.status.as_str(), it.message.as_str()));
+        Generator {
+            kind: "kubeletconfig",
+            name: config.name_any(),
+            deleting_since: deleting(&config.metadata),
+            dangling: dangling(&config.metadata),
+            failure: failure(last),
+        }
+    });
+    let runtime = objects.container_runtime_configs.iter().map(|config| {
+        let conditions = config.status.iter().flat_map(|status| &status.conditions);
+        let last = conditions.last().map(|it| (it.type_.as_str(), it.status.as_str(), it.message.as_str()));
+        Generator {
+            kind: "containerruntimeconfig",
+            name: config.name_any(),
+            deleting_since: deleting(&config.metadata),
+            dangling: dangling(&config.metadata),
+            failure: failure(last),
+        }
+    });
+    kubelet.chain(runtime).collect()
+}
+
+fn certificates(config: &ControllerConfig) -> Vec<Certificate> {
+    let all = config.status.iter().flat_map(|status| &status.controller_certificates);
+    let read = all.filter_map(|certificate| {
+        Some(Certificate {
+            bundle: certificate.bundle_file.clone(),
+            subject: certificate.subject.clone(),
+            not_after: certificate.not_after.as_ref()?.0,
+        })
+    });
+    read.collect()
+}

@@ -1,0 +1,319 @@
+//! Reads from a cluster what the verbs explain, with only the rights that are there.
+//!
+//! What a verb cannot do without is an error that names the missing right and the command that grants it; what only adds
+//! something is left out, with a note.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use api::machineconfiguration::{
+    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
+};
+use api::names::NAMESPACE;
+use clap::Args;
+use drain::{DisruptionBudget, PodFacts};
+use explain::{Blocker, Member, Objects, Snapshot, Standstill};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::ListParams;
+use kube::{Api, Client, Resource, ResourceExt};
+use rollout::{Membership, NodeFacts, Pools, Waiting};
+use serde::de::DeserializeOwned;
+
+/// Objects of one list request. Rendered configs are large, so pages are small.
+const PAGE: u32 = 500;
+
+/// The cluster to talk to.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Cluster {
+    /// Kubeconfig of the cluster; absent, as kubectl would find it
+    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+impl Cluster {
+    /// Connects, and says in one sentence what is wrong when nobody answers.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Client> {
+        let client = cluster::connect(self.kubeconfig.as_deref()).await?;
+        match cluster::write::in_time(client.apiserver_version()).await {
+            // Whoever may not read the version may still read the rest.
+            Ok(_) | Err(kube::Error::Api(_)) => Ok(client),
+            Err(error) => {
+                let file = self.kubeconfig.as_ref().map(|path| format!(" of {}", path.display())).unwrap_or_default();
+                Err(error).map_err(anyhow::Error::from).map_err(|error| {
+                    error.context(format!(
+                        "the cluster{file} does not answer; is it running, and is the kubeconfig the right one?"
+                    ))
+                })
+            }
+        }
+    }
+}
+
+/// Runs a verb that talks to a cluster.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answer = runtime.block_on(work);
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    answer
+}
+
+/// What was read, and what could not be.
+pub(crate) struct World {
+    pub(crate) objects: Objects,
+    pub(crate) notes: Vec<String>,
+    pub(crate) now: Timestamp,
+}
+
+/// How much to read: a table needs less than a diagnosis.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Pools, nodes and what they wait for.
+    Fleet,
+    /// Also whatever may have failed around them.
+    Everything,
+}
+
+/// Reads the cluster.
+pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World> {
+    let mut notes = Vec::new();
+    let mut objects = Objects {
+        pools: list(client).await?,
+        nodes: list(client).await?,
+        machine_config_nodes: optional(client, &mut notes, "steps of nodes").await,
+        ledgers: optional(client, &mut notes, "budgets of pools").await,
+        ..Objects::default()
+    };
+    objects.configs = names_of_configs(client, &mut notes).await;
+    let drains = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_draining());
+    let (mut pods, mut budgets) = (Vec::new(), Vec::new());
+    if drains {
+        pods = optional(client, &mut notes, "pods in the way of drains").await;
+        budgets = optional(client, &mut notes, "disruption budgets").await;
+    }
+    if depth == Depth::Everything {
+        objects.provenances = optional(client, &mut notes, "archives of rendered configs").await;
+        objects.kubelet_configs = optional::<KubeletConfig>(client, &mut notes, "KubeletConfigs").await;
+        objects.container_runtime_configs =
+            optional::<ContainerRuntimeConfig>(client, &mut notes, "ContainerRuntimeConfigs").await;
+        objects.controller_configs = optional::<ControllerConfig>(client, &mut notes, "certificates").await;
+        let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+        objects.deployments = noted(all(deployments, "deployments").await, &mut notes, "our own workloads");
+        let ours: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        objects.pods = noted(all(ours, "pods").await, &mut notes, "our own pods");
+    }
+    let now = Timestamp::now();
+    decide(&mut objects, &pods, &budgets, now);
+    Ok(World { objects, notes, now })
+}
+
+impl World {
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot::from_objects(&self.objects, self.now)
+    }
+}
+
+/// Asks the decisions that the controllers make too.
+fn decide(objects: &mut Objects, pods: &[Pod], budgets: &[PodDisruptionBudget], now: Timestamp) {
+    let pools = Pools::from_objects(&objects.pools);
+    let members = objects.nodes.iter().map(|node| {
+        let member = match pools.of_node(&node.name_any(), node.labels()) {
+            Membership::Unmanaged => Member::Unmanaged,
+            Membership::Member { primary, .. } => Member::Pool(primary),
+            Membership::Contested(contested) => Member::Contested(contested.pools),
+        };
+        (node.name_any(), member)
+    });
+    objects.members = members.collect();
+    let standstills = objects.pools.iter().map(|pool| (pool.name_any(), standstill(&plan_of(objects, pool, now).next)));
+    objects.standstills = standstills.collect();
+    let budgets: Vec<_> = budgets.iter().map(DisruptionBudget::from_object).collect();
+    let draining = objects.nodes.iter().map(NodeFacts::from_object).filter(NodeFacts::is_draining);
+    objects.blockers = draining.map(|node| (node.name.clone(), blockers(&node.name, pods, &budgets))).collect();
+}
+
+/// What the rollout controller would do about a pool now.
+pub(crate) fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> rollout::Plan {
+    let ledger = objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any());
+    let input = rollout::Objects {
+        machine_config_nodes: &objects.machine_config_nodes,
+        ledger,
+        ..rollout::Objects::new(pool, &objects.pools, &objects.nodes)
+    };
+    rollout::plan(&rollout::Snapshot::from_objects(input, rollout::Settings::default(), now))
+}
+
+fn standstill(next: &rollout::Next) -> Standstill {
+    let (rollout::Next::OnChange(waiting) | rollout::Next::After(_, waiting)) = next;
+    match waiting {
+        Waiting::Settled => Standstill::Settled,
+        Waiting::Misconfigured(problem) => Standstill::Misconfigured(problem.clone()),
+        Waiting::NoConfiguration => Standstill::NoConfiguration,
+        Waiting::Paused => Standstill::Paused,
+        Waiting::TrialReverted { config, node } => {
+            Standstill::TrialReverted { config: config.clone(), node: node.clone() }
+        }
+        Waiting::Settling { .. } => Standstill::Settling,
+        Waiting::Budget { limit, used } => Standstill::Budget { limit: *limit, used: *used },
+        Waiting::Nodes { in_progress } => Standstill::Nodes { in_progress: *in_progress },
+        Waiting::Held { nodes } => Standstill::Held { nodes: *nodes },
+        other @ (Waiting::Deleting
+        | Waiting::Image(_)
+        | Waiting::NewerPool
+        | Waiting::Quorum { .. }
+        | Waiting::Peer { .. }
+        | Waiting::Taints) => Standstill::Other(other.to_string()),
+    }
+}
+
+/// Pods of a node whose budget lets none go.
+fn blockers(node: &str, pods: &[Pod], budgets: &[DisruptionBudget]) -> Vec<Blocker> {
+    let here = pods.iter().filter(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node));
+    let moving = here.map(PodFacts::from_object).filter(is_moved);
+    let held = moving.filter_map(|pod| {
+        let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(&pod)).collect();
+        let blocks = protecting.len() > 1 || protecting.iter().any(|budget| budget.disruptions_allowed < 1);
+        blocks.then(|| blocker(&pod, protecting.iter().map(|budget| budget.name.clone()).collect()))
+    });
+    held.collect()
+}
+
+/// A drain moves this pod: it is no DaemonSet's, no static one, and not over.
+pub(crate) fn is_moved(pod: &PodFacts) -> bool {
+    !pod.mirror && !pod.finished && !pod.is_of_daemon_set() && pod.terminating.is_none()
+}
+
+pub(crate) fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
+    let owner = pod.owner.as_ref().map(|owner| match owner.kind.as_str() {
+        // A ReplicaSet's name is its Deployment's and a hash; people scale Deployments.
+        "ReplicaSet" => match owner.name.rsplit_once('-') {
+            Some((deployment, _)) => format!("deploy/{deployment}"),
+            None => format!("rs/{}", owner.name),
+        },
+        kind => format!("{}/{}", kind.to_lowercase(), owner.name),
+    });
+    Blocker { namespace: pod.namespace.clone(), pod: pod.name.clone(), owner, budgets }
+}
+
+/// Only the names of MachineConfigs: their contents would be megabytes.
+async fn names_of_configs(client: &Client, notes: &mut Vec<String>) -> Vec<MachineConfig> {
+    let api: Api<kube::core::PartialObjectMeta<MachineConfig>> = Api::all(client.clone());
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut configs = Vec::new();
+    loop {
+        match cluster::write::in_time(api.list_metadata(&parameters)).await {
+            Ok(page) => {
+                configs.extend(
+                    page.items
+                        .into_iter()
+                        .map(|it| MachineConfig { metadata: it.metadata, ..MachineConfig::default() }),
+                );
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => parameters = parameters.continue_token(&token),
+                    None => return configs,
+                }
+            }
+            Err(error) => {
+                notes.push(explain_refusal(&error, "list", "machineconfigs", "which configs exist"));
+                return Vec::new();
+            }
+        }
+    }
+}
+
+/// Everything of a cluster-wide kind.
+///
+/// # Errors
+/// A sentence that names the right that is missing, or what else is wrong.
+pub(crate) async fn list<K>(client: &Client) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let plural = K::plural(&()).into_owned();
+    match all(Api::<K>::all(client.clone()), &plural).await {
+        Ok(objects) => Ok(objects),
+        Err((error, resource)) => Err(refusal(error, "list", &resource)),
+    }
+}
+
+/// Like [`list`], but what cannot be read is only noted.
+pub(crate) async fn optional<K>(client: &Client, notes: &mut Vec<String>, what: &str) -> Vec<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let plural = K::plural(&()).into_owned();
+    noted(all(Api::<K>::all(client.clone()), &plural).await, notes, what)
+}
+
+fn noted<K>(answer: Result<Vec<K>, (kube::Error, String)>, notes: &mut Vec<String>, what: &str) -> Vec<K> {
+    answer.unwrap_or_else(|(error, resource)| {
+        // A kind that is not installed has no objects.
+        if cluster::problem(&error) != cluster::Problem::NotFound {
+            notes.push(explain_refusal(&error, "list", &resource, what));
+        }
+        Vec::new()
+    })
+}
+
+async fn all<K>(api: Api<K>, resource: &str) -> Result<Vec<K>, (kube::Error, String)>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut objects = Vec::new();
+    loop {
+        let page = cluster::write::in_time(api.list(&parameters)).await;
+        let page = page.map_err(|error| (error, resource.to_owned()))?;
+        objects.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => return Ok(objects),
+        }
+    }
+}
+
+/// An error of the API as a sentence with a remedy.
+pub(crate) fn refusal(error: kube::Error, verb: &str, resource: &str) -> anyhow::Error {
+    let sentence = match cluster::problem(&error) {
+        cluster::Problem::Forbidden => right(verb, resource),
+        cluster::Problem::NotFound if verb == "list" => format!(
+            "the cluster has no {resource}; install our kinds with `machinist crds | kubectl apply --server-side -f -`"
+        ),
+        _ => return anyhow::Error::from(error).context(format!("cannot {verb} {resource}")),
+    };
+    anyhow::anyhow!(sentence)
+}
+
+/// Says which right is missing, and the command with which an administrator grants it.
+pub(crate) fn right(verb: &str, resource: &str) -> String {
+    let name = format!("machinist-{verb}-{}", resource.replace(['/', '.'], "-"));
+    format!(
+        "you may not {verb} {resource}; an administrator grants it with `kubectl create clusterrole {name} --verb={verb} \
+         --resource={resource}` and `kubectl create clusterrolebinding {name} --clusterrole={name} --user=YOU`"
+    )
+}
+
+fn explain_refusal(error: &kube::Error, verb: &str, resource: &str, what: &str) -> String {
+    match cluster::problem(error) {
+        cluster::Problem::Forbidden => format!("{what} not looked at: {}", right(verb, resource)),
+        _ => format!("{what} not looked at: cannot {verb} {resource}: {error}"),
+    }
+}
+
+/// One object by name, or a sentence.
+pub(crate) async fn get<K>(client: &Client, name: &str) -> anyhow::Result<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::all(client.clone());
+    match cluster::write::in_time(api.get(name)).await {
+        Ok(object) => Ok(object),
+        Err(error) if cluster::problem(&error) == cluster::Problem::NotFound => {
+            bail!("there is no {} {name}", K::kind(&()))
+        }
+        Err(error) => Err(refusal(error, "get", &K::plural(&()))),
+    }
+}

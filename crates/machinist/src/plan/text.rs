@@ -1,0 +1,97 @@
+//! Prints a plan as people read it.
+
+use std::fmt::Write as _;
+
+use change::disruption::Class;
+use explain::span;
+use jiff::SignedDuration;
+use owo_colors::OwoColorize as _;
+
+use super::proposal::{NodePlan, PoolPlan, Proposal};
+use crate::secrets::Secrets;
+
+/// Of more waves or nodes than this the rest is counted, not listed; `-o json` has everything.
+const LISTED: usize = 20;
+
+pub(super) fn report(proposal: &Proposal, secrets: Secrets) -> String {
+    let plan = &proposal.plan;
+    if plan.is_empty() {
+        return "Nothing to do: every pool would stay as it is, and every node has what its pool wants.\n".to_owned();
+    }
+    let mut text = String::new();
+    for pool in &plan.pools {
+        if let Some(comparison) = proposal.comparisons.get(&pool.pool) {
+            text.push_str(&crate::diff::describe(comparison, secrets));
+        }
+        describe(&mut text, pool);
+        text.push('\n');
+    }
+    let blocked: usize = plan.pools.iter().flat_map(|pool| &pool.nodes).map(|node| node.blocked.len()).sum();
+    let nodes: usize = plan.pools.iter().map(|pool| pool.nodes.len()).sum();
+    let waits = if blocked > 0 {
+        format!(", and longer while {blocked} pods are kept by their budgets")
+    } else {
+        String::new()
+    };
+    let _ = writeln!(text, "{nodes} nodes, about {}{waits}.", seconds(plan.estimate_seconds).bold());
+    text
+}
+
+fn describe(text: &mut String, pool: &PoolPlan) {
+    if pool.paused {
+        let _ = writeln!(text, "{} the pool is paused: nothing below happens until it is not", "paused     ".yellow());
+    }
+    let label = |index: usize, word: &'static str| if index == 0 { word } else { "" };
+    for (index, obstacle) in pool.obstacles.iter().enumerate() {
+        let _ = writeln!(text, "{:<11} {}", label(index, "refused").red(), obstacle);
+    }
+    if !pool.obstacles.is_empty() {
+        return;
+    }
+    for (index, wave) in pool.waves.iter().enumerate().take(LISTED) {
+        let _ = writeln!(text, "{:<11} {}. {}", label(index, "order"), index + 1, wave.join(", "));
+    }
+    if pool.waves.len() > LISTED {
+        let _ = writeln!(text, "{:<11} and {} more waves", "", pool.waves.len() - LISTED);
+    }
+    for (index, left) in pool.left.iter().enumerate().take(LISTED) {
+        let _ = writeln!(text, "{:<11} {}: {}", label(index, "not reached").yellow(), left.node, left.why);
+    }
+    for (index, node) in pool.nodes.iter().enumerate().take(LISTED) {
+        let _ = writeln!(text, "{:<11} {}", label(index, "nodes"), line(node));
+        for pod in &node.blocked {
+            let _ = writeln!(text, "{:<11}   {} {}: {}", "", "kept".red(), pod.pod, pod.why);
+        }
+    }
+    if pool.nodes.len() > LISTED {
+        let _ = writeln!(text, "{:<11} and {} more nodes; -o json lists them", "", pool.nodes.len() - LISTED);
+    }
+    let _ = writeln!(text, "{:<11} about {} in {} waves", "time", seconds(pool.estimate_seconds), pool.waves.len());
+}
+
+fn line(node: &NodePlan) -> String {
+    let what = [(&node.files, "files"), (&node.units, "units"), (&node.other, "other settings")];
+    let what: Vec<_> =
+        what.iter().filter(|(list, _)| !list.is_empty()).map(|(list, word)| format!("{} {word}", list.len())).collect();
+    let what = if what.is_empty() { "no change on disk".to_owned() } else { what.join(", ") };
+    let act = match node.disruption {
+        Class::None => "no disruption".to_owned(),
+        _ => node.actions.iter().filter(|action| *action != "none").cloned().collect::<Vec<_>>().join(", "),
+    };
+    let pods = match (node.drains, node.pods.len()) {
+        (false, _) => String::new(),
+        (true, 0) => "; drained first, no pods to move".to_owned(),
+        (true, count) => format!("; drained first, {count} pods move: {}", some(&node.pods)),
+    };
+    format!("{}: {what}; {act}{pods}", node.node.bold())
+}
+
+fn some(list: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let head = list.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if list.len() > SHOWN { format!("{head} and {} more", list.len() - SHOWN) } else { head }
+}
+
+fn seconds(seconds: i64) -> String {
+    span(SignedDuration::from_secs(seconds))
+}

@@ -1,0 +1,133 @@
+//! `machinist status`: the fleet at a glance.
+
+mod table;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use explain::{Explanation, Snapshot, State};
+use serde_json::{Value, json};
+
+use crate::gather::{self, Cluster, Depth};
+use crate::output::{self, Format};
+
+/// How often a live table is drawn anew.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Of a larger fleet only the nodes that are not where they should be are shown.
+const SMALL: usize = 30;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: Cluster,
+    /// Keep the table live until Ctrl-C
+    #[arg(short, long)]
+    watch: bool,
+    /// Show every node, also of a large fleet
+    #[arg(long)]
+    all: bool,
+    /// Only this pool and its nodes
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Print as JSON or YAML instead of a table
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    gather::block_on(status(arguments))
+}
+
+async fn status(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let client = arguments.cluster.connect().await?;
+    let mut told = false;
+    loop {
+        let world = gather::world(&client, Depth::Fleet).await?;
+        let snapshot = world.snapshot();
+        if let Some(pool) = arguments.pool.as_deref().filter(|pool| !snapshot.pools.contains_key(*pool)) {
+            bail!("there is no MachineConfigPool {pool}");
+        }
+        let fleet = Fleet::of(&snapshot, arguments.pool.as_deref());
+        if !told {
+            output::warn(world.notes.iter());
+            told = true;
+        }
+        let text = match arguments.output {
+            Some(format) => format.write_one(&fleet.to_value(&snapshot))?,
+            None => table::draw(&fleet, &snapshot, arguments.all),
+        };
+        if !arguments.watch {
+            output::print(&text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        // Home, then the table, then clear what an earlier, longer one left below: no flicker.
+        let frame = if arguments.output.is_none() { format!("\x1b[H\x1b[2J{text}") } else { text };
+        output::print(&frame)?;
+        tokio::select! {
+            () = tokio::time::sleep(REDRAW) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Everything the table says.
+pub(crate) struct Fleet {
+    pub(crate) pools: Vec<Explanation>,
+    pub(crate) nodes: Vec<Explanation>,
+}
+
+impl Fleet {
+    fn of(snapshot: &Snapshot, only: Option<&str>) -> Self {
+        let pools = snapshot.pools.keys().filter(|pool| only.is_none_or(|only| only == *pool));
+        let in_pool = |name: &&String| match (only, snapshot.nodes.get(*name).map(|node| &node.member)) {
+            (Some(only), Some(explain::Member::Pool(pool))) => pool == only,
+            (Some(_), _) => false,
+            (None, _) => true,
+        };
+        Self {
+            pools: pools.filter_map(|pool| explain::pool(snapshot, pool)).collect(),
+            nodes: snapshot.nodes.keys().filter(in_pool).filter_map(|node| explain::node(snapshot, node)).collect(),
+        }
+    }
+
+    fn to_value(&self, snapshot: &Snapshot) -> Value {
+        let pools = self.pools.iter().map(|it| {
+            let facts = &snapshot.pools[&it.name];
+            let status = &facts.status;
+            let mut value = json!(it);
+            value["target"] = json!(facts.target);
+            value["paused"] = json!(facts.paused);
+            value["machineCount"] = json!(status.machine_count.unwrap_or(0));
+            value["updatedMachineCount"] = json!(status.updated_machine_count.unwrap_or(0));
+            value["readyMachineCount"] = json!(status.ready_machine_count.unwrap_or(0));
+            value["unavailableMachineCount"] = json!(status.unavailable_machine_count.unwrap_or(0));
+            value["degradedMachineCount"] = json!(status.degraded_machine_count.unwrap_or(0));
+            value
+        });
+        let nodes = self.nodes.iter().map(|it| {
+            let facts = &snapshot.nodes[&it.name];
+            let mut value = json!(it);
+            value["pool"] = json!(match &facts.member {
+                explain::Member::Pool(pool) => Some(pool),
+                explain::Member::Contested(_) | explain::Member::Unmanaged => None,
+            });
+            value["currentConfig"] = json!(facts.current);
+            value["desiredConfig"] = json!(facts.desired);
+            value
+        });
+        json!({"pools": pools.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>()})
+    }
+
+    /// The nodes that are worth a line.
+    pub(crate) fn shown(&self, all: bool) -> Vec<&Explanation> {
+        let whole = all || self.nodes.len() <= SMALL;
+        self.nodes
+            .iter()
+            .filter(|node| whole || node.state != State::Updated)
+            .take(if all { usize::MAX } else { SMALL })
+            .collect()
+    }
+}

@@ -1,0 +1,79 @@
+//! `machinist why pool|node NAME`: why it is in this state, since when, what it waits for, and what would move it.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use explain::{Explanation, Snapshot, ago};
+use owo_colors::OwoColorize as _;
+
+use crate::gather::{self, Cluster, Depth};
+use crate::output::{self, Format};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: Cluster,
+    /// What to explain
+    kind: Kind,
+    /// Its name
+    name: String,
+    /// Print as JSON or YAML instead of text
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    #[value(alias = "mcp", alias = "machineconfigpool")]
+    Pool,
+    #[value(alias = "no", alias = "nodes")]
+    Node,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    gather::block_on(why(arguments))
+}
+
+async fn why(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let client = arguments.cluster.connect().await?;
+    let world = gather::world(&client, Depth::Fleet).await?;
+    output::warn(world.notes.iter());
+    let snapshot = world.snapshot();
+    let name = &arguments.name;
+    let it = match arguments.kind {
+        Kind::Pool => explain::pool(&snapshot, name)
+            .with_context(|| unknown("pool", name, snapshot.pools.keys().map(String::as_str).collect()))?,
+        Kind::Node => explain::node(&snapshot, name)
+            .with_context(|| unknown("node", name, snapshot.nodes.keys().map(String::as_str).collect()))?,
+    };
+    let text = match arguments.output {
+        Some(format) => format.write_one(&serde_json::to_value(&it)?)?,
+        None => report(&it, &snapshot),
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unknown(kind: &str, name: &str, known: Vec<&str>) -> String {
+    match known.len() {
+        0 => format!("there is no {kind} {name}, nor any other"),
+        1..=12 => format!("there is no {kind} {name}; there are {}", known.join(", ")),
+        count => format!("there is no {kind} {name} among {count}"),
+    }
+}
+
+fn report(it: &Explanation, snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let since = it.since.map(|since| format!(" for {}", ago(since, snapshot.now))).unwrap_or_default();
+    let _ = writeln!(text, "{} is {}{since}: {}", it.name.bold(), it.state.bold(), it.summary);
+    for (index, what) in it.waiting_for.iter().enumerate() {
+        let _ = writeln!(text, "{:<12} {what}", if index == 0 { "waits for" } else { "" });
+    }
+    for (index, step) in it.moves.iter().enumerate() {
+        let _ = writeln!(text, "{:<12} {}", if index == 0 { "to move it" } else { "" }, step.what);
+        let _ = writeln!(text, "{:<12}   {}", "", step.command.cyan());
+    }
+    text
+}
