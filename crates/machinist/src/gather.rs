@@ -143,7 +143,9 @@ pub(crate) fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestam
         ledger,
         ..rollout::Objects::new(pool, &objects.pools, &objects.nodes)
     };
-    rollout::plan(&rollout::Snapshot::from_objects(input, rollout::Settings::default(), now))
+    // How long a target has to settle is the controller's own setting; a moment later it is over anyway.
+    let settings = rollout::Settings { settle: jiff::SignedDuration::ZERO, ..rollout::Settings::default() };
+    rollout::plan(&rollout::Snapshot::from_objects(input, settings, now))
 }
 
 fn standstill(next: &rollout::Next) -> Standstill {

@@ -1,21 +1,28 @@
 //! `machinist up`: a whole fleet in one process, with no cluster, no container engine and no root.
 //!
 //! The embedded API, the controllers, and nodes that each run the real daemon on a folder of their own. Everything is
-//! wired as on a real cluster; only the hosts' services and reboots are simulated.
+//! wired as on a real cluster; only the hosts' services and reboots are simulated, and small stand-ins play the rest of
+//! a cluster.
 
+mod components;
 mod content;
 mod folder;
+mod limits;
 mod nodes;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use api::machineconfiguration::MachineConfigPool;
 use clap::Args;
+use k8s_openapi::api::core::v1::Node;
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use owo_colors::OwoColorize as _;
+use standins::Machines;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
@@ -26,22 +33,29 @@ use folder::Folder;
 pub(crate) struct Arguments {
     /// How many worker nodes
     #[arg(long, value_name = "N", default_value_t = 3)]
-    nodes: u16,
+    nodes: u32,
     /// How many control-plane nodes
     #[arg(long, value_name = "N", default_value_t = 1)]
-    control_plane: u16,
+    control_plane: u32,
     /// Folder that keeps everything across restarts; absent, a temporary one that is removed at the end
     #[arg(long, value_name = "DIR")]
-    data: Option<std::path::PathBuf>,
+    data: Option<PathBuf>,
     /// Port of the API; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
+    /// Keep nodes in memory only: thousands of them, without files to look at
+    #[arg(long)]
+    in_memory: bool,
+    /// Run the fleet against this API, a test one, instead of the embedded one
+    #[arg(long, value_name = "FILE", conflicts_with = "port")]
+    kubeconfig: Option<PathBuf>,
 }
 
 /// How long the fleet may take to come up before it is worth saying what it waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    limits::allow(arguments.nodes + arguments.control_plane, arguments.in_memory)?;
     let folder = Folder::open(arguments.data.as_deref())?;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(folder.log()?).init();
@@ -51,73 +65,184 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     code
 }
 
-async fn up(arguments: &Arguments, folder: &Folder) -> anyhow::Result<ExitCode> {
-    let server = ::apiserver::Server::builder().data(folder.path()).port(arguments.port).start().await?;
-    let client = cluster::connect(Some(&folder.kubeconfig())).await?;
-    content::install(&client).await?;
+/// The API that the fleet runs against.
+enum Server {
+    Embedded(Box<::apiserver::Running>),
+    Other(String),
+}
 
-    let (stop, stopped) = watch::channel(false);
-    let mut parts: JoinSet<anyhow::Result<()>> = JoinSet::new();
-    let names = nodes::create(&client, arguments.control_plane, arguments.nodes).await?;
-    for name in &names {
-        parts.spawn(nodes::run(client.clone(), name.clone(), folder.root_of(name), stopped.clone()));
+impl Server {
+    fn address(&self) -> &str {
+        match self {
+            Self::Embedded(server) => server.server(),
+            Self::Other(address) => address,
+        }
     }
-    parts.spawn(control(client.clone(), stopped.clone()));
+}
 
-    announce(&client, folder, server.server(), &names).await?;
+/// A running fleet.
+struct Fleet<'a> {
+    arguments: &'a Arguments,
+    folder: &'a Folder,
+    client: Client,
+    kubeconfig: PathBuf,
+    machines: Machines,
+    parts: JoinSet<anyhow::Result<()>>,
+    stopped: watch::Receiver<bool>,
+}
+
+async fn up(arguments: &Arguments, folder: &Folder) -> anyhow::Result<ExitCode> {
+    let begun = Instant::now();
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let (server, client, kubeconfig) = open(arguments, folder).await?;
+    let (stop, stopped) = watch::channel(false);
+    let (machines, parts) = (Machines::default(), JoinSet::new());
+    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped };
+    let names = fleet.start().await?;
+    fleet.announce(server.address(), &names, begun).await?;
     tokio::select! {
         signal = tokio::signal::ctrl_c() => signal.context("cannot wait for Ctrl-C")?,
-        ended = parts.join_next() => {
+        _ = terminate.recv() => {}
+        ended = fleet.parts.join_next() => {
             // Parts end only when they are told to; one that ended by itself is worth more than a fleet without it.
             ended.context("no part of the fleet runs")?.context("a part of the fleet failed")??;
-            anyhow::bail!("a part of the fleet ended by itself; see {}", folder.log_path().display());
+            bail!("a part of the fleet ended by itself; see {}", folder.log_path().display());
         }
     }
     anstream::println!("Stopping.");
     let _ = stop.send(true);
-    while parts.join_next().await.is_some() {}
-    server.shutdown().await;
+    while fleet.parts.join_next().await.is_some() {}
+    if let Server::Embedded(server) = server {
+        server.shutdown().await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The controllers, as one process would run them, without settling: a trial should answer at once.
-async fn control(client: Client, mut stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
-    let settings =
-        controllers::Settings { identity: "machinist-up".to_owned(), settle: Duration::ZERO, ..Default::default() };
-    let stop = async move {
-        let _ = stopped.wait_for(|stop| *stop).await;
-    };
-    controllers::run(client, settings, stop).await.context("the controllers failed")?;
-    Ok(())
-}
-
-/// Waits until every pool is updated and says how to go on.
-async fn announce(client: &Client, folder: &Folder, server: &str, names: &[String]) -> anyhow::Result<()> {
-    let pools: Api<MachineConfigPool> = Api::all(client.clone());
-    let ready = async {
-        for pool in content::POOLS {
-            await_condition(pools.clone(), pool, is_updated).await?;
-        }
-        Ok::<_, kube::runtime::wait::Error>(())
-    };
-    match tokio::time::timeout(PATIENCE, ready).await {
-        Ok(ready) => ready.context("cannot watch the pools")?,
-        Err(_) => anstream::println!("The pools are not updated yet; `kubectl get mcp` shows how far they are."),
+/// Starts the embedded API, or connects to the one that was named.
+async fn open(arguments: &Arguments, folder: &Folder) -> anyhow::Result<(Server, Client, PathBuf)> {
+    if let Some(kubeconfig) = &arguments.kubeconfig {
+        let client = cluster::connect(Some(kubeconfig)).await?;
+        refuse_production(&client).await?;
+        let text = std::fs::read_to_string(kubeconfig).unwrap_or_default();
+        let address = text.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap_or("the other API");
+        return Ok((Server::Other(address.to_owned()), client, kubeconfig.clone()));
     }
-    let node = names.last().map_or("NODE", String::as_str);
-    let root = folder.root_of(node);
-    anstream::println!("{} {} nodes at {server}", "Your fleet is up:".bold(), names.len());
-    anstream::println!();
-    anstream::println!("  export KUBECONFIG={}", folder.kubeconfig().display());
-    anstream::println!("  kubectl get mcp,nodes                      pools and nodes");
-    anstream::println!("  kubectl apply -f examples/motd.yaml        a file on every worker, one node at a time");
-    anstream::println!("  ls {}      what is on {node}", root.join("etc").display());
-    anstream::println!();
-    anstream::println!("The log is {}. Ctrl-C stops.", folder.log_path().display());
+    let mut builder = ::apiserver::Server::builder().port(arguments.port);
+    builder =
+        if arguments.in_memory && arguments.data.is_none() { builder.in_memory() } else { builder.data(folder.path()) };
+    let server = builder.start().await.map_err(|error| limits::explain(error, arguments.port))?;
+    if arguments.in_memory && arguments.data.is_none() {
+        folder.write_kubeconfig(&server.kubeconfig())?;
+    }
+    let client = cluster::connect(Some(&folder.kubeconfig())).await?;
+    Ok((Server::Embedded(Box::new(server)), client, folder.kubeconfig()))
+}
+
+/// Somebody's real nodes must never meet a simulated fleet.
+async fn refuse_production(client: &Client) -> anyhow::Result<()> {
+    let nodes: Vec<Node> = crate::gather::list(client).await?;
+    let foreign = nodes.iter().find(|node| !node.labels().contains_key(nodes::LABEL));
+    if let Some(node) = foreign {
+        bail!(
+            "this cluster has a node of its own, {}; `up --kubeconfig` is for test APIs without nodes, and it would play \
+             scheduler and kubelet there",
+            node.name_any()
+        );
+    }
     Ok(())
 }
 
-fn is_updated(pool: Option<&MachineConfigPool>) -> bool {
+impl Fleet<'_> {
+    async fn start(&mut self) -> anyhow::Result<Vec<String>> {
+        content::install(&self.client).await?;
+        self.parts.spawn(components::controller(self.client.clone(), self.stopped.clone()));
+        let (control_plane, workers) = (self.arguments.control_plane, self.arguments.nodes);
+        let names = nodes::names(control_plane, workers);
+        if self.arguments.in_memory {
+            nodes::play(&self.client, &names, &mut self.parts, self.stopped.clone()).await?;
+        } else {
+            nodes::create(&self.client, &names).await?;
+            for (name, _) in &names {
+                self.machines.add(name, self.folder.switch_of(name));
+                let place = nodes::Place {
+                    name: name.clone(),
+                    root: self.folder.root_of(name),
+                    machines: self.machines.clone(),
+                };
+                self.parts.spawn(nodes::run(self.client.clone(), place, self.stopped.clone()));
+            }
+        }
+        let options = standins::Options {
+            machines: self.machines.clone(),
+            daemon_sets: !self.arguments.in_memory,
+            heartbeats: !self.arguments.in_memory,
+        };
+        let (client, stopped) = (self.client.clone(), self.stopped.clone());
+        self.parts.spawn(async move {
+            standins::run(client, options, told_to_stop(stopped)).await;
+            Ok(())
+        });
+        Ok(names.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Waits until every pool is updated and says how to go on.
+    async fn announce(&mut self, server: &str, names: &[String], begun: Instant) -> anyhow::Result<()> {
+        let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
+        let ready = async {
+            for (pool, count) in [("master", self.arguments.control_plane), ("worker", self.arguments.nodes)] {
+                await_condition(pools.clone(), pool, move |pool: Option<&MachineConfigPool>| is_updated(pool, count))
+                    .await?;
+            }
+            Ok::<_, kube::runtime::wait::Error>(())
+        };
+        tokio::select! {
+            ready = tokio::time::timeout(PATIENCE, ready) => match ready {
+                Ok(ready) => ready.context("cannot watch the pools")?,
+                Err(_) => anstream::println!("The pools are not updated yet; `machinist status` shows what they wait for."),
+            },
+            Some(ended) = self.parts.join_next() => {
+                ended.context("a part of the fleet failed")??;
+                bail!("a part of the fleet ended by itself; see {}", self.folder.log_path().display());
+            }
+        }
+        let took = begun.elapsed().as_secs_f32();
+        let (kubeconfig, folder) = (self.kubeconfig.display(), self.folder);
+        anstream::println!("{} {} nodes at {server}, in {took:.1} s", "Your fleet is up:".bold(), names.len());
+        anstream::println!();
+        anstream::println!("  export KUBECONFIG={kubeconfig}");
+        anstream::println!();
+        anstream::println!("{}", "Three things to try, in another terminal:".bold());
+        anstream::println!("  machinist status --watch                   pools and nodes, live");
+        anstream::println!("  kubectl apply -f examples/motd.yaml        a file for every worker, one node at a time");
+        anstream::println!(
+            "  machinist why pool worker                  why it is in its state, and what would move it"
+        );
+        anstream::println!();
+        if let Some(node) = names.last().filter(|_| !self.arguments.in_memory) {
+            let (root, switch) = (folder.root_of(node), folder.switch_of(node));
+            anstream::println!("What is on {node}:       ls {}", root.join("etc").display());
+            anstream::println!("Switch {node} off:       touch {}", switch.display());
+        }
+        anstream::println!("The log:                {}", folder.log_path().display());
+        anstream::println!(
+            "Ctrl-C stops{}.",
+            if self.arguments.data.is_some() {
+                "; the same command goes on from here"
+            } else {
+                " and removes everything"
+            }
+        );
+        Ok(())
+    }
+}
+
+/// Returns at the end of the fleet.
+async fn told_to_stop(mut stopped: watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+fn is_updated(pool: Option<&MachineConfigPool>, nodes: u32) -> bool {
     let Some(status) = pool.and_then(|pool| pool.status.as_ref()) else { return false };
-    status.conditions.iter().any(|condition| condition.type_ == "Updated" && condition.status == "True")
+    let updated = status.conditions.iter().any(|condition| condition.type_ == "Updated" && condition.status == "True");
+    updated && status.machine_count.is_some_and(|count| i64::from(count) >= i64::from(nodes))
 }

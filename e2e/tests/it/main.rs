@@ -12,5 +12,6 @@ mod processes;
 #[macro_use]
 mod referee;
 mod schema;
+mod stories;
 mod walk;
 mod watching;

@@ -106,15 +106,24 @@ impl Seen {
         fn version<K: Resource>(object: &K) -> (String, String) {
             let meta = object.meta();
             let uid = meta.uid.as_deref().unwrap_or_default();
-            (object.name_any(), format!("{uid} at generation {}", meta.generation.unwrap_or(0)))
+            (object.name_any(), format!("generation {} of {uid}", meta.generation.unwrap_or(0)))
         }
         let objects = &proposal.world.objects;
         let fragments =
             proposal.configs.iter().filter(|config| !config.name_any().starts_with(api::names::RENDERED_PREFIX));
         let nodes = objects.nodes.iter().map(|node| {
             let facts = rollout::NodeFacts::from_object(node);
-            let pool = objects.members.get(&facts.name).map(|member| format!("{member:?}")).unwrap_or_default();
-            let state = format!("{:?} -> {:?} in {pool}, {:?}", facts.current, facts.desired, facts.state);
+            let pool = match objects.members.get(&facts.name) {
+                Some(explain::Member::Pool(pool)) => format!("pool {pool}"),
+                Some(explain::Member::Contested(pools)) => format!("the pools {}", pools.join(" and ")),
+                Some(explain::Member::Unmanaged) | None => "no pool".to_owned(),
+            };
+            let named = |config: &Option<String>| config.clone().unwrap_or_else(|| "nothing".to_owned());
+            let config = match facts.current == facts.desired {
+                true => format!("at {}", named(&facts.current)),
+                false => format!("on the way from {} to {}", named(&facts.current), named(&facts.desired)),
+            };
+            let state = format!("{config} in {pool}, {:?}", facts.state);
             (facts.name, state)
         });
         Self {

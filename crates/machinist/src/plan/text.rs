@@ -33,7 +33,7 @@ pub(super) fn report(proposal: &Proposal, secrets: Secrets) -> String {
     } else {
         String::new()
     };
-    let _ = writeln!(text, "{nodes} nodes, about {}{waits}.", seconds(plan.estimate_seconds).bold());
+    let _ = writeln!(text, "{}, about {}{waits}.", count(nodes, "node"), seconds(plan.estimate_seconds).bold());
     text
 }
 
@@ -66,7 +66,13 @@ fn describe(text: &mut String, pool: &PoolPlan) {
     if pool.nodes.len() > LISTED {
         let _ = writeln!(text, "{:<11} and {} more nodes; -o json lists them", "", pool.nodes.len() - LISTED);
     }
-    let _ = writeln!(text, "{:<11} about {} in {} waves", "time", seconds(pool.estimate_seconds), pool.waves.len());
+    let _ = writeln!(
+        text,
+        "{:<11} about {} in {}",
+        "time",
+        seconds(pool.estimate_seconds),
+        count(pool.waves.len(), "wave")
+    );
 }
 
 fn line(node: &NodePlan) -> String {
@@ -81,9 +87,13 @@ fn line(node: &NodePlan) -> String {
     let pods = match (node.drains, node.pods.len()) {
         (false, _) => String::new(),
         (true, 0) => "; drained first, no pods to move".to_owned(),
-        (true, count) => format!("; drained first, {count} pods move: {}", some(&node.pods)),
+        (true, number) => format!("; drained first, {} to move: {}", count(number, "pod"), some(&node.pods)),
     };
     format!("{}: {what}; {act}{pods}", node.node.bold())
+}
+
+fn count(number: usize, word: &str) -> String {
+    if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
 }
 
 fn some(list: &[String]) -> String {

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::runtime::conditions::is_crd_established;
@@ -9,7 +10,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-pub(super) const POOLS: [&str; 2] = ["master", "worker"];
+const POOLS: [&str; 2] = ["master", "worker"];
 
 const MANAGER: &str = "machinist-up";
 
@@ -27,11 +28,36 @@ pub(super) async fn install(client: &Client) -> anyhow::Result<()> {
         established.await.with_context(|| format!("cannot watch CustomResourceDefinition {name}"))?;
     }
     cluster::ensure_namespace(client, api::names::NAMESPACE).await?;
+    deploy(client, super::components::CONTROLLER).await?;
     for pool in POOLS {
         create::<MachineConfigPool>(client, pool_of(pool)).await?;
         create::<MachineConfig>(client, fragment_of(pool)).await?;
     }
     Ok(())
+}
+
+/// The Deployment of one of our components; `up` runs it in this process while it has replicas.
+async fn deploy(client: &Client, name: &str) -> anyhow::Result<()> {
+    let labels = json!({"k8s-app": name});
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {
+                "containers": [{"name": name, "image": "machinist", "args": ["controller"]}],
+                "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+                "tolerations": [{"operator": "Exists"}],
+            }},
+        },
+    });
+    let object: Deployment = serde_json::from_value(object).context("our own manifest is not valid")?;
+    let api: Api<Deployment> = Api::namespaced(client.clone(), api::names::NAMESPACE);
+    match api.create(&post(), &object).await {
+        Err(error) if cluster::problem(&error) != cluster::Problem::Conflict => {
+            Err(error).with_context(|| format!("cannot create Deployment {name}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Creates what is not there; what is there is the user's by now.
@@ -40,7 +66,7 @@ where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
 {
     let object: K = serde_json::from_value(object).context("our own manifest is not valid")?;
-    match Api::<K>::all(client.clone()).create(&PostParams::default(), &object).await {
+    match Api::<K>::all(client.clone()).create(&post(), &object).await {
         Ok(_) => Ok(()),
         Err(error) if cluster::problem(&error) == cluster::Problem::Conflict => Ok(()),
         Err(error) => Err(error).with_context(|| format!("cannot create {} {}", K::kind(&()), object.name_any())),
@@ -71,4 +97,8 @@ fn fragment_of(role: &str) -> Value {
             "systemd": {"units": [{"name": "kubelet.service", "enabled": true, "contents": unit}]},
         }},
     })
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
 }

@@ -18,7 +18,9 @@ impl Folder {
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let (path, temporary) = match path {
             Some(path) => {
-                std::fs::create_dir_all(path).with_context(|| format!("cannot make the folder {}", path.display()))?;
+                if let Err(error) = std::fs::create_dir_all(path) {
+                    bail!("the folder {} cannot be made ({error}); choose another with --data", path.display());
+                }
                 (path.canonicalize().with_context(|| format!("cannot open {}", path.display()))?, None)
             }
             None => {
@@ -41,6 +43,21 @@ impl Folder {
 
     pub(super) fn root_of(&self, node: &str) -> PathBuf {
         self.path.join("nodes").join(node).join("root")
+    }
+
+    /// While this file is there, the node's machine is off.
+    pub(super) fn switch_of(&self, node: &str) -> PathBuf {
+        self.path.join("nodes").join(node).join("off")
+    }
+
+    /// Keeps the way to an API that has no folder of its own.
+    pub(super) fn write_kubeconfig(&self, text: &str) -> anyhow::Result<()> {
+        use std::io::Write as _;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let path = self.kubeconfig();
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 
     pub(super) fn log_path(&self) -> PathBuf {

@@ -1,58 +1,111 @@
-//! The nodes of `up`: a Node object each, and the real daemon on a folder.
+//! The nodes of `up`: a Node object each, and the real daemon on a folder, or a fleet that lives in memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
+use api::machineconfiguration::MachineConfigPool;
 use daemon::run::{Ended, Options};
 use host::directory::Directory;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use standins::Machines;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-/// Makes the Node objects that are not there yet, all Ready, and returns their names.
-pub(super) async fn create(client: &Client, control_plane: u16, workers: u16) -> anyhow::Result<Vec<String>> {
-    let named = |role: &'static str, count: u16| (1..=count).map(move |number| (format!("{role}-{number}"), role));
+use super::told_to_stop;
+
+/// On every node of ours, so that nobody else's is taken for one.
+pub(super) const LABEL: &str = fleet::LABEL;
+const FLEET: &str = "up";
+
+/// How long a simulated machine is down for a reboot.
+const REBOOT: Duration = Duration::from_millis(300);
+/// How often a machine's switch is looked at.
+const SWITCH: Duration = Duration::from_millis(300);
+
+/// Where one node lives.
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) root: PathBuf,
+    pub(super) machines: Machines,
+}
+
+/// Names and roles of the nodes.
+pub(super) fn names(control_plane: u32, workers: u32) -> Vec<(String, &'static str)> {
+    let named = |role: &'static str, count: u32| (1..=count).map(move |number| (format!("{role}-{number}"), role));
+    named("control-plane", control_plane).chain(named("worker", workers)).collect()
+}
+
+/// Makes the Node objects that are not there yet, all Ready.
+pub(super) async fn create(client: &Client, names: &[(String, &'static str)]) -> anyhow::Result<()> {
     let api: Api<Node> = Api::all(client.clone());
-    let mut names = Vec::new();
-    for (name, role) in named("control-plane", control_plane).chain(named("worker", workers)) {
-        let node: Node = serde_json::from_value(node_of(&name, role)).context("our own manifest is not valid")?;
+    for (name, role) in names {
+        let node: Node = serde_json::from_value(node_of(name, role)).context("our own manifest is not valid")?;
         match api.create(&PostParams::default(), &node).await {
             Err(error) if cluster::problem(&error) != cluster::Problem::Conflict => {
                 return Err(error).with_context(|| format!("cannot create node {name}"));
             }
             _ => {}
         }
-        let status = json!({"status": {"conditions": [
-            {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "this node is simulated"},
-        ]}});
-        let ready = api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await;
-        ready.with_context(|| format!("cannot write the status of node {name}"))?;
-        names.push(name);
+        set_ready(&api, name, true).await.with_context(|| format!("cannot write the status of node {name}"))?;
     }
-    Ok(names)
+    Ok(())
 }
 
+/// Three zones, so that a rollout has an order to keep.
 fn node_of(name: &str, role: &str) -> Value {
+    let taints = if role == "worker" {
+        json!([])
+    } else {
+        json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+    };
+    let number: usize = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);
+    let zone = format!("zone-{}", ["a", "b", "c"][(number + 2) % 3]);
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "labels": {
             format!("node-role.kubernetes.io/{role}"): "",
             "kubernetes.io/hostname": name,
             "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": zone,
+            LABEL: FLEET,
         }},
+        "spec": {"taints": taints},
     })
 }
 
-/// Runs one node's daemon until it is told to stop; a simulated reboot starts it anew.
-pub(super) async fn run(
-    client: Client,
-    name: String,
-    root: PathBuf,
-    stopped: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
+async fn set_ready(api: &Api<Node>, name: &str, ready: bool) -> Result<(), kube::Error> {
+    let now = Timestamp::now().to_string();
+    let now = format!("{}Z", now.get(..19).unwrap_or_default());
+    let (status, reason, message) = if ready {
+        ("True", "KubeletReady", "this node is simulated")
+    } else {
+        ("False", "KubeletNotReady", "a simulated reboot")
+    };
+    let status = json!({"status": {"conditions": [
+        {"type": "Ready", "status": status, "reason": reason, "message": message, "lastHeartbeatTime": now, "lastTransitionTime": now},
+    ], "nodeInfo": node_info()}});
+    api.patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await.map(drop)
+}
+
+/// What `kubectl get nodes` prints of a machine; all of it has to be there.
+fn node_info() -> Value {
+    let version = concat!("machinist-", env!("CARGO_PKG_VERSION"));
+    json!({
+        "kubeletVersion": version, "kubeProxyVersion": "", "containerRuntimeVersion": "simulated://1", "osImage": "simulated",
+        "kernelVersion": "simulated", "architecture": "amd64", "operatingSystem": "linux", "bootID": "", "machineID": "", "systemUUID": "",
+    })
+}
+
+/// Runs one node's daemon until it is told to stop. A simulated reboot starts it anew; while its switch is off, it is off.
+pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
+    let Place { name, root, machines } = place;
     std::fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
     let options = Options {
         node: name.clone(),
@@ -61,13 +114,94 @@ pub(super) async fn run(
         witness: None,
         kubelet: String::new(),
     };
-    loop {
+    let nodes: Api<Node> = Api::all(client.clone());
+    while !*stopped.borrow() {
+        if machines.is_switched_off(&name) {
+            tokio::select! {
+                () = tokio::time::sleep(SWITCH) => {}
+                () = told_to_stop(stopped.clone()) => {}
+            }
+            continue;
+        }
         let host = Directory::open(&root).with_context(|| format!("cannot open {}", root.display()))?;
-        let running = daemon::run::run(Arc::new(host), client.clone(), options.clone(), stopped.clone());
-        let ended = running.await.with_context(|| format!("the daemon of {name} failed"))?;
-        match ended {
-            Ended::Terminated => return Ok(()),
-            Ended::Rebooting => tracing::info!(node = name, "simulated reboot"),
+        let (cut, off) = watch::channel(false);
+        let power = cut_power(name.clone(), machines.clone(), stopped.clone(), cut);
+        let running = daemon::run::run(Arc::new(host), client.clone(), options.clone(), off);
+        let ended = tokio::select! {
+            ended = running => ended,
+            () = power => continue,
+        };
+        match ended.with_context(|| format!("the daemon of {name} failed"))? {
+            Ended::Terminated => {}
+            Ended::Rebooting => {
+                tracing::info!(node = name, "simulated reboot");
+                machines.set_rebooting(&name, true);
+                let _ = set_ready(&nodes, &name, false).await;
+                tokio::time::sleep(REBOOT).await;
+                machines.set_rebooting(&name, false);
+                let _ = set_ready(&nodes, &name, true).await;
+            }
         }
     }
+    Ok(())
+}
+
+/// Tells the daemon to end with the fleet; returns, as a power cut, when the machine is switched off.
+async fn cut_power(name: String, machines: Machines, stopped: watch::Receiver<bool>, cut: watch::Sender<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(SWITCH) => {
+                if machines.is_switched_off(&name) {
+                    return;
+                }
+            }
+            () = told_to_stop(stopped.clone()) => {
+                let _ = cut.send(true);
+                // The daemon ends by itself now.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Plays every node in memory, each on its pool's config already.
+pub(super) async fn play(
+    client: &Client,
+    names: &[(String, &'static str)],
+    parts: &mut JoinSet<anyhow::Result<()>>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let behaviour = fleet::Behaviour { update: Duration::from_millis(500), drains: true };
+    let fleet = fleet::Fleet::new(client.clone(), FLEET, behaviour);
+    let pools: Api<MachineConfigPool> = Api::all(client.clone());
+    for (pool, role) in [("master", "control-plane"), ("worker", "worker")] {
+        let there = |pool: Option<&MachineConfigPool>| target(pool).is_some();
+        let pool = await_condition(pools.clone(), pool, there).await.context("cannot watch the pools")?;
+        let config = target(pool.as_ref());
+        let known: Vec<String> = Api::<Node>::all(client.clone())
+            .list_metadata(
+                &kube::api::ListParams::default().labels(&format!("{}{role}", api::labels::NODE_ROLE_PREFIX)),
+            )
+            .await
+            .context("cannot list nodes")?
+            .items
+            .into_iter()
+            .filter_map(|node| node.metadata.name)
+            .collect();
+        let known: std::collections::BTreeSet<String> = known.into_iter().collect();
+        let new =
+            names.iter().filter(|(name, own)| *own == role && !known.contains(name)).map(|(name, _)| name.clone());
+        fleet.create(new.collect(), &[role], config.as_deref()).await.context("cannot create nodes")?;
+    }
+    parts.spawn(async move {
+        tokio::select! {
+            () = fleet.run() => anyhow::bail!("the simulated nodes ended by themselves"),
+            () = told_to_stop(stopped) => Ok(()),
+        }
+    });
+    Ok(())
+}
+
+fn target(pool: Option<&MachineConfigPool>) -> Option<String> {
+    pool?.spec.configuration.as_ref()?.name.clone()
 }

@@ -1,0 +1,217 @@
+//! `why`: state, since when, waiting for what, and the command that moves it.
+
+use expect_test::{Expect, expect};
+use explain::{Explanation, Member, Standstill};
+use serde_json::json;
+
+use crate::{World, ago, now};
+
+fn said(it: &Explanation) -> String {
+    let since = it.since.map(|since| format!(" for {}", explain::ago(since, now()))).unwrap_or_default();
+    let mut text = format!("{}{since}: {}\n", it.state, it.summary);
+    for what in &it.waiting_for {
+        text.push_str(&format!("waits for {what}\n"));
+    }
+    for step in &it.moves {
+        text.push_str(&format!("{}: {}\n", step.what, step.command));
+    }
+    text
+}
+
+#[track_caller]
+fn node(world: &World, name: &str, expected: &Expect) {
+    expected.assert_eq(&said(&explain::node(&world.snapshot(), name).unwrap()));
+}
+
+#[track_caller]
+fn pool(world: &World, expected: &Expect) {
+    expected.assert_eq(&said(&explain::pool(&world.snapshot(), "worker").unwrap()));
+}
+
+#[test]
+fn a_node_that_has_what_it_should_waits_for_nothing() {
+    let world = World::new().node("a", "b", "b", "Done", &[]);
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Updated: it runs rendered-worker-b, as it should
+    "#]],
+    );
+    pool(
+        &world,
+        &expect![[r#"
+        Updated: every node has rendered-worker-b
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_before_its_turn_says_who_has_the_place() {
+    let world = World::new()
+        .node("a", "a", "b", "Working", &[])
+        .node("b", "a", "a", "Done", &[])
+        .ledger(&json!({"target": {"config": "rendered-worker-b", "since": ago(4)},
+            "claims": [{"node": "a", "config": "rendered-worker-b", "since": ago(3)}]}));
+    node(
+        &world,
+        "b",
+        &expect![[r#"
+        Waiting for 4m: it runs what it ran before, and shall get rendered-worker-b in its turn
+        waits for its turn: 1 of 1 places are taken by a
+        see what the pool waits for: machinist why pool worker
+    "#]],
+    );
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Updating for 3m: it changes to rendered-worker-b
+        waits for its daemon to finish
+    "#]],
+    );
+    pool(
+        &world,
+        &expect![[r#"
+        Updating: 0 of 2 nodes have rendered-worker-b
+        waits for node a: its daemon to finish
+    "#]],
+    );
+}
+
+#[test]
+fn a_drain_that_a_budget_holds_names_pod_budget_and_owner() {
+    let world = World::new().blocked("a").node(
+        "a",
+        "a",
+        "b",
+        "Working",
+        &[
+            ("machineconfiguration.openshift.io/desiredDrain", "drain-rendered-worker-b"),
+            ("machinist.dev/drain-started", &ago(12)),
+        ],
+    );
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Blocked for 12m: it cannot be emptied for 12m: pod shop/web-1 is kept by disruption budget web
+        waits for pod shop/web-1 is kept by disruption budget web
+        run one more of them, so that one may go: kubectl -n shop scale deploy/web --replicas=N
+        see what the budget asks: kubectl -n shop describe pdb web
+        stop the pod whatever its budget says: kubectl -n shop delete pod web-1
+    "#]],
+    );
+    pool(
+        &world,
+        &expect![[r#"
+        Blocked: 0 of 1 nodes have rendered-worker-b
+        waits for node a: pod shop/web-1 is kept by disruption budget web
+        see why a does not move: machinist why node a
+    "#]],
+    );
+}
+
+#[test]
+fn a_failed_node_says_its_reason_and_the_way_back() {
+    let reason = ("machineconfiguration.openshift.io/reason", "unit app.service does not start");
+    let world = World::new().node("a", "a", "b", "Degraded", &[reason]);
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Degraded: unit app.service does not start
+        waits for a config that works here
+        see what changed: machinist diff rendered-worker-a rendered-worker-b
+        go back to the last config that worked: machinist rollback worker
+        try again although a check refuses it: kubectl annotate node a machinist.dev/force=rendered-worker-b --overwrite
+    "#]],
+    );
+}
+
+#[test]
+fn a_trial_that_was_reverted_asks_a_person() {
+    let reverted = Standstill::TrialReverted { config: "rendered-worker-b".to_owned(), node: "a".to_owned() };
+    let world = World::new()
+        .standstill(reverted)
+        .node("a", "a", "a", "Done", &[])
+        .ledger(&json!({"held": [{"config": "rendered-worker-b", "node": "a", "reason": "kubelet is not healthy"}]}));
+    pool(
+        &world,
+        &expect![[r#"
+            Blocked: 0 of 1 nodes have rendered-worker-b
+            waits for a person: a tried rendered-worker-b and went back: kubelet is not healthy
+            waits for node a: a person: a tried rendered-worker-b and went back, so no other node gets it
+            go back to the last config that worked: machinist rollback worker
+            let it be tried once more: kubectl annotate mcp worker machinist.dev/approve=rendered-worker-b --overwrite
+            see why a does not move: machinist why node a
+        "#]],
+    );
+}
+
+#[test]
+fn a_paused_pool_says_who_paused_it_and_since_when() {
+    let fields = json!([{"manager": "kubectl-patch", "operation": "Update", "apiVersion": "v1", "time": ago(90),
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:paused": {}}}}]);
+    let world = World::new().standstill(Standstill::Paused).node("a", "a", "a", "Done", &[]).pool(|pool| {
+        pool["spec"]["paused"] = json!(true);
+        pool["metadata"]["managedFields"] = fields;
+    });
+    pool(
+        &world,
+        &expect![[r#"
+        Paused for 1h30m: 0 of 1 nodes have rendered-worker-b
+        waits for the pause to end, set by kubectl-patch
+        go on: kubectl patch mcp worker --type merge -p '{"spec":{"paused":false}}'
+    "#]],
+    );
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Paused: it runs what it ran before, and shall get rendered-worker-b in its turn
+        waits for its pool, which is paused
+        go on: kubectl patch mcp worker --type merge -p '{"spec":{"paused":false}}'
+    "#]],
+    );
+}
+
+#[test]
+fn nodes_of_two_pools_and_of_none_are_told_apart() {
+    let both = Member::Contested(vec!["infra".to_owned(), "edge".to_owned()]);
+    let world =
+        World::new().node_of("a", both, "a", "a", "Done", &[]).node_of("b", Member::Unmanaged, "a", "a", "Done", &[]);
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Blocked: the pools infra and edge both want it, so it follows neither
+        waits for labels that only one custom pool selects
+        take it out of infra: kubectl label node a node-role.kubernetes.io/infra-
+        take it out of edge: kubectl label node a node-role.kubernetes.io/edge-
+    "#]],
+    );
+    node(
+        &world,
+        "b",
+        &expect![[r#"
+        Unmanaged: no pool's nodeSelector matches its labels, so nothing changes it
+        waits for a label that a pool selects
+        put it into the worker pool: kubectl label node b node-role.kubernetes.io/worker=
+    "#]],
+    );
+}
+
+#[test]
+fn a_held_node_says_who_would_let_it_go() {
+    let world = World::new().node("a", "a", "a", "Done", &[("machinist.dev/hold", "database migration")]);
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Paused: a person holds it where it is: database migration
+        waits for the hold to be taken off
+        let it go: kubectl annotate node a machinist.dev/hold-
+    "#]],
+    );
+}

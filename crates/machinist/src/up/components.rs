@@ -1,0 +1,67 @@
+//! Our own components, each running while its Deployment wants it to.
+//!
+//! `kubectl scale deploy/machine-config-controller --replicas=0` really stops it, as on a cluster where it is a pod.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+use super::told_to_stop;
+
+/// The Deployment of the controllers.
+pub(super) const CONTROLLER: &str = "machine-config-controller";
+
+/// Runs the controllers while their Deployment has replicas, without settling: a trial should answer at once.
+pub(super) async fn controller(client: Client, stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
+    let mut wanted = follow(client.clone(), CONTROLLER, stopped.clone());
+    while wait_for(&mut wanted, true).await {
+        let settings =
+            controllers::Settings { identity: "machinist-up".to_owned(), settle: Duration::ZERO, ..Default::default() };
+        let mut until = wanted.clone();
+        let stop = async move {
+            while until.borrow_and_update().is_some_and(|wanted| wanted) && until.changed().await.is_ok() {}
+        };
+        tracing::info!(component = CONTROLLER, "starting");
+        controllers::run(client.clone(), settings, stop).await.context("the controllers failed")?;
+        tracing::info!(component = CONTROLLER, "stopped");
+    }
+    Ok(())
+}
+
+/// Waits until the component is wanted or not; false at the end of the fleet.
+async fn wait_for(wanted: &mut watch::Receiver<Option<bool>>, this: bool) -> bool {
+    match wanted.wait_for(|wanted| wanted.is_none() || *wanted == Some(this)).await {
+        Ok(wanted) => wanted.is_some(),
+        Err(_) => false,
+    }
+}
+
+/// Follows whether a Deployment has replicas; `None` at the end of the fleet.
+fn follow(client: Client, name: &'static str, stopped: watch::Receiver<bool>) -> watch::Receiver<Option<bool>> {
+    let (sender, receiver) = watch::channel(Some(false));
+    tokio::spawn(async move {
+        let api: Api<Deployment> = Api::namespaced(client, api::names::NAMESPACE);
+        let mut states = watch_object(api, name).boxed();
+        loop {
+            tokio::select! {
+                state = states.next() => match state {
+                    Some(Ok(deployment)) => {
+                        let replicas = deployment.and_then(|it| it.spec).map_or(0, |spec| spec.replicas.unwrap_or(1));
+                        sender.send_replace(Some(replicas > 0));
+                    }
+                    // The watch tries again by itself; until then what was wanted stays.
+                    Some(Err(_)) => tokio::time::sleep(Duration::from_millis(200)).await,
+                    None => break,
+                },
+                () = told_to_stop(stopped.clone()) => break,
+            }
+        }
+        sender.send_replace(None);
+    });
+    receiver
+}

@@ -1,0 +1,149 @@
+//! The machines of a fleet and the heartbeats of their kubelets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::Store;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::MANAGER;
+
+/// A real kubelet renews every 10 s and counts as lost after 40 s; on a laptop nobody wants to wait so long.
+const BEAT: Duration = Duration::from_secs(1);
+const RENEW: Duration = Duration::from_secs(5);
+const LOST: Duration = Duration::from_secs(10);
+
+/// Which machines are on. Shared between whoever plays them and the kubelets.
+#[derive(Clone, Debug, Default)]
+pub struct Machines(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// A machine is off while this file is there.
+    switches: BTreeMap<String, PathBuf>,
+    rebooting: BTreeSet<String>,
+}
+
+impl Machines {
+    /// Adds a machine that is off while the file `switch` is there.
+    pub fn add(&self, name: &str, switch: PathBuf) {
+        self.0.lock().switches.insert(name.to_owned(), switch);
+    }
+
+    /// The machine is between going down and coming up.
+    pub fn set_rebooting(&self, name: &str, is: bool) {
+        let mut inner = self.0.lock();
+        if is {
+            inner.rebooting.insert(name.to_owned())
+        } else {
+            inner.rebooting.remove(name)
+        };
+    }
+
+    /// Whether somebody has switched it off.
+    pub fn is_switched_off(&self, name: &str) -> bool {
+        let switch = self.0.lock().switches.get(name).cloned();
+        switch.is_some_and(|switch| switch.exists())
+    }
+
+    /// Machines that do not run now.
+    pub fn off(&self) -> BTreeSet<String> {
+        let inner = self.0.lock();
+        let switched = inner.switches.iter().filter(|(_, switch)| switch.exists()).map(|(name, _)| name.clone());
+        switched.chain(inner.rebooting.iter().cloned()).collect()
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().switches.keys().cloned().collect()
+    }
+}
+
+/// What is known of one machine's heart.
+#[derive(Clone, Copy)]
+struct Heart {
+    renewed: tokio::time::Instant,
+    is_lost: bool,
+}
+
+/// Beats for every machine that is on; one that is off for long enough is told NotReady, as the node controller would.
+pub(crate) async fn heartbeat(client: Client, machines: Machines, nodes: Store<Node>) {
+    nodes.synced().await;
+    let start = tokio::time::Instant::now();
+    let mut hearts: BTreeMap<String, Heart> = BTreeMap::new();
+    let mut ticks = tokio::time::interval(BEAT);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let (off, now) = (machines.off(), tokio::time::Instant::now());
+        let mut writes = Vec::new();
+        for name in machines.all().into_iter().filter(|name| nodes.named(name).is_some()) {
+            let heart = hearts.entry(name.clone()).or_insert(Heart { renewed: start - RENEW, is_lost: false });
+            let silent = now.duration_since(heart.renewed);
+            let is_unwell = nodes.named(&name).is_some_and(|node| !is_ready(&node));
+            if !off.contains(&name) && (silent >= RENEW || heart.is_lost || is_unwell) {
+                *heart = Heart { renewed: now, is_lost: false };
+                writes.push((name, true));
+            } else if off.contains(&name) && silent >= LOST && !heart.is_lost {
+                heart.is_lost = true;
+                writes.push((name, false));
+            }
+        }
+        let write = stream::iter(writes).map(|(name, alive)| beat(&client, name, alive));
+        write.buffer_unordered(16).collect::<Vec<()>>().await;
+    }
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+async fn beat(client: &Client, name: String, alive: bool) {
+    let api: Api<Node> = Api::all(client.clone());
+    let _ = set_ready(&api, &name, alive).await;
+    if !alive {
+        return;
+    }
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    let now = Timestamp::now().to_string();
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro(&now)},
+    });
+    let _ = cluster::write::apply(&leases, MANAGER, &name, &lease).await;
+}
+
+/// RFC 3339 with exactly six digits, which MicroTime wants.
+fn micro(time: &str) -> String {
+    format!("{}.000000Z", time.get(..19).unwrap_or_default())
+}
+
+/// Writes what the kubelet, or in its absence the node controller, says.
+async fn set_ready(api: &Api<Node>, name: &str, alive: bool) -> Result<(), kube::Error> {
+    let now = Timestamp::now().to_string();
+    let now = format!("{}Z", now.get(..19).unwrap_or_default());
+    let was = api.get(name).await?;
+    let ready = if alive { "True" } else { "Unknown" };
+    let before = was.status.iter().flat_map(|status| status.conditions.iter().flatten()).find(|it| it.type_ == "Ready");
+    let same = before.filter(|before| before.status == ready);
+    let since = same.and_then(|before| before.last_transition_time.clone()).map(|time| json!(time));
+    let condition = if alive {
+        json!({"type": "Ready", "status": ready, "reason": "KubeletReady", "message": "this node is simulated",
+               "lastHeartbeatTime": now, "lastTransitionTime": since.unwrap_or_else(|| json!(now))})
+    } else {
+        json!({"type": "Ready", "status": ready, "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status.",
+               "lastTransitionTime": since.unwrap_or_else(|| json!(now))})
+    };
+    let patch = json!({"status": {"conditions": [condition]}});
+    let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    api.patch_status(&was.name_any(), &parameters, &Patch::Strategic(patch)).await.map(drop)
+}
