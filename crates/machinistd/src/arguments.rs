@@ -52,12 +52,12 @@ pub(crate) struct Start {
     #[arg(long, global = true)]
     pub(crate) simulate: bool,
     /// Where the kubelet tells its health.
-    #[arg(long, default_value = "127.0.0.1:10248", global = true)]
+    #[arg(long, env = "KUBELET_HEALTHZ", default_value = "127.0.0.1:10248", global = true)]
     pub(crate) kubelet_healthz: String,
     /// `host:port` that answers when this node's network is well; the default gateway unless set.
     #[arg(long, global = true)]
     pub(crate) witness: Option<String>,
     /// Where metrics and health are served, on the loopback.
-    #[arg(long, default_value = "127.0.0.1:8797", global = true)]
+    #[arg(long, env = "METRICS_URL", default_value = "127.0.0.1:8797", global = true)]
     pub(crate) metrics_url: String,
 }

@@ -1,17 +1,18 @@
 //! Stories on real systemd nodes: machinistd as a service of a booted system, against a real API.
 
 mod base;
+mod dying;
 mod node;
+mod rights;
+mod rolling_out;
 mod world;
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use api::annotations;
 use api::machineconfiguration::MachineConfigNode;
-use kube::ResourceExt;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::Api;
 use serde_json::json;
 use testkit::{wait_for, wait_until};
 
@@ -97,7 +98,7 @@ async fn a_reload_only_change_does_not_reboot() {
 }
 
 #[tokio::test]
-async fn drift_is_seen_within_a_second_and_repaired_under_the_other_policy() {
+async fn drift_is_seen_soon_and_repaired_under_the_other_policy() {
     let Some(world) = World::new().await else { return };
     world.quiet_folder();
     let base = world.config("rendered-worker-base", json!({})).await;
@@ -111,7 +112,9 @@ async fn drift_is_seen_within_a_second_and_repaired_under_the_other_policy() {
     fs::write(node.path("/etc/quiet/a"), "wrong\n").unwrap();
     node.run(&["sh", "-c", "echo wrong >/etc/quiet/a; rm /etc/quiet/b"]);
     let degraded = world.state("n1", "Degraded", |node| get(node, annotations::REASON).contains("/etc/quiet/b")).await;
-    eprintln!("drift reported after {:?}", start.elapsed());
+    // Within a second on a quiet machine, which `cargo xtask bench daemon` measures; tests share theirs with others.
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_secs(5), "{took:?}");
     let reason = get(&degraded, annotations::REASON);
     assert!(
         reason.contains("content mismatch for file \"/etc/quiet/a\"")
@@ -135,52 +138,6 @@ async fn drift_is_seen_within_a_second_and_repaired_under_the_other_policy() {
 }
 
 #[tokio::test]
-async fn a_daemon_killed_at_any_step_ends_in_the_old_or_the_new_config() {
-    let Some(world) = World::new().await else { return };
-    world.quiet_folder();
-    let base = world.config("rendered-worker-base", json!({})).await;
-    let one = json!({"storage": {"files": [file("/etc/quiet/a", "one"), file("/etc/quiet/one", "one"), file("/etc/quiet/same", "same")]}});
-    let two = json!({"storage": {"files": [file("/etc/quiet/a", "two"), file("/etc/quiet/two", "two"), file("/etc/quiet/same", "same")]}});
-    let one = world.config("rendered-worker-one", one).await;
-    let two = world.config("rendered-worker-two", two).await;
-    let node = world.node("n1", 4, &base).await;
-    world.want("n1", &one).await;
-    world.done("n1", &one).await;
-    let (mut here, mut there) = (&one, &two);
-    // Keep, two writes and a removal, and the point after the last of them.
-    for step in 0..=4 {
-        node.run(&["sh", "-c", &format!("echo {step} >/run/machinistd-die-at-step")]);
-        world.want("n1", there).await;
-        world.done("n1", there).await;
-        assert!(!node.path("/run/machinistd-die-at-step").exists(), "it died at step {step}");
-        let name = there.rsplit('-').next().unwrap();
-        let other = here.rsplit('-').next().unwrap();
-        assert_eq!(node.read("/etc/quiet/a").unwrap(), name, "step {step}");
-        assert_eq!(node.read(&format!("/etc/quiet/{name}")).unwrap(), name, "step {step}");
-        assert_eq!(node.read(&format!("/etc/quiet/{other}")), None, "step {step}");
-        std::mem::swap(&mut here, &mut there);
-    }
-    let restarts: u32 = node.run(&["systemctl", "show", "-P", "NRestarts", "machinistd"]).trim().parse().unwrap();
-    assert_eq!(restarts, 5);
-}
-
-#[tokio::test]
-async fn a_node_that_loses_power_in_an_update_comes_back_and_finishes() {
-    let Some(world) = World::new().await else { return };
-    let base = world.config("rendered-worker-base", json!({})).await;
-    let files: Vec<_> = (0..40).map(|number| file(&format!("/etc/many/{number}"), "new")).collect();
-    let new = world.config("rendered-worker-new", json!({"storage": {"files": files}})).await;
-    let node = world.node("n1", 5, &base).await;
-    world.answer_drains("n1");
-    world.want("n1", &new).await;
-    wait_until("the journal", || async { node.read("/etc/machine-config-daemon/journal/journal.json") }).await;
-    node.kill();
-    world.done("n1", &new).await;
-    assert!((0..40).all(|number| node.read(&format!("/etc/many/{number}")).as_deref() == Some("new")));
-    assert!(node.boots() >= 2);
-}
-
-#[tokio::test]
 async fn a_bad_unit_trips_the_trial_and_the_node_comes_back_by_itself() {
     let Some(world) = World::new().await else { return };
     let base = world.config("rendered-worker-base", json!({})).await;
@@ -194,12 +151,16 @@ async fn a_bad_unit_trips_the_trial_and_the_node_comes_back_by_itself() {
         .await;
     let node = world.node("n1", 6, &base).await;
     world.answer_drains("n1");
+    // It dies around each word about a reboot, too, and asks for that reboot in its next life.
+    let phases = ["rebooting", "rebootingBack"].map(|phase| [format!("before {phase}"), format!("after {phase}")]);
+    node.arm(&phases.concat());
     world.want("n1", &bad).await;
     let held = world.state("n1", "Degraded", |node| get(node, annotations::REVERTED) == bad).await;
     let reason = get(&held, annotations::REASON);
     assert!(reason.contains("unit bad.service has failed"), "{reason}");
     assert_eq!(get(&held, annotations::CURRENT_CONFIG), base);
     assert_eq!(node.boots(), 3, "into the new config and back");
+    assert_eq!(node.armed(), "");
     assert_eq!(node.read("/etc/bad"), None);
     assert_eq!(node.run(&["systemctl", "show", "-P", "LoadState", "bad.service"]).trim(), "not-found");
     // It does not try again by itself; another wish heals it.
@@ -314,43 +275,22 @@ async fn a_daemon_in_a_container_manages_the_host_at_its_root() {
 }
 
 #[tokio::test]
-async fn a_node_writes_its_own_objects_and_no_others() {
+async fn the_real_host_keeps_the_promises_of_the_port() {
     let Some(world) = World::new().await else { return };
-    world.control_plane.apply(include_str!("../../../manifests/node/machinistd-rbac.yaml"));
-    for name in ["one", "two"] {
-        let object = testkit::objects::node(name, &["worker"]);
-        world.nodes().create(&kube::api::PostParams::default(), &object).await.unwrap();
-        let object = json!({
-            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode", "metadata": {"name": name},
-            "spec": {"node": {"name": name}, "pool": {"name": "worker"}, "configVersion": {"desired": "not-yet-set"}},
-        });
-        world.control_plane.apply(&object.to_string());
-    }
-    let client = world.control_plane.node_client("one").await;
-    let status = |name: &str| {
-        json!({
-            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode", "metadata": {"name": name},
-            "status": {"configVersion": {"desired": "not-yet-set"}},
-        })
-    };
-    let phases: Api<MachineConfigNode> = Api::all(client.clone());
-    let parameters = PatchParams::apply("machinist-daemon").force();
-    phases.patch_status("one", &parameters, &Patch::Apply(status("one"))).await.unwrap();
-    // The policy takes a moment to reach the API server.
-    let refused = wait_until("the foreign write to be refused", || async {
-        phases.patch_status("two", &parameters, &Patch::Apply(status("two"))).await.err()
-    });
-    let refused = refused.await.to_string();
-    assert!(refused.contains("a node may only write its own MachineConfigNode"), "{refused}");
-    phases.patch_status("one", &parameters, &Patch::Apply(status("one"))).await.unwrap();
-
-    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client.clone());
-    let report = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"annotations": {annotations::STATE: "Done"}}});
-    let own = nodes.patch("one", &parameters, &Patch::Apply(&report)).await.unwrap();
-    assert_eq!(own.annotations()[annotations::STATE], "Done");
-    let foreign = nodes.patch("two", &parameters, &Patch::Apply(&report)).await.unwrap_err();
-    assert!(foreign.to_string().contains("is not allowed to modify node"), "{foreign}");
-    let configs: Api<api::machineconfiguration::MachineConfig> = Api::all(client);
-    assert!(configs.list(&ListParams::default()).await.is_err(), "configs are read by name only");
-    tokio::time::timeout(Duration::from_secs(5), configs.get_opt("none")).await.unwrap().unwrap();
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let node = world.node_with("n1", 11, &base, &Setup { kubelet: true, ..Setup::default() }).await;
+    node.run(&["/usr/local/bin/on_node", "conformance"]);
+    let boot_id = || node.run(&["/usr/local/bin/on_node", "boot-id"]);
+    let before = boot_id();
+    assert_eq!(boot_id(), before);
+    node.run(&["/usr/local/bin/on_node", "reboot"]);
+    node.booted(2).await;
+    assert_ne!(boot_id(), before, "a reboot changes the boot id");
+    let log = node.run(&["journalctl", "-b", "-u", "machinistd", "-o", "json", "--no-pager"]);
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let ours: Vec<_> = lines.filter(|line| line["_COMM"] == "machinistd").collect();
+    assert!(!ours.is_empty() && ours.iter().all(|line| line["PRIORITY"].is_string()), "{ours:?}");
+    let is_clean = |line: &serde_json::Value| !line["MESSAGE"].as_str().unwrap_or_default().starts_with('<');
+    assert!(ours.iter().all(is_clean), "journald has taken the priorities off: {ours:?}");
+    assert!(ours.iter().any(|line| line["PRIORITY"] == "7"), "debug lines have their own priority");
 }

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use change::host::{Activity, Error, ErrorKind};
 use zbus::zvariant::DynamicType;
-use zbus::{Connection, Message, OwnedObjectPath, OwnedVariant};
+use zbus::{Connection, Message, OwnedFd, OwnedObjectPath, OwnedVariant};
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 const MANAGER: &str = "/org/freedesktop/systemd1";
 const LOGIND: &str = "org.freedesktop.login1";
+const LOGIND_PATH: &str = "/org/freedesktop/login1";
+const LOGIND_MANAGER: &str = "org.freedesktop.login1.Manager";
 
 /// A method call that is not answered means that the manager itself is stuck.
 const CALL: Duration = Duration::from_secs(60);
@@ -121,12 +123,22 @@ impl Bus {
         self.property(&manager, "org.freedesktop.systemd1.Manager", "UserspaceTimestamp", "systemd")
     }
 
+    /// A lock of logind; the shutdown is free again when it is dropped.
+    pub(crate) fn hold_off_shutdown(&self, why: &str) -> Result<OwnedFd, Error> {
+        let wish = ("shutdown:sleep", "machinistd", why, "block");
+        let answer = self.call(LOGIND, LOGIND_PATH, LOGIND_MANAGER, "Inhibit", &wish);
+        let answer = answer.map_err(|refusal| refusal.into_error("hold off", "shutdown"))?;
+        self.read(&answer, "logind")
+    }
+
     /// logind, so that inhibitors are respected; where there is none, systemd itself.
     pub(crate) fn reboot(&self) -> Result<(), Error> {
-        let path = "/org/freedesktop/login1";
-        let asked = self.call(LOGIND, path, "org.freedesktop.login1.Manager", "Reboot", &(false,));
-        match asked {
+        match self.call(LOGIND, LOGIND_PATH, LOGIND_MANAGER, "Reboot", &(false,)) {
             Ok(_) => Ok(()),
+            // Somebody else's work must not be cut off; whoever asked tries again.
+            Err(Refusal::Method(name, detail)) if format!("{name}{detail}").to_lowercase().contains("inhibit") => {
+                Err(Refusal::Method(name, detail).into_error("reboot", "this host"))
+            }
             Err(_) => {
                 let answer = self.manager("StartUnit", "reboot.target", &("reboot.target", "replace-irreversibly"));
                 answer.map(drop).map_err(|refusal| refusal.into_error("reboot", "this host"))

@@ -5,6 +5,7 @@
 mod bus;
 pub mod conformance;
 pub mod directory;
+pub mod labels;
 pub mod machine;
 pub mod memory;
 pub mod os;

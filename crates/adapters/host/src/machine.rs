@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use change::host::{Activity, Backend, Error, ErrorKind, Files, Host, PackageChange, Services, System};
+use change::host::{Activity, Backend, Error, ErrorKind, Files, Host, HostPath, PackageChange, Services, System};
 
 use crate::bus::Bus;
+use crate::labels;
 use crate::os::{Os, Programs, Run};
 use crate::root::Root;
 
@@ -12,13 +13,14 @@ pub struct Machine {
     root: Root,
     bus: Bus,
     os: Os,
-    programs: Programs,
+    has_labels: bool,
 }
 
 impl Machine {
     pub fn open(root: &Path) -> Result<Self, Error> {
-        let programs = Box::new(Programs::new(root));
-        Ok(Self { root: Root::open(root)?, bus: Bus::new(root), os: Os::new(programs), programs: Programs::new(root) })
+        let os = Os::new(Box::new(Programs::new(root)));
+        let has_labels = labels::are_on(root) && os.tools().has("restorecon");
+        Ok(Self { root: Root::open(root)?, bus: Bus::new(root), os, has_labels })
     }
 
     /// Whether a service manager could be running there at all; else the root is only a folder.
@@ -26,8 +28,10 @@ impl Machine {
         ["usr/lib/systemd/systemd", "lib/systemd/systemd"].iter().any(|place| root.join(place).exists())
     }
 
+    /// With stand-ins for the host's programs.
     pub fn with_tools(mut self, run: Box<dyn Run>) -> Self {
         self.os = Os::new(run);
+        self.has_labels = labels::are_on(self.root.path()) && self.os.tools().has("restorecon");
         self
     }
 }
@@ -109,10 +113,34 @@ impl System for Machine {
 
     fn reboot(&self, reason: &str) -> Result<(), Error> {
         // Words for the console and the journal; a reboot without them is still a reboot.
-        if self.programs.has("systemd-cat") {
-            let _ = self.programs.run("systemd-cat", &["-t".into(), "machinistd".into(), "echo".into(), reason.into()]);
+        let tools = self.os.tools();
+        if tools.has("systemd-cat") {
+            let _ = tools.run("systemd-cat", &["-t".into(), "machinistd".into(), "echo".into(), reason.into()]);
         }
         self.bus.reboot()
+    }
+
+    fn installed(&self, packages: &[&str]) -> Result<Vec<String>, Error> {
+        self.os.installed(packages)
+    }
+
+    fn restore_labels(&self, paths: &[HostPath]) -> Result<(), Error> {
+        if self.has_labels { labels::restore(self.os.tools(), paths) } else { Ok(()) }
+    }
+
+    fn mislabelled(&self, paths: &[HostPath]) -> Vec<HostPath> {
+        if !self.has_labels {
+            return Vec::new();
+        }
+        // A tool that fails says nothing about the files.
+        labels::wrong(self.os.tools(), paths).unwrap_or_default()
+    }
+
+    fn hold_off_shutdown(&self, why: &str) -> Box<dyn Send> {
+        match self.bus.hold_off_shutdown(why) {
+            Ok(lock) => Box::new(lock),
+            Err(_) => Box::new(()),
+        }
     }
 
     fn fips(&self) -> bool {

@@ -5,13 +5,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use change::host::{Backend, Error, ErrorKind, KernelChange, PackageChange};
+use change::host::{Attributes, Backend, Error, ErrorKind, Files, HostPath, KernelChange, PackageChange};
+
+use crate::root::Root;
 
 /// Runs a program of the host and gives its standard output.
 pub trait Run: Send + Sync {
     fn has(&self, program: &str) -> bool;
     fn run(&self, program: &str, arguments: &[String]) -> Result<String, Error>;
+    /// Lays a file ready that a program needs; without contents the file goes.
+    fn lay(&self, path: &str, contents: Option<&str>) -> Result<(), Error>;
+    /// Waits before another try.
+    fn pause(&self, time: Duration);
 }
 
 /// Programs of the host at a root folder; anywhere but `/` they run inside it.
@@ -48,11 +55,39 @@ impl Run for Programs {
         let last: Vec<&str> = errors.lines().rev().take(3).collect();
         Err(failed(format!("{}: {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" "))))
     }
+
+    fn lay(&self, path: &str, contents: Option<&str>) -> Result<(), Error> {
+        let root = Root::open(&self.root)?;
+        let place =
+            HostPath::parse(path).map_err(|error| Error::new(ErrorKind::Refused, "write", path, error.problem))?;
+        match contents {
+            Some(text) => root.put(&place, text.as_bytes(), &Attributes::root(0o644)),
+            None => root.remove(&place),
+        }
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 pub struct Os {
     run: Box<dyn Run>,
 }
+
+/// Where the packages of an extensions image are unpacked to, and the repository that shows rpm-ostree the way.
+const EXTENSIONS: &str = "/run/mco-extensions/os-extensions-content";
+const REPOSITORY: &str = "/etc/yum.repos.d/coreos-extensions.repo";
+const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
+
+/// How often something is tried, with pauses that double.
+#[derive(Clone, Copy)]
+struct Patience {
+    tries: u32,
+    first: Duration,
+}
+const REBASE: Patience = Patience { tries: 7, first: Duration::from_secs(10) };
+const PULL: Patience = Patience { tries: 6, first: Duration::from_secs(5) };
 
 /// Parts of the default kernel that another kernel replaces.
 const KERNEL: [&str; 5] = ["kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-modules-extra"];
@@ -60,6 +95,11 @@ const KERNEL: [&str; 5] = ["kernel", "kernel-core", "kernel-modules", "kernel-mo
 impl Os {
     pub fn new(run: Box<dyn Run>) -> Self {
         Self { run }
+    }
+
+    /// The host's programs, for what is not the OS's business.
+    pub fn tools(&self) -> &dyn Run {
+        &*self.run
     }
 
     pub fn backend(&self) -> Option<Backend> {
@@ -119,9 +159,9 @@ impl Os {
         match self.backend() {
             Some(Backend::RpmOstree) => {
                 let reference = format!("ostree-unverified-registry:{image}");
-                self.rpm_ostree(&["rebase", "--experimental", &reference]).map(drop)
+                self.patiently(REBASE, || self.rpm_ostree(&["rebase", "--experimental", &reference]).map(drop))
             }
-            Some(Backend::Bootc) => self.run.run("bootc", &["switch".into(), image.into()]).map(drop),
+            Some(Backend::Bootc) => self.patiently(REBASE, || self.outside(&["bootc", "switch", image]).map(drop)),
             None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
         }
     }
@@ -136,6 +176,38 @@ impl Os {
 
     pub fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
         self.needs_rpm_ostree("packages")?;
+        let needs_image =
+            !change.install.is_empty() || change.kernel.as_ref().is_some_and(|kernel| kernel.to != "default");
+        if change.image.is_empty() || !needs_image {
+            return self.layer_packages(change);
+        }
+        let done = self.lay_extensions(&change.image).and_then(|()| self.layer_packages(change));
+        // Whatever came of it, the repository does not stay.
+        let _ = self.run.lay(REPOSITORY, None);
+        let _ = self.outside(&["rm", "-rf", EXTENSIONS]);
+        done
+    }
+
+    /// Unpacks the image of the extensions and makes a repository of it, as far as rpm-ostree is concerned.
+    fn lay_extensions(&self, image: &str) -> Result<(), Error> {
+        self.patiently(PULL, || {
+            self.outside(&["podman", "pull", "--quiet", "--authfile", PULL_SECRET, image]).map(drop)
+        })?;
+        self.outside(&["rm", "-rf", EXTENSIONS])?;
+        self.outside(&["mkdir", "-p", EXTENSIONS])?;
+        let container = self.outside(&["podman", "create", "--net=none", image, "none"])?;
+        let container = container.trim();
+        let copied = self.outside(&["podman", "cp", &format!("{container}:/."), EXTENSIONS]);
+        let _ = self.outside(&["podman", "rm", container]);
+        copied?;
+        let repository = format!(
+            "[coreos-extensions]\nname=coreos-extensions\nenabled=1\nmetadata_expire=1m\n\
+             baseurl=file://{EXTENSIONS}/usr/share/rpm-ostree/extensions/\ngpgcheck=0\nskip_if_unavailable=False\n"
+        );
+        self.run.lay(REPOSITORY, Some(&repository))
+    }
+
+    fn layer_packages(&self, change: &PackageChange) -> Result<(), Error> {
         if let Some(kernel) = &change.kernel {
             self.change_kernel(kernel)?;
         }
@@ -171,12 +243,6 @@ impl Os {
             self.run.run("rpm-ostree", &arguments)?;
         }
         if change.to != "default" {
-            if change.to == "64k-pages" && std::env::consts::ARCH != "aarch64" {
-                return Err(unsupported(
-                    "change the kernel of",
-                    "64k-pages is only supported for aarch64 architecture",
-                ));
-            }
             let mut arguments = vec!["override".to_owned(), "remove".to_owned()];
             arguments.extend(KERNEL.map(str::to_owned));
             for package in packages(&change.to) {
@@ -185,6 +251,34 @@ impl Os {
             self.run.run("rpm-ostree", &arguments)?;
         }
         Ok(())
+    }
+
+    /// The installed ones among `packages`.
+    pub fn installed(&self, packages: &[&str]) -> Result<Vec<String>, Error> {
+        if packages.is_empty() || !self.run.has("rpm") {
+            return Ok(Vec::new());
+        }
+        let all = self.run.run("rpm", &["-qa".into(), "--queryformat".into(), "%{NAME}\\n".into()])?;
+        Ok(all.lines().filter(|name| packages.contains(name)).map(str::to_owned).collect())
+    }
+
+    /// Runs a program as a unit of its own: it mounts and unshares, which the daemon's sandbox does not let its children do.
+    fn outside(&self, command: &[&str]) -> Result<String, Error> {
+        let arguments = ["--quiet", "--wait", "--collect", "--pipe"].iter().chain(command);
+        self.run.run("systemd-run", &arguments.map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
+    }
+
+    /// Registries have bad minutes. Trying again here saves taking the whole update back and beginning anew.
+    fn patiently(&self, patience: Patience, mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        let mut pause = patience.first;
+        for _ in 1..patience.tries {
+            if work().is_ok() {
+                return Ok(());
+            }
+            self.run.pause(pause);
+            pause = (pause * 2).min(Duration::from_secs(60));
+        }
+        work()
     }
 
     fn needs_rpm_ostree(&self, what: &str) -> Result<(), Error> {

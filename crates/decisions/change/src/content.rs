@@ -40,8 +40,15 @@ pub struct File {
     pub mode: u32,
     pub user: Owner,
     pub group: Owner,
-    /// Whether the entry adds to what another writer put there, which a running node refuses.
-    pub appends: bool,
+    /// What the entry adds to what another writer put there, which a running node refuses.
+    pub append: Vec<Contents>,
+}
+
+impl File {
+    #[must_use]
+    pub fn appends(&self) -> bool {
+        !self.append.is_empty()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,6 +205,21 @@ impl Contents {
         self.decoded.get_or_init(decode).as_deref().map_err(Clone::clone)
     }
 
+    /// [`Contents::bytes`], for whoever keeps them.
+    ///
+    /// # Errors
+    /// As [`Contents::bytes`].
+    pub fn shared(&self) -> Result<Arc<[u8]>, Undecodable> {
+        self.bytes()?;
+        self.decoded.get().cloned().unwrap_or_else(|| Ok(Arc::default()))
+    }
+
+    /// What the config says of them: source, compression and hash.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
     /// Where the contents come from, as the config writes it.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
@@ -253,8 +275,8 @@ impl Content {
     pub fn read(config: &MachineConfig) -> Result<Self, ignition::Error> {
         let spec = &config.spec;
         let ignition = match &spec.config {
-            Some(value) => Some(ignition::parse(value)?),
-            None => None,
+            Some(value) if value.as_object().is_none_or(|object| !object.is_empty()) => Some(ignition::parse(value)?),
+            _ => None,
         };
         let mut content = ignition.map(Content::of_ignition).unwrap_or_default();
         content.kernel_arguments.clone_from(&spec.kernel_arguments);
@@ -329,7 +351,7 @@ fn read_file(file: v3_5::File) -> (String, File) {
         mode: mode(file.mode, FILE_MODE),
         user: file.user.map_or(ROOT, |user| owner(user.id, user.name)),
         group: file.group.map_or(ROOT, |group| owner(group.id, group.name)),
-        appends: file.append.is_some_and(|parts| !parts.is_empty()),
+        append: file.append.into_iter().flatten().map(Contents::new).collect(),
     };
     (file.path, entry)
 }

@@ -96,6 +96,22 @@ pub trait System {
     fn reboot(&self, reason: &str) -> Result<(), Error>;
     /// Whether the kernel runs in FIPS mode.
     fn fips(&self) -> bool;
+    /// Which of these packages are installed. Hosts without a package manager have none.
+    fn installed(&self, _packages: &[&str]) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+    /// Gives files the SELinux labels that the host's policy has for their paths. Hosts without SELinux have none.
+    fn restore_labels(&self, _paths: &[HostPath]) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Files whose SELinux label is not what the host's policy has for their paths, where SELinux is on.
+    fn mislabelled(&self, _paths: &[HostPath]) -> Vec<HostPath> {
+        Vec::new()
+    }
+    /// Asks that nobody shuts the machine down until the answer is dropped. Only a wish: without it nothing is lost.
+    fn hold_off_shutdown(&self, _why: &str) -> Box<dyn Send> {
+        Box::new(())
+    }
 }
 
 /// No managed file comes near this; a log or an image that stands in a managed place is not read into memory.
@@ -113,6 +129,8 @@ pub struct PackageChange {
     pub install: Vec<String>,
     pub uninstall: Vec<String>,
     pub kernel: Option<KernelChange>,
+    /// The image that holds the packages; empty where the host's own repositories do.
+    pub image: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

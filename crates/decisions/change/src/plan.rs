@@ -194,7 +194,7 @@ fn system(from: &Target, to: &Target) -> Vec<Step> {
     if old != new || kernel.is_some() {
         let install = new.difference(&old).cloned().collect();
         let uninstall = old.difference(&new).cloned().collect();
-        steps.push(Step::Packages { install, uninstall, kernel });
+        steps.push(Step::Packages { install, uninstall, kernel, image: to.extensions_image.clone() });
     }
     steps
 }
@@ -204,8 +204,20 @@ pub fn kernel_type(target: &Target) -> &str {
     if target.kernel_type.is_empty() { "default" } else { &target.kernel_type }
 }
 
+/// The extensions of a config that are not whole, given what is installed.
+pub fn missing_extensions<'a>(extensions: &'a [String], installed: &[String]) -> Vec<&'a str> {
+    let has = |package: &str| installed.iter().any(|name| name == package);
+    let is_whole = |extension: &str| {
+        let packages = extension_packages(extension);
+        // Older releases of this one came without its last package.
+        let optional = if extension == "ipsec" { 1 } else { 0 };
+        packages[..packages.len() - optional].iter().all(|package| has(package))
+    };
+    extensions.iter().map(String::as_str).filter(|extension| !is_whole(extension)).collect()
+}
+
 /// The packages behind extension names. An unknown name is refused when the target is built.
-fn packages(extensions: &[String]) -> BTreeSet<String> {
+pub fn packages(extensions: &[String]) -> BTreeSet<String> {
     extensions.iter().flat_map(|extension| extension_packages(extension)).map(|&package| package.to_owned()).collect()
 }
 

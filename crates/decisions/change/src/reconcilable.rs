@@ -145,7 +145,7 @@ fn users(diff: &Diff, new: &Content, admin: &str, found: &mut Vec<Obstacle>) {
 
 fn files(diff: &Diff, new: &Content, found: &mut Vec<Obstacle>) {
     for (path, file) in &new.files {
-        if file.appends {
+        if file.appends() {
             found.push(Obstacle::Append(path.clone()));
         }
         if path == FORCE_FILE {

@@ -79,6 +79,9 @@ pub enum Step {
         install: Vec<String>,
         uninstall: Vec<String>,
         kernel: Option<(String, String)>,
+        /// The image that holds the packages.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        image: String,
     },
 }
 
@@ -110,7 +113,7 @@ impl fmt::Display for Step {
             Step::KernelArguments { delete, append } => {
                 write!(formatter, "kernel arguments: delete {delete:?}, append {append:?}")
             }
-            Step::Packages { install, uninstall, kernel } => {
+            Step::Packages { install, uninstall, kernel, image: _ } => {
                 write!(formatter, "packages: install {install:?}, uninstall {uninstall:?}")?;
                 match kernel {
                     Some((from, to)) => write!(formatter, ", kernel {from} to {to}"),

@@ -1,10 +1,11 @@
-//! What a host should look like: a rendered config with everything decoded and every path checked.
+//! What a host should look like: the content of a rendered config with everything decoded and every path checked.
 //!
-//! `plan` and the daemon work on this and never on Ignition text, so there is one place where a config can be refused.
+//! `content` is the one reader of configs; this is what it read, made ready to be written. `plan` and the daemon work on this and never on Ignition text, so there is one place where a config can be refused.
 
 mod read;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use read::Error;
 
@@ -26,6 +27,8 @@ pub struct Target {
     /// `default`, `realtime` or `64k-pages`.
     pub kernel_type: String,
     pub extensions: Vec<String>,
+    /// Where the packages of extensions and kernels come from; empty where the host's own repositories have them.
+    pub extensions_image: String,
     /// Empty where the config leaves the OS alone.
     pub os_image: String,
     pub fips: bool,
@@ -34,7 +37,7 @@ pub struct Target {
 #[derive(Clone, PartialEq, Eq)]
 pub struct File {
     /// `None` keeps what the host had, for files that are only appended to.
-    pub contents: Option<Vec<u8>>,
+    pub contents: Option<Arc<[u8]>>,
     pub append: Vec<u8>,
     pub mode: u32,
     pub user: Owner,
@@ -77,20 +80,26 @@ pub struct User {
 
 impl Default for File {
     fn default() -> Self {
-        Self { contents: Some(Vec::new()), append: Vec::new(), mode: 0o644, user: Owner::Id(0), group: Owner::Id(0) }
+        Self {
+            contents: Some(Arc::default()),
+            append: Vec::new(),
+            mode: 0o644,
+            user: Owner::Id(0),
+            group: Owner::Id(0),
+        }
     }
 }
 
 impl File {
     pub fn new(contents: impl Into<Vec<u8>>, mode: u32) -> Self {
-        Self { contents: Some(contents.into()), mode, ..Self::default() }
+        Self { contents: Some(contents.into().into()), mode, ..Self::default() }
     }
 }
 
 // Contents may be secret, so debug output tells sizes only.
 impl std::fmt::Debug for File {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let size = self.contents.as_ref().map(Vec::len);
+        let size = self.contents.as_ref().map(|contents| contents.len());
         write!(
             formatter,
             "File({size:?} bytes, +{}, {:04o}, {:?}:{:?})",

@@ -63,18 +63,31 @@ pub fn apply(host: &dyn Host, target: &Target, step: &Step) -> Result<(), Error>
             _ => system.stage_image(image),
         },
         Step::KernelArguments { delete, append } => system.change_kernel_arguments(delete, append),
-        Step::Packages { install, uninstall, kernel } => system.change_packages(&PackageChange {
+        Step::Packages { install, uninstall, kernel, image } => system.change_packages(&PackageChange {
             install: install.clone(),
             uninstall: uninstall.clone(),
             kernel: kernel.clone().map(|(from, to)| KernelChange { from, to }),
+            image: image.clone(),
         }),
+    }
+}
+
+/// The path a step may leave a new file at, which then has its folder's SELinux label and not its own.
+pub fn written(step: &Step) -> Option<HostPath> {
+    match step {
+        Step::MakeFolder { path } | Step::WriteFile { path } | Step::WriteLink { path } | Step::PutBack { path } => {
+            Some(path.clone())
+        }
+        Step::WriteUnit { unit } | Step::MaskUnit { unit } => unit_path(unit),
+        Step::WriteDropin { unit, name } => dropin_path(unit, name),
+        _ => None,
     }
 }
 
 /// The bytes a file shall have, with what it is appended to.
 pub fn wanted_contents(host: &dyn Host, path: &HostPath, file: &File) -> Result<Vec<u8>, Error> {
     let mut contents = match &file.contents {
-        Some(contents) => contents.clone(),
+        Some(contents) => contents.to_vec(),
         None => originals::contents(host.files(), path)?,
     };
     contents.extend_from_slice(&file.append);

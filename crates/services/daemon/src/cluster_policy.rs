@@ -1,7 +1,8 @@
 //! What the cluster says about how changes are carried out: disruption policies, trial, drift, names of users and services.
 //!
-//! Each is one object read by name when an update begins. None of them is needed: without an API, or without the right to
-//! read one, the defaults hold and the update goes on.
+//! Each is one object read by name when an update begins. None of them is needed: where there is none, or no right to read it,
+//! the defaults hold. An API that does not answer is something else: a default could reboot where the user said not to, so
+//! the update waits.
 
 use api::machineconfiguration::MachineConfig;
 use api::machinist::{ClusterSettings, DriftPolicy, PoolPolicy, PoolPolicySpec};
@@ -27,20 +28,24 @@ impl ClusterPolicy {
         Self { policies: Policies::defaults(&settings), settings, pool: PoolPolicySpec::default() }
     }
 
-    pub async fn read(client: &Client, config: &MachineConfig) -> Self {
-        let settings: Option<ClusterSettings> = get(client, names::CLUSTER).await;
+    /// What the cluster says now.
+    ///
+    /// # Errors
+    /// When the API cannot be asked.
+    pub async fn read(client: &Client, config: &MachineConfig) -> Result<Self, kube::Error> {
+        let settings: Option<ClusterSettings> = get(client, names::CLUSTER).await?;
         let settings = settings.map(|object| Settings {
             admin_user: object.spec.admin_user().to_owned(),
             runtime_service: object.spec.runtime_service().to_owned(),
         });
         let settings = settings.unwrap_or_default();
-        let policies = policies(client, &settings).await;
+        let policies = policies(client, &settings).await?;
         let pool_name = config.metadata.labels.as_ref().and_then(|labels| labels.get(labels::RENDERED_FOR));
         let pool: Option<PoolPolicy> = match pool_name {
-            Some(name) => get(client, name).await,
+            Some(name) => get(client, name).await?,
             None => None,
         };
-        Self { settings, policies, pool: pool.map(|object| object.spec).unwrap_or_default() }
+        Ok(Self { settings, policies, pool: pool.map(|object| object.spec).unwrap_or_default() })
     }
 
     pub fn repairs_drift(&self) -> bool {
@@ -49,19 +54,19 @@ impl ClusterPolicy {
 }
 
 /// The merged policies of the operator's status; where no operator merges, defaults with the user's own laid over them.
-async fn policies(client: &Client, settings: &Settings) -> Policies {
+async fn policies(client: &Client, settings: &Settings) -> Result<Policies, kube::Error> {
     let defaults = Policies::defaults(settings);
     let kind = GroupVersionKind::gvk("operator.openshift.io", "v1", "MachineConfiguration");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-    let Ok(Some(object)) = api.get_opt(names::CLUSTER).await else { return defaults };
+    let Some(object) = or_none(api.get_opt(names::CLUSTER).await)? else { return Ok(defaults) };
     let status = read_at(&object.data, "/status/nodeDisruptionPolicyStatus/clusterPolicies");
     if let Some(merged) = status {
-        return merged;
+        return Ok(merged);
     }
-    match read_at(&object.data, "/spec/nodeDisruptionPolicy") {
+    Ok(match read_at(&object.data, "/spec/nodeDisruptionPolicy") {
         Some(user) => defaults.overlaid(user),
         None => defaults,
-    }
+    })
 }
 
 fn read_at(object: &serde_json::Value, path: &str) -> Option<Policies> {
@@ -78,15 +83,23 @@ fn read_at(object: &serde_json::Value, path: &str) -> Option<Policies> {
     }
 }
 
-async fn get<K>(client: &Client, name: &str) -> Option<K>
+async fn get<K>(client: &Client, name: &str) -> Result<Option<K>, kube::Error>
 where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    match Api::<K>::all(client.clone()).get_opt(name).await {
-        Ok(object) => object,
-        Err(error) => {
-            tracing::debug!(error = &error as &dyn std::error::Error, kind = %K::kind(&()), name, "not readable; defaults hold");
-            None
+    or_none(Api::<K>::all(client.clone()).get_opt(name).await)
+}
+
+/// An object that cannot be read by us, or in this shape, is none; an API that does not answer is an error.
+fn or_none<T>(answer: Result<Option<T>, kube::Error>) -> Result<Option<T>, kube::Error> {
+    match answer {
+        Err(error @ kube::Error::Api(_)) if matches!(&error, kube::Error::Api(status) if status.code >= 500 || status.code == 429) => {
+            Err(error)
         }
+        Err(error @ (kube::Error::Api(_) | kube::Error::SerdeError(_))) => {
+            tracing::debug!(error = &error as &dyn std::error::Error, "not readable; defaults hold");
+            Ok(None)
+        }
+        other => other,
     }
 }

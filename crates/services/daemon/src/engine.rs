@@ -4,11 +4,13 @@
 //! knows no cluster: who may start an update, drains and reports are the loop's business.
 
 use api::machineconfiguration::MachineConfig;
-use change::host::{Error as HostError, ErrorKind, Host};
+use change::content::Content;
+use change::host::{Backend, Error as HostError, ErrorKind, Host, HostPath};
 use change::plan::plan;
 use change::step::Step;
 use change::target::{self, Target};
 
+use crate::faults::{self, Way};
 use crate::journal::{Journal, Phase, PostAction, Trial};
 use crate::store::{Reverted, Store};
 use crate::{apply, originals, store};
@@ -82,30 +84,19 @@ impl<'a> Engine<'a> {
 
     /// The steps, or every reason why this host cannot take them. Nothing is touched.
     pub fn prepare(&self, from: &MachineConfig, to: &MachineConfig) -> Result<Vec<Step>, Error> {
-        let (old, new) = (read(from)?, read(to)?);
-        let steps = plan(&old, &new);
-        let problems = self.problems(&new, &steps);
-        if problems.is_empty() { Ok(steps) } else { Err(Error::Refused { name: name(to), problems }) }
+        self.plan(&read(from)?, &read(to)?)
+    }
+
+    /// [`Engine::prepare`], for configs that were read already.
+    pub fn plan(&self, old: &Target, new: &Target) -> Result<Vec<Step>, Error> {
+        let steps = plan(old, new);
+        let problems = self.problems(new, &steps);
+        if problems.is_empty() { Ok(steps) } else { Err(Error::Refused { name: new.name.clone(), problems }) }
     }
 
     fn problems(&self, target: &Target, steps: &[Step]) -> Vec<String> {
-        let mut problems = Vec::new();
         let files = self.host.files();
-        let has_backend = self.host.system().backend().is_some();
-        let mut needs = |what: &str| {
-            if !has_backend {
-                problems.push(format!("{what} cannot be changed on a host with neither bootc nor rpm-ostree"));
-            }
-        };
-        for step in steps {
-            match step {
-                Step::StageImage { .. } => needs("the OS image"),
-                Step::KernelArguments { .. } => needs("kernel arguments"),
-                Step::Packages { kernel: Some(_), .. } => needs("the kernel type"),
-                Step::Packages { .. } => needs("extensions"),
-                _ => {}
-            }
-        }
+        let mut problems = self.backend_problems(steps);
         let paths = steps.iter().filter_map(|step| match step {
             Step::WriteFile { path } | Step::WriteLink { path } | Step::MakeFolder { path } => Some(path),
             _ => None,
@@ -113,6 +104,39 @@ impl<'a> Engine<'a> {
         problems.extend(paths.filter_map(|path| files.refuses(path)));
         if target.fips != self.host.system().fips() && target.fips {
             problems.push("detected change to FIPS flag; refusing to modify FIPS on a running cluster".into());
+        }
+        problems
+    }
+
+    fn backend_problems(&self, steps: &[Step]) -> Vec<String> {
+        let mut problems = Vec::new();
+        let backend = self.host.system().backend();
+        let mut needs = |what: &str, bootc_can: bool| match backend {
+            None => problems.push(format!("{what} cannot be changed on a host with neither bootc nor rpm-ostree")),
+            Some(Backend::Bootc) if !bootc_can => {
+                problems.push(format!("{what} cannot be changed on a host with bootc alone; it needs rpm-ostree"));
+            }
+            Some(Backend::Bootc | Backend::RpmOstree) => {}
+        };
+        let mut wrong_kernel = false;
+        for step in steps {
+            match step {
+                Step::StageImage { .. } => needs("the OS image", true),
+                Step::KernelArguments { .. } => needs("kernel arguments", false),
+                Step::Packages { install, uninstall, kernel, .. } => {
+                    if let Some((_, to)) = kernel {
+                        needs("the kernel type", false);
+                        wrong_kernel |= to == "64k-pages" && std::env::consts::ARCH != "aarch64";
+                    }
+                    if !install.is_empty() || !uninstall.is_empty() {
+                        needs("extensions", false);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if wrong_kernel {
+            problems.push("64k-pages is only supported for aarch64 architecture".into());
         }
         problems
     }
@@ -132,30 +156,39 @@ impl<'a> Engine<'a> {
         };
         self.store.save_sides(&prepared.from, &prepared.to)?;
         self.store.flush()?;
-        self.store.save_journal(&journal)?;
+        self.record(&journal)?;
         self.carry_out(journal, &prepared.from, &prepared.to)
     }
 
+    /// Every phase is on disk before it begins.
+    fn record(&self, journal: &Journal) -> Result<(), Error> {
+        faults::before_phase(&journal.phase);
+        self.store.save_journal(journal)?;
+        faults::after_phase(&journal.phase);
+        Ok(())
+    }
+
     fn carry_out(&self, mut journal: Journal, from: &MachineConfig, to: &MachineConfig) -> Result<(), Error> {
+        let _lock = self.host.system().hold_off_shutdown("a config is being applied");
         let target = read(to)?;
-        match self.walk(&target, &journal.steps) {
+        match self.walk(&target, &journal.steps, Way::On) {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::PowerCut => return Err(error.into()),
             Err(error) => return self.undo(journal, from, to, error.to_string()),
         }
         journal.phase = Phase::Applied;
         journal.tried = true;
-        self.store.save_journal(&journal)?;
+        self.record(&journal)?;
         self.settle(&journal, from, to)
     }
 
     /// Does steps in order. What was kept is durable before the first write that could need it.
-    fn walk(&self, target: &Target, steps: &[Step]) -> Result<(), HostError> {
-        let keeps = |step: &Step| matches!(step, Step::Keep { .. } | Step::KeepEnablement { .. });
+    fn walk(&self, target: &Target, steps: &[Step], way: Way) -> Result<(), HostError> {
         let mut keeping = true;
         let mut system = false;
+        let mut unlabelled = Vec::new();
         for (index, step) in steps.iter().enumerate() {
-            crate::faults::at_step(index);
+            faults::at_step(way, index);
             if keeping && !keeps(step) {
                 self.host.files().flush()?;
                 keeping = false;
@@ -165,11 +198,32 @@ impl<'a> Engine<'a> {
                 self.host.system().drop_staged()?;
                 system = true;
             }
+            if *step == Step::DaemonReload {
+                self.label(&mut unlabelled)?;
+            }
             tracing::debug!(step = index + 1, of = steps.len(), "{step}");
             apply::apply(self.host, target, step)?;
+            unlabelled.extend(apply::written(step));
         }
-        crate::faults::at_step(steps.len());
+        faults::at_step(way, steps.len());
+        self.label(&mut unlabelled)?;
         self.host.files().flush()
+    }
+
+    /// Files that are there and work must not fail an update over a tool that is missing or refuses.
+    fn label(&self, paths: &mut Vec<HostPath>) -> Result<(), HostError> {
+        let paths = std::mem::take(paths);
+        if paths.is_empty() {
+            return Ok(());
+        }
+        match self.host.system().restore_labels(&paths) {
+            Err(error) if error.kind == ErrorKind::PowerCut => Err(error),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "SELinux labels could not be restored");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// After `Applied`: the new config is what the node runs, and what no config has any more is forgotten.
@@ -202,15 +256,16 @@ impl<'a> Engine<'a> {
         tracing::warn!(from = journal.from, to = journal.to, reason, "taking the update back");
         if !matches!(journal.phase, Phase::Undoing { .. }) {
             journal.phase = Phase::Undoing { reason: reason.clone() };
-            self.store.save_journal(&journal)?;
+            self.record(&journal)?;
         }
+        let _lock = self.host.system().hold_off_shutdown("a config is being taken back");
         match self.take_back(&journal, from, to) {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::PowerCut => return Err(error.into()),
             Err(problem) => return Err(Error::Stuck { config: journal.from, reason, problem }),
         }
         journal.phase = Phase::Undone { reason: reason.clone() };
-        self.store.save_journal(&journal)?;
+        self.record(&journal)?;
         self.settle_back(&journal, from, to)?;
         Err(Error::Undone { config: journal.from.clone(), reason })
     }
@@ -219,13 +274,8 @@ impl<'a> Engine<'a> {
         let damaged = |error: Error| HostError::new(ErrorKind::Refused, "undo", journal.to.clone(), error.to_string());
         let (old, new) = (read(from).map_err(damaged)?, read(to).map_err(damaged)?);
         // An original that was not kept yet would be taken for nothing and removed.
-        let keeps: Vec<Step> = journal
-            .steps
-            .iter()
-            .filter(|step| matches!(step, Step::Keep { .. } | Step::KeepEnablement { .. }))
-            .cloned()
-            .collect();
-        match self.walk(&new, &keeps) {
+        let kept: Vec<Step> = journal.steps.iter().filter(|step| keeps(step)).cloned().collect();
+        match self.walk(&new, &kept, Way::Keeping) {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::PowerCut => return Err(error),
             // Every original is kept before the first write, so nothing has been written.
@@ -238,7 +288,7 @@ impl<'a> Engine<'a> {
             }
             reverse.retain(|step| !is_system(step));
         }
-        self.walk(&old, &reverse)
+        self.walk(&old, &reverse, Way::Back)
     }
 
     fn settle_back(&self, journal: &Journal, from: &MachineConfig, to: &MachineConfig) -> Result<(), Error> {
@@ -375,7 +425,7 @@ impl<'a> Engine<'a> {
     fn move_on(&self, next: impl FnOnce(Phase) -> Phase) -> Result<(), Error> {
         let Some(mut journal) = self.store.journal()? else { return Ok(()) };
         journal.phase = next(journal.phase);
-        Ok(self.store.save_journal(&journal)?)
+        self.record(&journal)
     }
 
     /// The update is over and good.
@@ -391,6 +441,10 @@ impl<'a> Engine<'a> {
     }
 }
 
+fn keeps(step: &Step) -> bool {
+    matches!(step, Step::Keep { .. } | Step::KeepEnablement { .. })
+}
+
 fn is_system(step: &Step) -> bool {
     matches!(step, Step::StageImage { .. } | Step::KernelArguments { .. } | Step::Packages { .. })
 }
@@ -400,6 +454,16 @@ pub fn name(config: &MachineConfig) -> String {
     config.metadata.name.clone().unwrap_or_default()
 }
 
+/// Checks what was read of the config of this name.
+pub fn check(content: &Content, name: &str) -> Result<Target, Error> {
+    Target::of(content, name).map_err(|source| Error::Config { name: name.to_owned(), source })
+}
+
+pub fn content(config: &MachineConfig) -> Result<Content, Error> {
+    let refused = |source| Error::Config { name: name(config), source: target::Error::Ignition(source) };
+    Content::read(config).map_err(refused)
+}
+
 pub fn read(config: &MachineConfig) -> Result<Target, Error> {
-    Target::read(config).map_err(|source| Error::Config { name: name(config), source })
+    check(&content(config)?, &name(config))
 }

@@ -49,6 +49,19 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Its name in the journal.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Phase::Applying => "applying",
+            Phase::Applied => "applied",
+            Phase::Rebooting { .. } => "rebooting",
+            Phase::Trying { .. } => "trying",
+            Phase::Undoing { .. } => "undoing",
+            Phase::Undone { .. } => "undone",
+            Phase::RebootingBack { .. } => "rebootingBack",
+        }
+    }
+
     /// Whether the way leads to the old config.
     pub fn goes_back(&self) -> bool {
         matches!(self, Phase::Undoing { .. } | Phase::Undone { .. } | Phase::RebootingBack { .. })
@@ -141,6 +154,7 @@ mod tests {
                 trial: None,
             };
             let text = serde_json::to_string(&journal).expect("a journal is JSON");
+            assert!(text.contains(&format!("\"name\":\"{}\"", journal.phase.word())), "{text}");
             assert_eq!(serde_json::from_str::<Journal>(&text).ok(), Some(journal), "{text}");
         }
     }

@@ -1,7 +1,6 @@
 //! One config without a cluster: from a file, or the rest of a new machine's first boot.
 
 use api::machineconfiguration::MachineConfig;
-use change::content::Content;
 use change::diff::Diff;
 use change::disruption::Disruption;
 use change::host::Host;
@@ -68,20 +67,16 @@ fn as_booted(host: &dyn Host, config: &MachineConfig) -> Result<MachineConfig, e
 
 fn go(host: &dyn Host, from: &MachineConfig, to: &MachineConfig) -> Result<Outcome, engine::Error> {
     let engine = Engine::new(host);
-    let steps = engine.prepare(from, to)?;
+    let (old, new) = (engine::content(from)?, engine::content(to)?);
+    let steps = engine.plan(&engine::check(&old, &engine::name(from))?, &engine::check(&new, &engine::name(to))?)?;
     if steps.is_empty() {
         return Ok(Outcome::Nothing);
     }
     let policy = ClusterPolicy::defaults();
-    let actions: Vec<PostAction> = match Content::read_both(from, to) {
-        Ok((old, new)) => {
-            let disruption = Disruption::of(&Diff::between(&old, &new), &policy.policies);
-            let runtime = &policy.settings.runtime_service;
-            disruption.actions.iter().filter_map(|action| PostAction::of(action, runtime)).collect()
-        }
-        // What cannot be compared cannot be judged, and is never harmless.
-        Err(_) => vec![PostAction::Reboot],
-    };
+    let disruption = Disruption::of(&Diff::between(&old, &new), &policy.policies);
+    let runtime = &policy.settings.runtime_service;
+    let actions: Vec<PostAction> =
+        disruption.actions.iter().filter_map(|action| PostAction::of(action, runtime)).collect();
     let prepared = Prepared { from: from.clone(), to: to.clone(), steps, actions: actions.clone(), trial: None };
     engine.execute(&prepared)?;
     if engine.recover()? == Standing::Applied && !actions.contains(&PostAction::Reboot) {

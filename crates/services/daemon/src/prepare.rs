@@ -60,21 +60,21 @@ pub fn prepare(host: &dyn Host, to: MachineConfig, policy: &ClusterPolicy, force
         let allowed = reconcilable(&diff, &new, (&names.0, &names.1), &policy.settings, &Allowances::default());
         allowed.map_err(|source| Error::Unreconcilable { from: names.0.clone(), to: names.1.clone(), source })?;
     }
-    let mut steps = engine.prepare(&from, &to)?;
-    let target = engine::read(&from)?;
-    let mismatches = if forced { Vec::new() } else { verify::verify(host, &target) };
+    let (old, new) = (engine::check(&old, &names.0)?, engine::check(&new, &names.1)?);
+    let mut steps = engine.plan(&old, &new)?;
+    let mismatches = if forced { Vec::new() } else { verify::verify(host, &old) };
     let blocking: Vec<Mismatch> = mismatches.into_iter().filter(|mismatch| !is_mended(mismatch, &steps)).collect();
     if !blocking.is_empty() && !policy.repairs_drift() {
         return Err(Error::Drift(verify::sentence(&names.0, &blocking)));
     }
     if forced || !blocking.is_empty() {
-        steps = everything(&engine::read(&to)?, steps);
+        steps = everything(&new, steps);
     }
     let disruption = if forced { Disruption::forced() } else { Disruption::of(&diff, &policy.policies) };
     let runtime = &policy.settings.runtime_service;
     let actions: Vec<PostAction> =
         disruption.actions.iter().filter_map(|action: &Action| PostAction::of(action, runtime)).collect();
-    let trial = if names.0.is_empty() { None } else { trial::plan(policy, &steps, &actions, &engine::read(&to)?) };
+    let trial = if names.0.is_empty() { None } else { trial::plan(policy, &steps, &actions, &new) };
     Ok(Ready { from: names.0, drain: disruption.drain, prepared: Prepared { from, to, steps, actions, trial } })
 }
 
@@ -94,13 +94,13 @@ fn is_mended(mismatch: &Mismatch, steps: &[Step]) -> bool {
         Step::SetKeys { user } | Step::SetPassword { user } => mismatch.subject == *user,
         Step::StageImage { .. } => mismatch.subject == "osImageURL",
         Step::KernelArguments { .. } => mismatch.subject == "kernelArguments",
+        Step::Packages { .. } => mismatch.subject == "extensions",
         Step::Keep { .. }
         | Step::KeepEnablement { .. }
         | Step::StopUnit { .. }
         | Step::MakeFolder { .. }
         | Step::DaemonReload
-        | Step::PresetUnit { .. }
-        | Step::Packages { .. } => false,
+        | Step::PresetUnit { .. } => false,
     })
 }
 

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::machineconfiguration::MachineConfig;
-use api::names::{drain, node_condition, state, status};
+use api::names::{node_condition, state, status};
 use change::host::Host;
 use cluster::Events;
 use cluster::events::Severity;
 use futures::StreamExt;
 use host::watch::Watch;
-use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Client;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -22,26 +21,25 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use crate::cluster_policy::ClusterPolicy;
-use crate::conditions::{Conditions, Identity};
+use crate::conditions::Conditions;
 use crate::decide::{Move, Situation, decide};
 use crate::engine::{self, Engine, Standing};
 use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::node::{Node, Report, View};
-use crate::prepare::{self, Ready};
+use crate::prepare;
 use crate::store::{self, Store};
-use crate::trial::{self, Verdict};
-use crate::{repair, verify};
+use crate::trial;
+
+mod draining;
+mod drift;
+mod report;
+mod trying;
+
+use drift::{file_event, register};
 
 /// How long one request may take; the client itself would wait for ever.
 const REQUEST: Duration = Duration::from_secs(15);
-/// Upstream's patience for a drain before it complains; draining goes on meanwhile.
-const DRAIN: Duration = Duration::from_secs(3600);
-const UNCORDON: Duration = Duration::from_secs(600);
-/// File events come in bursts: an editor truncates, writes and renames. Still well within a second.
-const DEBOUNCE: Duration = Duration::from_millis(250);
-/// How often a config on trial is looked at.
-const TRIAL: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -149,7 +147,7 @@ pub async fn run(
             },
             () = file_event(&mut daemon.watched) => {
                 daemon.must_verify = true;
-                let soon = Instant::now() + DEBOUNCE;
+                let soon = Instant::now() + drift::DEBOUNCE;
                 wake = Some(wake.map_or(soon, |wake| wake.min(soon)));
                 continue;
             }
@@ -160,25 +158,6 @@ pub async fn run(
             Next::Reboot => return Ok(Ended::Rebooting),
             Next::Again | Next::OnChange => wake = None,
             Next::After(pause) => wake = Some(Instant::now() + pause),
-        }
-    }
-}
-
-/// The safe constructor is deprecated for types whose descriptor may change while it is registered; a `Watch` keeps its own.
-#[allow(deprecated)]
-fn register(watch: Watch) -> Option<AsyncFd<Watch>> {
-    AsyncFd::new(watch).ok()
-}
-
-/// Returns when a followed path may have changed.
-async fn file_event(watched: &mut Option<AsyncFd<Watch>>) {
-    let Some(watch) = watched else { return std::future::pending().await };
-    loop {
-        let Ok(mut ready) = watch.readable_mut().await else { return std::future::pending().await };
-        let matters = ready.get_inner_mut().drain();
-        ready.clear_ready();
-        if matters {
-            return;
         }
     }
 }
@@ -241,22 +220,6 @@ impl Daemon {
                 Err(problem) => return self.tell(problem).await,
             }
         }
-    }
-
-    async fn tell(&mut self, problem: Problem) -> Next {
-        tracing::error!(reason = problem.reason, "{}", problem.state);
-        let name = self.node.name().to_owned();
-        let message = format!("Node {name} upgrade failure. {}", problem.reason);
-        self.conditions.set(node_condition::NODE_DEGRADED, status::TRUE, "NodeDegraded", &message);
-        self.options.metrics.updated(&self.report.current, &problem.reason, now());
-        if self.report.reason != problem.reason {
-            self.event(Severity::Warning, "Degraded", &problem.reason);
-        }
-        problem.state.clone_into(&mut self.report.state);
-        self.report.reason = problem.reason;
-        self.publish().await;
-        self.failures = (self.failures + 1).min(7);
-        Next::After(Duration::from_secs(1 << self.failures.min(6)).min(Duration::from_secs(60)))
     }
 
     async fn one_move(&mut self) -> Result<Next, Problem> {
@@ -327,7 +290,7 @@ impl Daemon {
 
     async fn update(&mut self, to: &str, forced: bool) -> Result<Next, Problem> {
         let config = self.fetch(to).await?;
-        let policy = ClusterPolicy::read(&self.client, &config).await;
+        let policy = self.policy(&config).await.map_err(Problem::degraded)?;
         let options = self.options.clone();
         self.conditions.begin(to);
         let ready = self.blocking(move |host| prepare::prepare(host, config, &policy, forced)).await;
@@ -351,45 +314,22 @@ impl Daemon {
         self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::UNKNOWN, reason, &message);
         self.publish().await;
         tracing::info!(from = ready.from, to, steps = ready.prepared.steps.len(), "Starting update");
-        self.blocking(move |host| {
-            let engine = Engine::new(host);
-            match engine.execute(&ready.prepared) {
-                // `recover` closes what went back and remembers why.
-                Ok(()) | Err(engine::Error::Undone { .. }) => Ok(()),
-                Err(error) => Err(error),
-            }
-        })
-        .await?;
-        self.blocking(move |host| Store::new(host.files()).clear_force()).await?;
+        let applied = self.blocking(move |host| match Engine::new(host).execute(&ready.prepared) {
+            // Whoever forced it has got it.
+            Ok(()) => Ok(Store::new(host.files()).clear_force().map(|()| true)?),
+            // `recover` closes what went back and remembers why.
+            Err(engine::Error::Undone { .. }) => Ok(false),
+            Err(error) => Err(error),
+        });
+        if !applied.await? {
+            return Ok(Next::Again);
+        }
         let message = format!("Applied new Files and OS to the node. The node is on {to}");
         let reason = "UpdateExecutedAppliedFilesAndOS";
         self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::TRUE, reason, &message);
         self.conditions.set(node_condition::UPDATE_EXECUTED, status::TRUE, "UpdateExecuted", &message);
         self.must_verify = true;
         Ok(Next::Again)
-    }
-
-    /// Asks for a drain and waits for it. `None` when writing may begin.
-    async fn drain(&mut self, ready: &Ready, to: &str) -> Result<Option<Next>, Problem> {
-        let view = self.view.clone().unwrap_or_default();
-        let wanted = format!("{}-{to}", drain::DRAIN);
-        if !ready.drain || view.topology == "SingleReplica" || view.last_applied_drain == wanted {
-            self.waiting_since = None;
-            return Ok(None);
-        }
-        if self.report.desired_drain != wanted {
-            self.event(Severity::Normal, "Drain", "Draining node to update config.");
-        }
-        self.report.desired_drain = wanted;
-        self.publish().await;
-        let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= DRAIN {
-            let name = self.node.name();
-            return Err(Problem::degraded(format!(
-                "failed to drain node: {name} after 1 hour. Please see machine-config-controller logs for more information"
-            )));
-        }
-        Ok(Some(Next::After(DRAIN)))
     }
 
     async fn act(&mut self) -> Result<Next, Problem> {
@@ -438,183 +378,13 @@ impl Daemon {
         }
     }
 
-    async fn try_out(&mut self) -> Result<Next, Problem> {
-        if self.report.post_action == state::REBOOTING {
-            self.report.post_action.clear();
-            self.conditions.set(node_condition::REBOOTED_NODE, status::TRUE, "RebootedNode", "Node has rebooted");
+    async fn policy(&self, config: &MachineConfig) -> Result<ClusterPolicy, String> {
+        let unread = |why: String| format!("cannot read what the cluster says about updates: {why}");
+        match tokio::time::timeout(REQUEST, ClusterPolicy::read(&self.client, config)).await {
+            Ok(Ok(policy)) => Ok(policy),
+            Ok(Err(error)) => Err(unread(error.to_string())),
+            Err(_) => Err(unread("the API did not answer".to_owned())),
         }
-        let api_is_heard = self.view.is_some();
-        let started = self.blocking(|host| {
-            let since = Engine::new(host).begin_trial(now())?;
-            Ok::<_, engine::Error>((since, journal(host)?))
-        });
-        let (since, journal) = started.await?;
-        let Some(trial) = journal.and_then(|journal| journal.trial) else {
-            self.blocking(|host| Engine::new(host).finish()).await?;
-            return Ok(Next::Again);
-        };
-        let units = trial.units.clone();
-        let failed = self.blocking(move |host| Ok::<_, store::Error>(verify::failed_units(host, &units))).await?;
-        let checks = trial.clone();
-        let inactive = self.blocking(move |host| Ok::<_, store::Error>(trial::inactive_units(host, &checks))).await?;
-        let seen = trial::observe(&trial, &self.options, api_is_heard, failed, inactive).await;
-        match trial::judge(&trial, &seen, now() - since) {
-            Verdict::Passed => {
-                tracing::info!("the new config has passed its trial");
-                self.blocking(|host| Engine::new(host).finish()).await?;
-                Ok(Next::Again)
-            }
-            Verdict::Waiting => Ok(Next::After(TRIAL)),
-            Verdict::Failed(reason) => {
-                self.options.metrics.reverted();
-                self.event(Severity::Warning, "TrialFailed", &reason);
-                self.blocking(move |host| match Engine::new(host).go_back(&reason) {
-                    Err(engine::Error::Undone { .. }) => Ok(()),
-                    other => other,
-                })
-                .await?;
-                Ok(Next::Again)
-            }
-        }
-    }
-
-    async fn went_back(&mut self, reason: &str) -> Result<Next, Problem> {
-        let reverted = self.blocking(|host| Store::new(host.files()).reverted()).await?;
-        match reverted {
-            Some(reverted) if reverted.reason == reason => {
-                self.report.reverted = reverted.config;
-                self.hold(reason).await
-            }
-            // It never got as far as a trial: a full disk or a busy service manager may be over soon.
-            _ => Err(Problem::degraded(reason)),
-        }
-    }
-
-    /// The config that was wanted does not work here; the node keeps the one before and says so.
-    async fn hold(&mut self, reason: &str) -> Result<Next, Problem> {
-        self.report.post_action.clear();
-        let current = self.blocking(|host| Store::new(host.files()).current()).await?;
-        self.report.current = current.map(|config| engine::name(&config)).unwrap_or_default();
-        state::DEGRADED.clone_into(&mut self.report.state);
-        reason.clone_into(&mut self.report.reason);
-        if self.view.as_ref().is_some_and(View::is_drained_by_us) {
-            self.report.desired_drain = format!("{}-{}", drain::UNCORDON, self.report.current);
-        }
-        Ok(self.publish_or_retry().await)
-    }
-
-    async fn release(&mut self, wanted: &str) -> Result<Next, Problem> {
-        self.report.post_action.clear();
-        wanted.clone_into(&mut self.report.desired_drain);
-        let next = self.publish_or_retry().await;
-        let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        if self.view.as_ref().is_some_and(|view| view.last_applied_drain == wanted) {
-            self.waiting_since = None;
-            return Ok(Next::Again);
-        }
-        if since.elapsed() >= UNCORDON {
-            let name = self.node.name();
-            return Err(Problem::degraded(format!(
-                "failed to uncordon node: {name} after 10 minutes. Please see machine-config-controller logs for more information"
-            )));
-        }
-        Ok(if next == Next::OnChange { Next::After(UNCORDON) } else { next })
-    }
-
-    async fn rest(&mut self, current: String) -> Result<Next, Problem> {
-        self.waiting_since = None;
-        if std::mem::take(&mut self.must_verify) {
-            let started = self.followed.is_empty();
-            self.follow(&current).await;
-            if let Some(problem) = self.compare(&current, started).await? {
-                return Err(problem);
-            }
-        }
-        // Another config works here now: what was given back earlier may be asked for again.
-        self.blocking(|host| Store::new(host.files()).forget_reverted()).await?;
-        let was_done = self.report.state == state::DONE && self.report.current == current;
-        let name = self.node.name().to_owned();
-        self.report = Report {
-            current: current.clone(),
-            state: state::DONE.into(),
-            reason: String::new(),
-            desired_drain: self.report.desired_drain.clone(),
-            post_action: String::new(),
-            reverted: String::new(),
-        };
-        if !was_done {
-            self.event(Severity::Normal, "NodeDone", &format!("Setting node {name}, currentConfig {current} to Done"));
-            self.options.metrics.updated(&current, "", now());
-        }
-        self.conditions.set(node_condition::UPDATED, status::TRUE, "Updated", &format!("Node {name} Updated"));
-        self.conditions.set(
-            node_condition::RESUMED,
-            status::TRUE,
-            "Resumed",
-            &format!("In desired config {current}. Resumed normal operations."),
-        );
-        self.conditions.set(
-            node_condition::NODE_DEGRADED,
-            status::FALSE,
-            "UpgradeSucceeded",
-            &format!("Node {name} upgrade succeeded"),
-        );
-        Ok(self.publish_or_retry().await)
-    }
-
-    /// Watches the paths of the config the host runs now.
-    async fn follow(&mut self, current: &str) {
-        if self.followed == current || self.watched.is_none() {
-            return;
-        }
-        let paths = self.blocking(|host| {
-            let config = Store::new(host.files()).current()?.unwrap_or_default();
-            let mut paths = verify::watched_paths(host, &engine::read(&config)?);
-            // Whoever puts the force file there does not want to wait for the next retry.
-            paths.push(store::known(store::FORCE));
-            Ok::<_, engine::Error>(paths)
-        });
-        let (Ok(paths), Some(watched)) = (paths.await, self.watched.as_mut()) else { return };
-        match watched.get_mut().follow(paths) {
-            Ok(()) => current.clone_into(&mut self.followed),
-            Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "files cannot be watched for drift")
-            }
-        }
-    }
-
-    /// Compares the host with its config. Drift is mended where the policy says so, else it is the problem.
-    async fn compare(&mut self, current: &str, started: bool) -> Result<Option<Problem>, Problem> {
-        let found = self.blocking(|host| {
-            let config = Store::new(host.files()).current()?.unwrap_or_default();
-            let target = engine::read(&config)?;
-            Ok::<_, engine::Error>((verify::verify(host, &target), config))
-        });
-        let (mismatches, config) = found.await?;
-        if mismatches.is_empty() {
-            self.options.metrics.set_drift(0);
-            return Ok(None);
-        }
-        self.options.metrics.set_drift(now());
-        let details: Vec<&str> = mismatches.iter().filter_map(|mismatch| mismatch.detail.as_deref()).collect();
-        tracing::warn!(config = current, details = details.join("\n"), "drift: {}", verify::list(&mismatches));
-        let policy = ClusterPolicy::read(&self.client, &config).await;
-        if policy.repairs_drift() {
-            self.event(Severity::Warning, "ConfigDriftRepaired", &verify::list(&mismatches));
-            self.blocking(move |host| repair::repair(host, &config)).await?;
-            self.options.metrics.set_drift(0);
-            return Ok(None);
-        }
-        // It is looked at again when a file changes, and with every retry.
-        self.must_verify = true;
-        let reason = if started { verify::sentence(current, &mismatches) } else { verify::list(&mismatches) };
-        self.event(Severity::Warning, "ConfigDriftDetected", &reason);
-        Ok(Some(Problem::degraded(reason)))
-    }
-
-    fn event(&self, severity: Severity, reason: &str, message: &str) {
-        let uid = self.view.as_ref().map(|view| view.uid.as_str());
-        self.events.publish::<NodeObject>(self.node.name(), uid, severity, reason, message);
     }
 
     async fn fetch(&mut self, name: &str) -> Result<MachineConfig, Problem> {
@@ -639,39 +409,6 @@ impl Daemon {
             }
             Ok(Err(error)) => Err(Problem::degraded(format!("cannot read machineconfig \"{name}\": {error}"))),
             Err(_) => Err(Problem::degraded(format!("cannot read machineconfig \"{name}\": the API did not answer"))),
-        }
-    }
-
-    async fn publish_or_retry(&mut self) -> Next {
-        if self.publish().await { Next::OnChange } else { Next::After(Duration::from_secs(5)) }
-    }
-
-    /// Reports, if anything is new. Says whether the API knows it now.
-    async fn publish(&mut self) -> bool {
-        self.options.metrics.set_state(&self.report.state, &self.report.reason, now());
-        self.options.metrics.set_well(self.report.state != state::DEGRADED, self.view.is_some());
-        let Some(view) = &self.view else { return true };
-        let identity = Identity {
-            uid: view.uid.clone(),
-            pool: self.pool.clone(),
-            current: self.report.current.clone(),
-            desired: view.desired.clone(),
-        };
-        if Report::of(view) == self.report && !view.daemon.is_empty() {
-            let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
-            return true;
-        }
-        match tokio::time::timeout(REQUEST, self.node.publish(&view.uid, &self.report)).await {
-            Ok(Ok(view)) => {
-                self.view = Some(view);
-                let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
-                true
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the Node could not be written");
-                false
-            }
-            Err(_) => false,
         }
     }
 

@@ -54,6 +54,12 @@ pub fn verify_files(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
     for (name, user) in &target.users {
         found.extend(check_user(host, name, user));
     }
+    let paths: Vec<HostPath> =
+        plan::managed_paths(target).into_iter().filter(|path| !IGNORED.contains(&path.as_str())).collect();
+    for path in host.system().mislabelled(&paths) {
+        let message = format!("SELinux label mismatch for file \"{path}\"");
+        found.push(plain(path.as_str(), message));
+    }
     found
 }
 
@@ -85,7 +91,23 @@ fn verify_system(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
             found.push(plain("kernelArguments", missing_arguments(&missing)));
         }
     }
+    found.extend(check_extensions(host, target));
     found
+}
+
+fn check_extensions(host: &dyn Host, target: &Target) -> Option<Mismatch> {
+    let packages = plan::packages(&target.extensions);
+    if packages.is_empty() {
+        return None;
+    }
+    let installed = host.system().installed(&packages.iter().map(String::as_str).collect::<Vec<_>>()).ok()?;
+    let missing = plan::missing_extensions(&target.extensions, &installed);
+    let verdict = |extension: &&str| {
+        format!("extension \"{extension}\" verification failed: no valid package set is fully installed")
+    };
+    let verdicts: Vec<String> = missing.iter().map(verdict).collect();
+    let message = format!("extension package verification failed: {}", verdicts.join("; "));
+    (!verdicts.is_empty()).then(|| plain("extensions", message))
 }
 
 pub fn missing_arguments(missing: &[String]) -> String {

@@ -6,11 +6,12 @@
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use testkit::ControlPlane;
 use testkit::binaries::binary;
@@ -20,6 +21,16 @@ use super::base::base;
 /// How systemd-nspawn says that the container wants to be started again.
 const REBOOT: i32 = 133;
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A kubelet as far as the cluster and the daemon can tell: it is healthy, and its node is ready.
+const KUBELET: &str = r"[Service]
+EnvironmentFile=/etc/machinist/machinistd.env
+ExecStart=/usr/local/bin/on_node kubelet ${NODE_NAME} ${KUBELET_HEALTHZ}
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+";
 
 /// What a DaemonSet does, without a container engine: a mount namespace of its own, with the host's tree at `/rootfs`.
 const CONTAINER: &str = r#"[Service]
@@ -38,6 +49,8 @@ pub(crate) struct Setup {
     pub(crate) environment: Vec<String>,
     /// The daemon runs as it would in a privileged container: the host is at `/rootfs`.
     pub(crate) in_container: bool,
+    /// A stand-in for the kubelet runs on the node.
+    pub(crate) kubelet: bool,
 }
 
 pub(crate) struct Node {
@@ -45,18 +58,27 @@ pub(crate) struct Node {
     pub(crate) address: Ipv4Addr,
     root: PathBuf,
     shared: Arc<Shared>,
-    keeper: Option<std::thread::JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
     _folder: tempfile::TempDir,
 }
 
 struct Shared {
     name: String,
     root: PathBuf,
-    console: PathBuf,
+    folder: PathBuf,
     is_ending: AtomicBool,
-    boots: AtomicU32,
+    life: Mutex<Life>,
+    changed: Condvar,
+}
+
+/// What the container says of itself.
+#[derive(Default)]
+struct Life {
+    boots: u32,
     /// The container's first process, while it runs.
-    leader: Mutex<Option<u32>>,
+    leader: Option<u32>,
+    /// Its service manager has started everything.
+    is_up: bool,
 }
 
 impl Node {
@@ -80,23 +102,23 @@ impl Node {
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             root: root.clone(),
-            console: folder.path().join("console"),
+            folder: folder.path().to_owned(),
             is_ending: AtomicBool::new(false),
-            boots: AtomicU32::new(0),
-            leader: Mutex::default(),
+            life: Mutex::default(),
+            changed: Condvar::new(),
         });
-        let keeper = std::thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.keep()
-        });
-        let node = Self { name: name.to_owned(), address, root, shared, keeper: Some(keeper), _folder: folder };
+        let socket = UnixDatagram::bind(shared.socket()).unwrap();
+        let (keeper, listener) = (Arc::clone(&shared), Arc::clone(&shared));
+        let threads =
+            vec![std::thread::spawn(move || keeper.keep()), std::thread::spawn(move || listener.listen(&socket))];
+        let node = Self { name: name.to_owned(), address, root, shared, threads, _folder: folder };
         node.wait_until_up();
         node
     }
 
     /// How often it has booted.
     pub(crate) fn boots(&self) -> u32 {
-        self.shared.boots.load(Ordering::SeqCst)
+        self.shared.life.lock().unwrap().boots
     }
 
     pub(crate) fn read(&self, path: &str) -> Option<String> {
@@ -109,7 +131,7 @@ impl Node {
 
     /// Runs a command on the node.
     pub(crate) fn try_run(&self, command: &[&str]) -> Output {
-        let leader = (*self.shared.leader.lock().unwrap()).expect("the node is up");
+        let leader = self.shared.leader().expect("the node is up");
         let mut enter = Command::new("nsenter");
         enter.args(["-t", &leader.to_string(), "-m", "-u", "-i", "-p", "-C"]).args(command);
         enter.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().expect("nsenter runs")
@@ -125,8 +147,26 @@ impl Node {
 
     /// Cuts the node off at once, as pulling its plug would; the keeper starts it again.
     pub(crate) fn kill(&self) {
-        let leader = (*self.shared.leader.lock().unwrap()).expect("the node is up");
+        let leader = self.shared.leader().expect("the node is up");
         let _ = Command::new("kill").args(["-9", &leader.to_string()]).status();
+    }
+
+    /// Waits until the node has booted `count` times and has started everything.
+    pub(crate) async fn booted(&self, count: u32) {
+        let shared = Arc::clone(&self.shared);
+        let up = tokio::task::spawn_blocking(move || shared.wait(|life| life.is_up && life.boots >= count)).await;
+        assert!(up.unwrap(), "{} does not come up: {}", self.name, self.console());
+    }
+
+    /// Lets the daemon die or stand still at these points of its next update; see `faults` of the daemon.
+    pub(crate) fn arm(&self, points: &[String]) {
+        fs::create_dir_all(self.path("/var/lib")).unwrap();
+        fs::write(self.path("/var/lib/machinistd-faults"), points.join("\n")).unwrap();
+    }
+
+    /// The points that were not reached.
+    pub(crate) fn armed(&self) -> String {
+        self.read("/var/lib/machinistd-faults").unwrap_or_default()
     }
 
     /// What the daemon has logged, for the message of a failed test.
@@ -136,22 +176,12 @@ impl Node {
     }
 
     fn wait_until_up(&self) {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let is_up = self.shared.leader.lock().unwrap().is_some() && {
-                let output = self.try_run(&["systemctl", "is-system-running"]);
-                ["running", "degraded"].contains(&String::from_utf8_lossy(&output.stdout).trim())
-            };
-            if is_up {
-                return;
-            }
-            assert!(Instant::now() < end, "{} does not come up: {}", self.name, self.console());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let is_up = self.shared.wait(|life| life.is_up);
+        assert!(is_up, "{} does not come up: {}", self.name, self.console());
     }
 
     fn console(&self) -> String {
-        let text = fs::read(&self.shared.console).unwrap_or_default();
+        let text = fs::read(self.shared.folder.join("console")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().rev().take(30).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
@@ -164,30 +194,63 @@ impl Drop for Node {
             eprintln!("--- log of {} ---\n{}", self.name, self.log());
         }
         self.shared.is_ending.store(true, Ordering::SeqCst);
-        if let Some(leader) = *self.shared.leader.lock().unwrap() {
+        if let Some(leader) = self.shared.leader() {
             let _ = Command::new("kill").args(["-9", &leader.to_string()]).status();
         }
-        if let Some(keeper) = self.keeper.take() {
-            let _ = keeper.join();
+        let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(b"END", self.shared.socket()));
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
         }
         let _ = Command::new("umount").arg("-l").arg(&self.root).status();
     }
 }
 
 impl Shared {
+    fn socket(&self) -> PathBuf {
+        self.folder.join("notify")
+    }
+
+    fn leader(&self) -> Option<u32> {
+        self.life.lock().unwrap().leader
+    }
+
+    /// Waits for a state of the container. False when it does not come.
+    fn wait(&self, is_there: impl Fn(&Life) -> bool) -> bool {
+        let life = self.life.lock().unwrap();
+        let (_life, waited) = self.changed.wait_timeout_while(life, PATIENCE, |life| !is_there(life)).unwrap();
+        !waited.timed_out()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Life)) {
+        change(&mut self.life.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Takes in what the container says of itself, in the words of `sd_notify(3)`.
+    fn listen(&self, socket: &UnixDatagram) {
+        let mut buffer = [0; 4096];
+        while let Ok(length) = socket.recv(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            for line in text.lines() {
+                match line.split_once('=') {
+                    Some(("X_NSPAWN_LEADER_PID", leader)) => self.change(|life| {
+                        life.leader = leader.parse().ok();
+                        life.boots += 1;
+                    }),
+                    Some(("READY", "1")) => self.change(|life| life.is_up = true),
+                    None if line == "END" => return,
+                    _ => {}
+                }
+            }
+        }
+    }
+
     /// Starts the container again whenever it ends, until the node is given up.
     fn keep(&self) {
         while !self.is_ending.load(Ordering::SeqCst) {
             let mut container = self.start();
-            if let Some(leader) = self.find_leader(&mut container) {
-                *self.leader.lock().unwrap() = Some(leader);
-                self.boots.fetch_add(1, Ordering::SeqCst);
-                if self.is_ending.load(Ordering::SeqCst) {
-                    let _ = container.kill();
-                }
-            }
             let status = container.wait().expect("the container can be waited for");
-            *self.leader.lock().unwrap() = None;
+            self.change(|life| (life.leader, life.is_up) = (None, false));
             // A node that was killed is started again too, as after a power cut; only an odd end is worth a word.
             if ![Some(REBOOT), Some(0), None].contains(&status.code()) && !self.is_ending.load(Ordering::SeqCst) {
                 eprintln!("{} ended with {status}", self.name);
@@ -196,33 +259,43 @@ impl Shared {
     }
 
     fn start(&self) -> Child {
-        let console = File::options().create(true).append(true).open(&self.console).unwrap();
+        let console = File::options().create(true).append(true).open(self.folder.join("console")).unwrap();
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "-D"]).arg(&self.root);
         command.arg(format!("--machine={}", self.name));
-        command.args(["--register=no", "--keep-unit", "--console=pipe", "--link-journal=no", "-b"]);
+        command.args([
+            "--register=no",
+            "--keep-unit",
+            "--console=pipe",
+            "--link-journal=no",
+            "--notify-ready=yes",
+            "-b",
+        ]);
+        command.env("NOTIFY_SOCKET", self.socket());
         command.stdin(Stdio::null()).stdout(console.try_clone().unwrap()).stderr(console);
         command.spawn().expect("systemd-nspawn starts")
     }
+}
 
-    fn find_leader(&self, container: &mut Child) -> Option<u32> {
-        let pid = container.id();
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if container.try_wait().ok().flatten().is_some() {
-                return None;
-            }
-            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-            let is_init = |child: &&str| {
-                fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "systemd")
-            };
-            if let Some(leader) = children.split_whitespace().find(is_init).and_then(|child| child.parse().ok()) {
-                return Some(leader);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        None
+/// The program of stories that runs on nodes.
+fn on_node() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(Path::parent).expect("tests live in target/PROFILE/deps");
+    let program = profile.join("examples/on_node");
+    if std::env::var_os("MACHINIST_BUILT").is_none() || !program.is_file() {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "-p", "e2e", "--example", "on_node"]);
+        cargo.arg("--target-dir").arg(profile.parent().expect("a target folder"));
+        assert!(cargo.status().expect("cargo runs").success(), "on_node can be built");
     }
+    program
+}
+
+fn install(root: &Path, program: &Path, name: &str) {
+    let place = root.join("usr/local/bin").join(name);
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    fs::copy(program, &place).unwrap();
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn furnish(root: &Path, name: &str, address: Ipv4Addr, control_plane: &ControlPlane, setup: &Setup) {
@@ -264,17 +337,28 @@ fn furnish(root: &Path, name: &str, address: Ipv4Addr, control_plane: &ControlPl
         format!("NODE_NAME={name}"),
         "KUBECONFIG=/var/lib/kubelet/kubeconfig".to_owned(),
         "RUST_LOG=info,daemon=debug".to_owned(),
+        // Nodes share one network, so each has its own address for these.
+        format!("KUBELET_HEALTHZ={address}:10248"),
+        format!("METRICS_URL={address}:8797"),
     ];
     environment.extend(setup.environment.iter().cloned());
     write("etc/machinist/machinistd.env", &(environment.join("\n") + "\n"));
-    fs::create_dir_all(root.join("usr/local/bin")).unwrap();
-    fs::copy(binary("machinistd"), root.join("usr/local/bin/machinistd")).unwrap();
-    fs::set_permissions(root.join("usr/local/bin/machinistd"), fs::Permissions::from_mode(0o755)).unwrap();
+    install(root, &binary("machinistd"), "machinistd");
     let unit =
         if setup.in_container { CONTAINER } else { include_str!("../../../../manifests/node/machinistd.service") };
     write("etc/systemd/system/machinistd.service", unit);
+    // Stories in which the daemon dies often need not wait a second each time.
+    write("etc/systemd/system/machinistd.service.d/10-story.conf", "[Service]\nRestartSec=100ms\n");
     fs::create_dir_all(root.join("rootfs")).unwrap();
     let wants = root.join("etc/systemd/system/multi-user.target.wants");
     fs::create_dir_all(&wants).unwrap();
-    std::os::unix::fs::symlink("/etc/systemd/system/machinistd.service", wants.join("machinistd.service")).unwrap();
+    let enable = |unit: &str| {
+        std::os::unix::fs::symlink(format!("/etc/systemd/system/{unit}"), wants.join(unit)).unwrap();
+    };
+    enable("machinistd.service");
+    if setup.kubelet {
+        install(root, &on_node(), "on_node");
+        write("etc/systemd/system/kubelet.service", KUBELET);
+        enable("kubelet.service");
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use change::host::{Backend, Error, KernelChange, PackageChange};
+use change::host::{Backend, Error, ErrorKind, Host, HostPath, KernelChange, PackageChange};
+use host::machine::Machine;
 use host::os::{Os, Run};
 
 #[derive(Default)]
@@ -11,6 +13,8 @@ struct Tools {
     has: Vec<&'static str>,
     answers: BTreeMap<&'static str, &'static str>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// How often images cannot be had before they can.
+    failures: Mutex<usize>,
 }
 
 impl Run for Tools {
@@ -22,8 +26,23 @@ impl Run for Tools {
         let line = format!("{program} {}", arguments.join(" "));
         let answer =
             self.answers.iter().find(|(asked, _)| line.starts_with(*asked)).map(|(_, answer)| (*answer).to_owned());
-        self.asked.lock().unwrap().push(line);
+        self.asked.lock().unwrap().push(line.clone());
+        let mut failures = self.failures.lock().unwrap();
+        if *failures > 0 && (line.contains("rebase") || line.contains("switch")) {
+            *failures -= 1;
+            return Err(Error::new(ErrorKind::Failed, "run", program, "the registry is away"));
+        }
         Ok(answer.unwrap_or_default())
+    }
+
+    fn lay(&self, path: &str, contents: Option<&str>) -> Result<(), Error> {
+        let word = if contents.is_some() { "write" } else { "remove" };
+        self.asked.lock().unwrap().push(format!("{word} {path}"));
+        Ok(())
+    }
+
+    fn pause(&self, time: Duration) {
+        self.asked.lock().unwrap().push(format!("wait {} s", time.as_secs()));
     }
 }
 
@@ -45,8 +64,8 @@ fn rpm_ostree_is_asked_as_administrators_would() {
     os.stage_image("quay.io/os@sha256:2").unwrap();
     os.drop_staged().unwrap();
     let kernel = Some(KernelChange { from: "default".into(), to: "realtime".into() });
-    os.change_packages(&PackageChange { install: vec!["usbguard".into()], uninstall: vec!["sysstat".into()], kernel })
-        .unwrap();
+    let (install, uninstall) = (vec!["usbguard".into()], vec!["sysstat".into()]);
+    os.change_packages(&PackageChange { install, uninstall, kernel, image: String::new() }).unwrap();
     assert_eq!(
         asked.lock().unwrap()[2..],
         [
@@ -68,7 +87,11 @@ fn bootc_alone_stages_images_and_refuses_the_rest_in_words() {
     assert_eq!(os.backend(), Some(Backend::Bootc));
     assert_eq!(os.booted_image().unwrap().unwrap(), "quay.io/os@sha256:9");
     os.stage_image("quay.io/os@sha256:2").unwrap();
-    assert_eq!(asked.lock().unwrap()[1], "bootc switch quay.io/os@sha256:2");
+    assert_eq!(
+        asked.lock().unwrap()[1],
+        "systemd-run --quiet --wait --collect --pipe bootc switch quay.io/os@sha256:2",
+        "it mounts, so it runs outside the daemon's sandbox"
+    );
     let error = os.change_kernel_arguments(&[], &["a".into()]).unwrap_err().to_string();
     assert!(error.contains("bootc alone cannot change kernel arguments"), "{error}");
 }
@@ -79,4 +102,75 @@ fn a_host_with_neither_says_so() {
     assert_eq!(os.backend(), None);
     assert_eq!(os.booted_image().unwrap(), None);
     assert!(os.stage_image("x").unwrap_err().to_string().contains("neither bootc nor rpm-ostree"));
+}
+
+#[test]
+fn packages_come_from_the_extensions_image_and_nothing_of_it_stays() {
+    let answers = BTreeMap::from([("systemd-run --quiet --wait --collect --pipe podman create", "c0ffee\n")]);
+    let tools = Tools { has: vec!["rpm-ostree"], answers, ..Tools::default() };
+    let asked = Arc::clone(&tools.asked);
+    let install = vec!["usbguard".into()];
+    let change = PackageChange { install, image: "quay.io/ext@sha256:1".into(), ..PackageChange::default() };
+    Os::new(Box::new(tools)).change_packages(&change).unwrap();
+    let asked = asked.lock().unwrap().join("\n").replace("systemd-run --quiet --wait --collect --pipe ", "");
+    assert_eq!(
+        asked,
+        "podman pull --quiet --authfile /var/lib/kubelet/config.json quay.io/ext@sha256:1\n\
+         rm -rf /run/mco-extensions/os-extensions-content\n\
+         mkdir -p /run/mco-extensions/os-extensions-content\n\
+         podman create --net=none quay.io/ext@sha256:1 none\n\
+         podman cp c0ffee:/. /run/mco-extensions/os-extensions-content\n\
+         podman rm c0ffee\n\
+         write /etc/yum.repos.d/coreos-extensions.repo\n\
+         rpm-ostree update --install usbguard\n\
+         remove /etc/yum.repos.d/coreos-extensions.repo\n\
+         rm -rf /run/mco-extensions/os-extensions-content"
+    );
+}
+
+#[test]
+fn an_image_that_cannot_be_had_is_tried_seven_times_with_longer_and_longer_pauses() {
+    for (failures, works) in [(6, true), (7, false)] {
+        let tools = Tools { has: vec!["rpm-ostree"], failures: Mutex::new(failures), ..Tools::default() };
+        let asked = Arc::clone(&tools.asked);
+        assert_eq!(Os::new(Box::new(tools)).stage_image("quay.io/os@sha256:2").is_ok(), works);
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.iter().filter(|line| line.contains("rebase")).count(), 7);
+        let pauses: Vec<&str> = asked.iter().filter_map(|line| line.strip_prefix("wait ")).collect();
+        assert_eq!(pauses, ["10 s", "20 s", "40 s", "60 s", "60 s", "60 s"]);
+    }
+}
+
+#[test]
+fn only_installed_packages_are_named() {
+    let tools =
+        Tools { has: vec!["rpm"], answers: BTreeMap::from([("rpm -qa", "bash\nusbguard\n")]), ..Tools::default() };
+    let os = Os::new(Box::new(tools));
+    assert_eq!(os.installed(&["usbguard", "sysstat"]).unwrap(), ["usbguard"]);
+}
+
+#[test]
+fn labels_are_restored_by_the_hosts_own_tool_where_selinux_is_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["/etc/a", "/etc/b"].map(|path| HostPath::parse(path).unwrap());
+    let machine = |has: Vec<&'static str>| {
+        let answers = BTreeMap::from([("restorecon -inv", "Would relabel /etc/b from u:r:t:s0 to u:r:etc_t:s0\n")]);
+        let tools = Tools { has, answers, ..Tools::default() };
+        let asked = Arc::clone(&tools.asked);
+        (Machine::open(folder.path()).unwrap().with_tools(Box::new(tools)), asked)
+    };
+    let (off, asked) = machine(vec!["restorecon"]);
+    off.system().restore_labels(&paths).unwrap();
+    assert!(off.system().mislabelled(&paths).is_empty());
+    assert!(asked.lock().unwrap().is_empty(), "SELinux is off");
+
+    std::fs::create_dir_all(folder.path().join("sys/fs/selinux")).unwrap();
+    std::fs::write(folder.path().join("sys/fs/selinux/enforce"), "1").unwrap();
+    let (on, asked) = machine(vec!["restorecon"]);
+    on.system().restore_labels(&paths).unwrap();
+    assert_eq!(on.system().mislabelled(&paths), [paths[1].clone()]);
+    assert_eq!(*asked.lock().unwrap(), ["restorecon -i -- /etc/a /etc/b", "restorecon -inv -- /etc/a /etc/b"]);
+    let (without, asked) = machine(vec![]);
+    without.system().restore_labels(&paths).unwrap();
+    assert!(asked.lock().unwrap().is_empty());
 }

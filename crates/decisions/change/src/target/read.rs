@@ -1,9 +1,11 @@
-//! From a rendered MachineConfig to a `Target`: decode, check paths, refuse what a node cannot do.
+//! From the content of a config to a `Target`: decode, check paths, refuse what a node cannot do.
+
+use std::sync::Arc;
 
 use api::machineconfiguration::MachineConfig;
-use ignition::v3_5;
 
-use super::{File, Folder, Link, Owner, Target, Unit, User};
+use super::{File, Folder, Link, Target, Unit, User};
+use crate::content::{self, Content, Contents, KernelType};
 use crate::host::{HostPath, InvalidPath};
 use crate::plan::extension_packages;
 
@@ -23,7 +25,7 @@ pub enum Error {
     #[error("link \"{path}\" is hard; only symbolic links can be changed on a running node")]
     HardLink { path: String },
     #[error("mode {mode} of \"{path}\" is not between 0 and 07777")]
-    Mode { path: String, mode: i64 },
+    Mode { path: String, mode: u32 },
     #[error("invalid extensions found: [{0}]")]
     Extension(String),
     #[error("kernelType \"{0}\" is none of default, realtime and 64k-pages")]
@@ -31,134 +33,98 @@ pub enum Error {
 }
 
 impl Target {
+    /// Reads and checks a rendered config.
     pub fn read(config: &MachineConfig) -> Result<Self, Error> {
-        let spec = &config.spec;
-        let mut target = match &spec.config {
-            Some(value) if value.as_object().is_some_and(|object| !object.is_empty()) => {
-                Self::of_ignition(ignition::parse(value).map_err(Error::Ignition)?)?
+        Self::of(&Content::read(config).map_err(Error::Ignition)?, config.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    /// Checks what was read of the config of this name.
+    pub fn of(content: &Content, name: &str) -> Result<Self, Error> {
+        let mut target = Target {
+            name: name.to_owned(),
+            kernel_arguments: content.kernel_arguments.clone(),
+            extensions: content.extensions.clone(),
+            extensions_image: content.extensions_image.clone(),
+            os_image: content.os_image.clone(),
+            fips: content.fips,
+            kernel_type: match &content.kernel_type {
+                KernelType::Unknown(other) => return Err(Error::KernelType(other.clone())),
+                known => known.as_str().to_owned(),
+            },
+            ..Target::default()
+        };
+        for (path, file) in &content.files {
+            target.files.insert(HostPath::parse(path)?, read_file(path, file)?);
+        }
+        for (path, folder) in &content.directories {
+            let folder =
+                Folder { mode: mode(path, folder.mode)?, user: folder.user.clone(), group: folder.group.clone() };
+            target.folders.insert(HostPath::parse(path)?, folder);
+        }
+        for (path, link) in &content.links {
+            if link.hard {
+                return Err(Error::HardLink { path: path.clone() });
             }
-            _ => Target::default(),
-        };
-        target.name = config.metadata.name.clone().unwrap_or_default();
-        target.kernel_arguments.clone_from(&spec.kernel_arguments);
-        target.extensions.clone_from(&spec.extensions);
-        target.os_image = spec.os_image_url.clone().unwrap_or_default();
-        target.fips = spec.fips.unwrap_or(false);
-        target.kernel_type = match spec.kernel_type.as_deref() {
-            None | Some("" | "default") => "default".to_owned(),
-            Some(kind @ ("realtime" | "64k-pages")) => kind.to_owned(),
-            Some(other) => return Err(Error::KernelType(other.to_owned())),
-        };
+            target.links.insert(HostPath::parse(path)?, Link { target: link.target.clone() });
+        }
+        for (name, unit) in &content.units {
+            target.units.insert(name.clone(), read_unit(name, unit)?);
+        }
+        for (name, user) in &content.users {
+            let user = User { keys: user.keys.clone(), password_hash: user.password_hash.clone() };
+            target.users.insert(name.clone(), user);
+        }
         match target.extensions.iter().find(|name| extension_packages(name).is_empty()) {
             Some(unknown) => Err(Error::Extension(unknown.clone())),
             None => Ok(target),
         }
     }
-
-    pub fn of_ignition(config: v3_5::Config) -> Result<Self, Error> {
-        let mut target = Target::default();
-        let storage = config.storage.unwrap_or_default();
-        for file in storage.files.into_iter().flatten() {
-            target.files.insert(HostPath::parse(&file.path)?, read_file(file)?);
-        }
-        for folder in storage.directories.into_iter().flatten() {
-            let path = HostPath::parse(&folder.path)?;
-            let mode = mode(&folder.path, folder.mode, 0o755)?;
-            let (user, group) = owners(folder.user, folder.group);
-            target.folders.insert(path, Folder { mode, user, group });
-        }
-        for link in storage.links.into_iter().flatten() {
-            if link.hard == Some(true) {
-                return Err(Error::HardLink { path: link.path });
-            }
-            target.links.insert(HostPath::parse(&link.path)?, Link { target: link.target.unwrap_or_default() });
-        }
-        for unit in config.systemd.unwrap_or_default().units.into_iter().flatten() {
-            let (name, unit) = read_unit(unit)?;
-            target.units.insert(name, unit);
-        }
-        for user in config.passwd.unwrap_or_default().users.into_iter().flatten() {
-            let entry: &mut User = target.users.entry(user.name).or_default();
-            entry.keys.extend(user.ssh_authorized_keys.into_iter().flatten());
-            entry.password_hash = user.password_hash.or(entry.password_hash.take());
-        }
-        Ok(target)
-    }
 }
 
-fn read_file(file: v3_5::File) -> Result<File, Error> {
-    let decode = |resource: &v3_5::Resource| {
-        let bytes = ignition::decode(resource)
-            .map_err(|error| Error::Contents { path: file.path.clone(), reason: reason(&error) })?;
-        match ignition::hash_matches(resource, &bytes) {
-            Some(false) => Err(Error::Hash { path: file.path.clone() }),
-            _ => Ok(bytes),
-        }
-    };
+fn read_file(path: &str, file: &content::File) -> Result<File, Error> {
     let mut append = Vec::new();
-    for resource in file.append.iter().flatten() {
-        append.extend(decode(resource)?);
+    for part in &file.append {
+        append.extend_from_slice(&decode(path, part)?);
     }
-    let contents = match &file.contents {
-        Some(resource) if resource.source.is_some() => Some(decode(resource)?),
+    let contents = match file.contents.source() {
+        Some(_) => Some(decode(path, &file.contents)?),
         // A file that is only appended to keeps what the host has.
-        _ if !append.is_empty() => None,
-        _ => Some(Vec::new()),
+        None if !append.is_empty() => None,
+        None => Some(Arc::default()),
     };
-    let mode = mode(&file.path, file.mode, 0o644)?;
-    let (user, group) = owners(file.user, file.group);
-    Ok(File { contents, append, mode, user, group })
+    Ok(File { contents, append, mode: mode(path, file.mode)?, user: file.user.clone(), group: file.group.clone() })
 }
 
-fn reason(error: &ignition::DecodeError) -> String {
-    match error {
-        // Rendering inlines remote content, so a remote source that reaches a node never had a data URL.
-        ignition::DecodeError::Remote(_) => "missing data prefix".to_owned(),
-        other => other.to_string(),
+fn decode(path: &str, contents: &Contents) -> Result<Arc<[u8]>, Error> {
+    let refuse = |reason: String| Error::Contents { path: path.to_owned(), reason };
+    // Rendering inlines remote content, so a remote source that reaches a node never had a data URL.
+    if !ignition::is_inline(contents.resource()) {
+        return Err(refuse("missing data prefix".to_owned()));
+    }
+    let bytes = contents.shared().map_err(|error| refuse(error.to_string()))?;
+    match ignition::hash_matches(contents.resource(), &bytes) {
+        Some(false) => Err(Error::Hash { path: path.to_owned() }),
+        _ => Ok(bytes),
     }
 }
 
-fn read_unit(unit: v3_5::Unit) -> Result<(String, Unit), Error> {
-    if !is_file_name(&unit.name) {
-        return Err(Error::UnitName { unit: unit.name });
+fn read_unit(name: &str, unit: &content::Unit) -> Result<Unit, Error> {
+    if !is_file_name(name) {
+        return Err(Error::UnitName { unit: name.to_owned() });
     }
-    let mut dropins = std::collections::BTreeMap::new();
-    for dropin in unit.dropins.into_iter().flatten() {
-        if !is_file_name(&dropin.name) {
-            return Err(Error::UnitName { unit: format!("{}/{}", unit.name, dropin.name) });
-        }
-        dropins.insert(dropin.name, dropin.contents.unwrap_or_default());
+    if let Some(dropin) = unit.dropins.keys().find(|dropin| !is_file_name(dropin)) {
+        return Err(Error::UnitName { unit: format!("{name}/{dropin}") });
     }
-    let contents = unit.contents.filter(|text| !text.is_empty());
-    Ok((unit.name, Unit { contents, enabled: unit.enabled, mask: unit.mask == Some(true), dropins }))
+    let contents = (!unit.contents.is_empty()).then(|| unit.contents.clone());
+    Ok(Unit { contents, enabled: unit.enabled, mask: unit.mask == Some(true), dropins: unit.dropins.clone() })
 }
 
 fn is_file_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != ".." && name.len() <= 250
 }
 
-fn mode(path: &str, mode: Option<i64>, default: u32) -> Result<u32, Error> {
-    match mode {
-        None => Ok(default),
-        Some(mode) => match u32::try_from(mode) {
-            Ok(bits) if bits <= 0o7777 => Ok(bits),
-            _ => Err(Error::Mode { path: path.to_owned(), mode }),
-        },
-    }
-}
-
-fn owners(user: Option<v3_5::NodeUser>, group: Option<v3_5::NodeGroup>) -> (Owner, Owner) {
-    let user = user.map_or(Owner::Id(0), |user| owner(user.id, user.name));
-    let group = group.map_or(Owner::Id(0), |group| owner(group.id, group.name));
-    (user, group)
-}
-
-fn owner(id: Option<i64>, name: Option<String>) -> Owner {
-    match (id.and_then(|id| u32::try_from(id).ok()), name) {
-        (Some(id), _) => Owner::Id(id),
-        (None, Some(name)) if !name.is_empty() => Owner::Name(name),
-        _ => Owner::Id(0),
-    }
+fn mode(path: &str, mode: u32) -> Result<u32, Error> {
+    if mode <= 0o7777 { Ok(mode) } else { Err(Error::Mode { path: path.to_owned(), mode }) }
 }
 
 #[cfg(test)]

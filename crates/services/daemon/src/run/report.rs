@@ -1,0 +1,113 @@
+//! What the loop tells the cluster: annotations of the Node, conditions, events, metrics.
+//!
+//! Reports never steer: a write that fails is written again, and the work on the host goes on.
+
+use std::time::Duration;
+
+use api::names::{node_condition, state, status};
+use cluster::events::Severity;
+use k8s_openapi::api::core::v1::Node as NodeObject;
+
+use super::{Daemon, Next, Problem, REQUEST, now};
+use crate::conditions::Identity;
+use crate::node::Report;
+use crate::store::Store;
+
+impl Daemon {
+    /// A move failed: it is told and tried again, later and later.
+    pub(super) async fn tell(&mut self, problem: Problem) -> Next {
+        tracing::error!(reason = problem.reason, "{}", problem.state);
+        let name = self.node.name().to_owned();
+        let message = format!("Node {name} upgrade failure. {}", problem.reason);
+        self.conditions.set(node_condition::NODE_DEGRADED, status::TRUE, "NodeDegraded", &message);
+        self.options.metrics.updated(&self.report.current, &problem.reason, now());
+        if self.report.reason != problem.reason {
+            self.event(Severity::Warning, "Degraded", &problem.reason);
+        }
+        problem.state.clone_into(&mut self.report.state);
+        self.report.reason = problem.reason;
+        self.publish().await;
+        self.failures = (self.failures + 1).min(7);
+        Next::After(Duration::from_secs(1 << self.failures.min(6)).min(Duration::from_secs(60)))
+    }
+
+    /// The node is where it should be.
+    pub(super) async fn rest(&mut self, current: String) -> Result<Next, Problem> {
+        self.waiting_since = None;
+        if std::mem::take(&mut self.must_verify) {
+            let started = self.followed.is_empty();
+            self.follow(&current).await;
+            if let Some(problem) = self.compare(&current, started).await? {
+                return Err(problem);
+            }
+        }
+        // Another config works here now: what was given back earlier may be asked for again.
+        self.blocking(|host| Store::new(host.files()).forget_reverted()).await?;
+        let was_done = self.report.state == state::DONE && self.report.current == current;
+        let name = self.node.name().to_owned();
+        self.report = Report {
+            current: current.clone(),
+            state: state::DONE.into(),
+            reason: String::new(),
+            desired_drain: self.report.desired_drain.clone(),
+            post_action: String::new(),
+            reverted: String::new(),
+        };
+        if !was_done {
+            self.event(Severity::Normal, "NodeDone", &format!("Setting node {name}, currentConfig {current} to Done"));
+            self.options.metrics.updated(&current, "", now());
+        }
+        self.conditions.set(node_condition::UPDATED, status::TRUE, "Updated", &format!("Node {name} Updated"));
+        self.conditions.set(
+            node_condition::RESUMED,
+            status::TRUE,
+            "Resumed",
+            &format!("In desired config {current}. Resumed normal operations."),
+        );
+        self.conditions.set(
+            node_condition::NODE_DEGRADED,
+            status::FALSE,
+            "UpgradeSucceeded",
+            &format!("Node {name} upgrade succeeded"),
+        );
+        Ok(self.publish_or_retry().await)
+    }
+
+    pub(super) fn event(&self, severity: Severity, reason: &str, message: &str) {
+        let uid = self.view.as_ref().map(|view| view.uid.as_str());
+        self.events.publish::<NodeObject>(self.node.name(), uid, severity, reason, message);
+    }
+
+    pub(super) async fn publish_or_retry(&mut self) -> Next {
+        if self.publish().await { Next::OnChange } else { Next::After(Duration::from_secs(5)) }
+    }
+
+    /// Reports, if anything is new. Says whether the API knows it now.
+    pub(super) async fn publish(&mut self) -> bool {
+        self.options.metrics.set_state(&self.report.state, &self.report.reason, now());
+        self.options.metrics.set_well(self.report.state != state::DEGRADED, self.view.is_some());
+        let Some(view) = &self.view else { return true };
+        let identity = Identity {
+            uid: view.uid.clone(),
+            pool: self.pool.clone(),
+            current: self.report.current.clone(),
+            desired: view.desired.clone(),
+        };
+        if Report::of(view) == self.report && !view.daemon.is_empty() {
+            let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
+            return true;
+        }
+        match tokio::time::timeout(REQUEST, self.node.publish(&view.uid, &self.report)).await {
+            Ok(Ok(view)) => {
+                self.view = Some(view);
+                let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the Node could not be written");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+}

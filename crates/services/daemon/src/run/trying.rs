@@ -1,0 +1,83 @@
+//! A config on trial: it passes, it waits, or the node goes back to the one before and says so.
+
+use std::time::Duration;
+
+use api::names::{drain, node_condition, state, status};
+use cluster::events::Severity;
+
+use super::{Daemon, Next, Problem, journal, now};
+use crate::engine::{self, Engine};
+use crate::node::View;
+use crate::store::{self, Store};
+use crate::trial::{self, Verdict};
+use crate::verify;
+
+/// How often a config on trial is looked at.
+const TRIAL: Duration = Duration::from_secs(2);
+
+impl Daemon {
+    pub(super) async fn try_out(&mut self) -> Result<Next, Problem> {
+        if self.report.post_action == state::REBOOTING {
+            self.report.post_action.clear();
+            self.conditions.set(node_condition::REBOOTED_NODE, status::TRUE, "RebootedNode", "Node has rebooted");
+        }
+        let api_is_heard = self.view.is_some();
+        let started = self.blocking(|host| {
+            let since = Engine::new(host).begin_trial(now())?;
+            Ok::<_, engine::Error>((since, journal(host)?))
+        });
+        let (since, journal) = started.await?;
+        let Some(trial) = journal.and_then(|journal| journal.trial) else {
+            self.blocking(|host| Engine::new(host).finish()).await?;
+            return Ok(Next::Again);
+        };
+        let units = trial.units.clone();
+        let failed = self.blocking(move |host| Ok::<_, store::Error>(verify::failed_units(host, &units))).await?;
+        let checks = trial.clone();
+        let inactive = self.blocking(move |host| Ok::<_, store::Error>(trial::inactive_units(host, &checks))).await?;
+        let seen = trial::observe(&trial, &self.options, api_is_heard, failed, inactive).await;
+        match trial::judge(&trial, &seen, now() - since) {
+            Verdict::Passed => {
+                tracing::info!("the new config has passed its trial");
+                self.blocking(|host| Engine::new(host).finish()).await?;
+                Ok(Next::Again)
+            }
+            Verdict::Waiting => Ok(Next::After(TRIAL)),
+            Verdict::Failed(reason) => {
+                self.options.metrics.reverted();
+                self.event(Severity::Warning, "TrialFailed", &reason);
+                self.blocking(move |host| match Engine::new(host).go_back(&reason) {
+                    Err(engine::Error::Undone { .. }) => Ok(()),
+                    other => other,
+                })
+                .await?;
+                Ok(Next::Again)
+            }
+        }
+    }
+
+    pub(super) async fn went_back(&mut self, reason: &str) -> Result<Next, Problem> {
+        let reverted = self.blocking(|host| Store::new(host.files()).reverted()).await?;
+        match reverted {
+            Some(reverted) if reverted.reason == reason => {
+                self.report.reverted = reverted.config;
+                self.hold(reason).await
+            }
+            // It never got as far as a trial: a full disk or a busy service manager may be over soon.
+            _ => Err(Problem::degraded(reason)),
+        }
+    }
+
+    /// The config that was wanted does not work here; the node keeps the one before and says so.
+    pub(super) async fn hold(&mut self, reason: &str) -> Result<Next, Problem> {
+        self.report.post_action.clear();
+        let current = self.blocking(|host| Store::new(host.files()).current()).await?;
+        self.report.current = current.map(|config| engine::name(&config)).unwrap_or_default();
+        state::DEGRADED.clone_into(&mut self.report.state);
+        reason.clone_into(&mut self.report.reason);
+        if self.view.as_ref().is_some_and(View::is_drained_by_us) {
+            self.report.desired_drain = format!("{}-{}", drain::UNCORDON, self.report.current);
+        }
+        Ok(self.publish_or_retry().await)
+    }
+}
