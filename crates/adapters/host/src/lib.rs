@@ -85,6 +85,9 @@ macro_rules! simulated_services {
             fn fips(&self) -> bool {
                 false
             }
+            fn installed(&self, packages: &[&str]) -> Result<Vec<String>, Error> {
+                Ok(self.simulation.installed(packages))
+            }
         }
     };
 }

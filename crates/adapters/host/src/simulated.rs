@@ -3,7 +3,7 @@
 //! Units are enabled by the same links as on a real host. A unit runs when it is started, and fails when its `ExecStart` is
 //! `/bin/false`; nothing is ever executed. A reboot gives a new boot id and stops what is not enabled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use change::host::{Activity, Attributes, Backend, Error, ErrorKind, Files, HostPath, PackageChange};
@@ -28,6 +28,7 @@ struct State {
     kernel_arguments: Vec<String>,
     image: Option<String>,
     staged: Option<String>,
+    packages: BTreeSet<String>,
 }
 
 impl Simulation {
@@ -134,7 +135,14 @@ impl Simulation {
     pub(crate) fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
         self.needs_backend("change packages of")?;
         self.record(format!("packages +{:?} -{:?}", change.install, change.uninstall));
+        let mut state = self.state();
+        state.packages.retain(|package| !change.uninstall.contains(package));
+        state.packages.extend(change.install.iter().cloned());
         Ok(())
+    }
+
+    pub(crate) fn installed(&self, packages: &[&str]) -> Vec<String> {
+        self.state().packages.iter().filter(|package| packages.contains(&package.as_str())).cloned().collect()
     }
 
     pub(crate) fn boot_id(&self, files: &dyn Files) -> Result<String, Error> {

@@ -16,7 +16,7 @@ use futures::StreamExt;
 use host::watch::Watch;
 use kube::Client;
 use kube::api::Api;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
@@ -33,10 +33,12 @@ use crate::trial;
 
 mod draining;
 mod drift;
+mod patience;
 mod report;
 mod trying;
 
 use drift::{file_event, register};
+use patience::Patience;
 
 /// How long one request may take; the client itself would wait for ever.
 const REQUEST: Duration = Duration::from_secs(15);
@@ -104,7 +106,8 @@ pub async fn run(
     mut stop: tokio::sync::watch::Receiver<bool>,
 ) -> Result<Ended, engine::Error> {
     let node = Node::new(client.clone(), &options.node);
-    let mut watch = std::pin::pin!(node.watch().backoff(watcher::DefaultBackoff::default()));
+    let mut watch = std::pin::pin!(node.watch());
+    let mut patience = Patience::default();
     let watched = options.watched_root.as_deref().and_then(|root| match Watch::open(root) {
         Ok(watch) => register(watch),
         Err(error) => {
@@ -133,14 +136,20 @@ pub async fn run(
     loop {
         let sleep = tokio::time::sleep_until(wake.unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400)));
         tokio::select! {
-            event = watch.next() => match event {
+            event = patience.then(watch.next()) => match event {
                 Some(Ok(event)) => {
+                    patience.hear(&event);
                     if !daemon.notice(event) {
                         continue;
                     }
                 }
                 Some(Err(error)) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the watch of the Node was interrupted");
+                    let pause = patience.lose();
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        pause = pause.as_secs(),
+                        "the watch of the Node was interrupted"
+                    );
                     continue;
                 }
                 None => return Ok(Ended::Terminated),

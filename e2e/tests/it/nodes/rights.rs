@@ -69,7 +69,7 @@ async fn a_node_writes_its_own_objects_and_no_others() {
     let role = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
     let promotion = nodes.patch("one", &PatchParams::default(), &Patch::Merge(&role)).await;
     refused(promotion, "is not allowed to modify labels");
-    refused(nodes.get("two").await, "can only read");
+    refused(nodes.get("two").await, "only its own Node object");
     let itself = ListParams::default().fields("metadata.name=one");
     assert_eq!(nodes.list(&itself).await.unwrap().items.len(), 1, "it watches its own Node by field selector");
     refused(nodes.list(&ListParams::default()).await, "cannot list");

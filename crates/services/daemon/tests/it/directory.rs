@@ -1,7 +1,7 @@
 //! Changes on a folder: applied, finished after a crash, and undone.
 
 use api::machineconfiguration::MachineConfig;
-use change::host::{EntryKind, Host};
+use change::host::{Backend, EntryKind, Host};
 use daemon::engine::{Engine, Error, Prepared, Standing};
 use daemon::journal::PostAction;
 use daemon::verify;
@@ -118,6 +118,49 @@ fn a_host_without_an_os_backend_refuses_what_needs_one_before_it_begins() {
         assert!(error.contains(what), "{error}");
     }
     assert_eq!(text(&host, "/etc/a"), None);
+}
+
+#[test]
+fn a_host_with_bootc_alone_refuses_what_bootc_cannot_do_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap().with_backend(Backend::Bootc);
+    let mut to = config("two", &[("/etc/a", "2")], &json!([]), &json!([]));
+    to.spec.os_image_url = Some("registry/os@sha256:1".into());
+    Engine::new(&host).prepare(&MachineConfig::default(), &to).unwrap();
+    to.spec.kernel_arguments = vec!["nosmt".into()];
+    to.spec.kernel_type = Some("realtime".into());
+    to.spec.extensions = vec!["usbguard".into()];
+    let error = Engine::new(&host).prepare(&MachineConfig::default(), &to).unwrap_err().to_string();
+    for what in ["kernel arguments", "the kernel type", "extensions"] {
+        let sentence = format!("{what} cannot be changed on a host with bootc alone; it needs rpm-ostree");
+        assert!(error.contains(&sentence), "{error}");
+    }
+    assert!(!error.contains("OS image"), "{error}");
+}
+
+#[test]
+#[cfg(not(target_arch = "aarch64"))]
+fn a_kernel_that_this_machine_cannot_run_is_refused_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap().with_backend(Backend::RpmOstree);
+    let mut to = config("two", &[], &json!([]), &json!([]));
+    to.spec.kernel_type = Some("64k-pages".into());
+    let error = Engine::new(&host).prepare(&MachineConfig::default(), &to).unwrap_err().to_string();
+    assert!(error.contains("64k-pages is only supported for aarch64 architecture"), "{error}");
+}
+
+#[test]
+fn extensions_whose_packages_are_not_installed_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap().with_backend(Backend::RpmOstree);
+    let mut config = config("one", &[], &json!([]), &json!([]));
+    config.spec.extensions = vec!["usbguard".into(), "sysstat".into()];
+    let found = verify::list(&verify::verify(&host, &daemon::engine::read(&config).unwrap()));
+    assert_eq!(
+        found,
+        "extension package verification failed: extension \"usbguard\" verification failed: no valid package set is fully \
+         installed; extension \"sysstat\" verification failed: no valid package set is fully installed"
+    );
 }
 
 #[test]
