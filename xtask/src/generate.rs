@@ -6,6 +6,7 @@
 mod crds;
 mod kubernetes;
 mod rbac;
+mod wire;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -127,8 +128,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 }
 
 fn kubernetes_tables() -> anyhow::Result<Vec<File>> {
-    let (path, text) = kubernetes::tables()?;
-    Ok(vec![File { path, text }])
+    Ok(kubernetes::tables()?.into_iter().map(|(path, text)| File { path, text }).collect())
 }
 
 #[cfg(test)]

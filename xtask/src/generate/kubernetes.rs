@@ -80,9 +80,9 @@ const ALWAYS: &[&str] = &[
 
 const REFERENCE: &str = "#/components/schemas/";
 
-/// The generated file, as path below the workspace and content.
-pub(crate) fn tables() -> Result<(PathBuf, String)> {
-    let module = download()?;
+/// The generated files, as path below the workspace and content.
+pub(crate) fn tables() -> Result<Vec<(PathBuf, String)>> {
+    let module = download(MODULE)?;
     let mut resources = Vec::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
     for (file, kept) in KEPT {
@@ -101,18 +101,23 @@ pub(crate) fn tables() -> Result<(PathBuf, String)> {
     let reached = reached(&schemas, &resources);
     schemas.retain(|name, _| reached.contains(name));
     let text = serde_json::to_string(&json!({ "resources": resources, "definitions": schemas }))?;
-    Ok((PathBuf::from("crates/vocabulary/kubernetes/src/tables.json"), one_entry_per_line(&text)?))
+    let names: Vec<String> = schemas.keys().cloned().collect();
+    let folder = PathBuf::from("crates/vocabulary/kubernetes/src");
+    Ok(vec![
+        (folder.join("tables.json"), one_entry_per_line(&text)?),
+        (folder.join("wire.txt"), super::wire::lines(&names)?),
+    ])
 }
 
-fn download() -> Result<PathBuf> {
+pub(super) fn download(module: &str) -> Result<PathBuf> {
     let output = Command::new("go")
-        .args(["mod", "download", "-json", MODULE])
+        .args(["mod", "download", "-json", module])
         .env("GOFLAGS", "-mod=mod")
         .current_dir(std::env::temp_dir())
         .output()
         .context("the tables are read from a Go module: install go")?;
     let answer: Value = serde_json::from_slice(&output.stdout).context("go mod download did not answer JSON")?;
-    let folder = answer["Dir"].as_str().with_context(|| format!("cannot download {MODULE}: {}", answer["Error"]))?;
+    let folder = answer["Dir"].as_str().with_context(|| format!("cannot download {module}: {}", answer["Error"]))?;
     Ok(PathBuf::from(folder))
 }
 

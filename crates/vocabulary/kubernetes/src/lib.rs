@@ -3,10 +3,14 @@
 //! The tables are generated (`cargo xtask generate`) from what the real server publishes, parsed once at first use and
 //! never changed. Nothing here decides anything; the `schema` crate compiles and applies these schemas.
 
+mod wire;
+
 use std::{collections::HashMap, sync::LazyLock};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+pub use wire::{Field, Message, message};
 
 /// The release of the real server that the tables were taken from.
 pub const RELEASE: &str = "v1.36.3";
