@@ -2,7 +2,9 @@
 //!
 //! Evaluation is kube-cel's; which rules run, against which old value, and what a failure reads like is decided here.
 
+pub(crate) mod budget;
 mod convert;
+pub(crate) mod cost;
 mod optional;
 
 use std::sync::Arc;
@@ -43,6 +45,7 @@ thread_local! {
 /// Everything rules may call; the interpreter lacks `type` and the names of types.
 fn functions() -> Context<'static> {
     let mut context = Context::default().with_all();
+    context.add_function(budget::PAY, |condition: Cel| budget::pay().map(|()| condition));
     context.add_function("type", |value: Cel| -> Result<Cel, ExecutionError> { Ok(type_name(&value)) });
     for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"] {
         context.add_variable_from_value(name, Cel::String(Arc::new(format!("type {name}"))));
@@ -120,6 +123,7 @@ impl Schema {
     /// Runs every rule at and below a node.
     pub(crate) fn run_rules(&self, id: Id, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Vec<FieldError> {
         let mut errors = Vec::new();
+        budget::begin_object();
         FUNCTIONS.with(|functions| {
             let mut run = Run { schema: self, functions, errors: &mut errors };
             run.visit(id, value, old, old, path);
@@ -204,9 +208,12 @@ impl Run<'_> {
                 let optional = old_self.clone().map_or_else(OptionalValue::none, OptionalValue::of);
                 scope.add_variable_from_value("oldSelf", Cel::Opaque(Arc::new(optional)));
             }
-            let Some(error) = self.judge(node, rule, &scope, value, path) else {
-                continue;
-            };
+            if !budget::begin_rule() {
+                return;
+            }
+            let judged = self.judge(node, rule, &scope, value, path);
+            budget::end_rule();
+            let Some(error) = judged else { continue };
             // What was wrong before and did not change is tolerated, unless the rule is about the change itself.
             let tolerated = !rule.transition && before == Some(value);
             if !tolerated {
@@ -258,7 +265,17 @@ impl Run<'_> {
                 })
             }
             Err(error) => {
-                let detail = format!("{} evaluating rule: {}", runtime(&error), rule.name());
+                let detail = match runtime(&error) {
+                    text if text == budget::SPENT => format!(
+                        "'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                        rule.name()
+                    ),
+                    text if text.starts_with("no such overload") => format!(
+                        "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {}",
+                        rule.name()
+                    ),
+                    text => format!("{text} evaluating rule: {}", rule.name()),
+                };
                 Some(FieldError::invalid(place(path), kind, detail))
             }
         }

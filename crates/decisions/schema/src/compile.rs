@@ -108,6 +108,7 @@ impl Compiler {
                 self.keep_times(schema, &mut node);
             }
             node.go = name.rsplit('.').next().map(Arc::from);
+            node.wire = kubernetes::message(name);
             self.nodes[id as usize] = node;
         }
         id
@@ -124,6 +125,7 @@ impl Compiler {
                     types: Types::STRING,
                     format: Some(Arc::from("date-time")),
                     default: Some(Value::Null),
+                    go: target.and_then(|t| t.rsplit('.').next()).map(Arc::from),
                     ..Node::default()
                 };
                 *id = self.push(timed);
@@ -201,6 +203,7 @@ impl Compiler {
             below: Below::default(),
             patch: patch(schema),
             go: None,
+            wire: None,
         }
     }
 
@@ -261,6 +264,7 @@ impl Compiler {
                 below: target.below,
                 patch: None,
                 go: target.go.clone(),
+                wire: target.wire,
             };
             let node = std::mem::take(&mut self.nodes[own as usize]);
             self.nodes[own as usize] = Node {

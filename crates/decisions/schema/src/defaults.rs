@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::node::{Additional, Id, Node, Schema, Types};
+use crate::node::{Additional, Id, Node, Schema};
 
 impl Schema {
     /// Sets missing fields to their defaults, and drops nulls that the schema neither allows nor replaces.
@@ -35,16 +35,25 @@ impl Schema {
         }
     }
 
-    /// Whether Go leaves this field out when it is empty: optional lists, and maps that are no objects.
-    fn is_omitted_when_empty(&self, node: &Node, key: &str) -> bool {
-        let required = node.limits.as_ref().is_some_and(|l| l.required.iter().any(|r| r.as_ref() == key));
+    /// Whether Go leaves this field out: it is zero, and its tag says so.
+    ///
+    /// Structs have no zero in this sense, and neither have the types that print themselves (times, quantities).
+    fn is_omitted(&self, node: &Node, key: &str, value: &Value) -> bool {
+        let zero = match value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            Value::String(text) => text.is_empty(),
+            Value::Bool(flag) => !flag,
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::Null => false,
+        };
         // An empty list of managers is a request to forget them all.
-        if key == "managedFields" {
+        if !zero || key == "managedFields" {
             return false;
         }
         let Some(field) = node.property(key).map(|id| self.node(id)) else { return false };
-        let is_map = matches!(field.additional, Additional::Schema(_)) && field.properties.is_empty();
-        !required && field.default.is_none() && (field.types == Types::ARRAY || is_map)
+        // An empty default is what the type carries anyway, so it is no reason to keep it.
+        field.go.is_none() && node.wire.and_then(|wire| wire.named(key)).is_some_and(|field| field.omitted)
     }
 
     fn fill_map(&self, map: &mut Map<String, Value>, node: &Node, drop_nulls: bool) {
@@ -54,15 +63,9 @@ impl Schema {
                 !(child.is_null() && field.is_some_and(|f| !f.nullable && f.default.is_none()))
             });
         }
-        if !self.custom {
-            map.retain(|key, child| {
-                let empty = match child {
-                    Value::Object(map) => map.is_empty(),
-                    Value::Array(list) => list.is_empty(),
-                    _ => false,
-                };
-                !(empty && self.is_omitted_when_empty(node, key))
-            });
+        // Of custom objects only the metadata has a type in Go.
+        if node.wire.is_some() {
+            map.retain(|key, child| !self.is_omitted(node, key, child));
         }
         if node.below.defaults {
             for (name, id) in node.properties.iter() {
@@ -120,6 +123,25 @@ mod tests {
             json!({"list": [{}, {"d": false}], "map": {"k": {}}}),
             json!({"a": 3, "b": {"c": "x"}, "list": [{"d": true}, {"d": false}], "map": {"k": {"e": "y"}}}),
         );
+    }
+
+    #[test]
+    fn what_go_leaves_out_is_left_out() {
+        let schema = Schema::builtin("io.k8s.api.core.v1.Node").expect("in the tables");
+        let mut node = json!({"metadata": {"name": "a", "labels": {}, "generateName": ""},
+            "spec": {"unschedulable": false, "podCIDR": "", "taints": []}, "status": {}});
+        schema.default(&mut node);
+        assert_eq!(node["metadata"], json!({"name": "a"}));
+        assert_eq!(node["spec"], json!({}));
+        let schema = Schema::builtin("io.k8s.api.apps.v1.Deployment").expect("in the tables");
+        let mut deployment = json!({"spec": {"replicas": 0, "paused": false}});
+        schema.default(&mut deployment);
+        assert_eq!(deployment["spec"]["replicas"], 0, "a pointer says that it was set");
+        assert_eq!(deployment["spec"]["paused"], Value::Null);
+        let custom = Schema::custom(None, false);
+        let mut object = json!({"metadata": {"annotations": {}}, "spec": {"empty": ""}});
+        custom.default(&mut object);
+        assert_eq!(object, json!({"metadata": {}, "spec": {"empty": ""}}));
     }
 
     #[test]

@@ -23,10 +23,12 @@ pub mod metadata;
 pub mod names;
 pub mod openapi;
 pub mod patch;
+pub mod protobuf;
 pub mod selector;
 pub mod status;
 pub mod strict;
 pub mod table;
 
+pub use cel::budget::with_patience;
 pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};
 pub use node::Schema;

@@ -112,6 +112,8 @@ pub(crate) struct Node {
     pub(crate) patch: Option<Arc<Patch>>,
     /// The Go type's name of a built-in object, for decoding errors.
     pub(crate) go: Option<Arc<str>>,
+    /// How a built-in object travels as protobuf.
+    pub(crate) wire: Option<&'static kubernetes::Message>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

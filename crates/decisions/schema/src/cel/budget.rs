@@ -1,0 +1,99 @@
+//! What rules may spend while they run, so that no rule holds the server.
+//!
+//! Loops are the only way for a rule to take long, so each turn of a loop is paid for. Where the money ends, the rule ends
+//! with an error. Time is not looked at here; whoever calls may say when enough is enough.
+
+use std::cell::{Cell, RefCell};
+
+use kube_cel::cel::ExecutionError;
+
+/// What one rule may spend, and all rules of one object; the real server's figures.
+const RULE: u64 = 1_000_000;
+const OBJECT: u64 = 10_000_000;
+/// A turn evaluates a condition and a step of a few parts each.
+const TURN: u64 = 5;
+/// How many turns pass between two questions whether the caller still has patience.
+const ASK_EVERY: u64 = 64;
+
+/// The function that loops pay with.
+pub(super) const PAY: &str = "@pay";
+pub(super) const SPENT: &str = "operation cancelled: actual cost limit exceeded";
+
+type Patience = Box<dyn Fn() -> bool>;
+
+thread_local! {
+    static LEFT_OF_OBJECT: Cell<u64> = const { Cell::new(OBJECT) };
+    static LEFT_OF_RULE: Cell<u64> = const { Cell::new(RULE) };
+    static PATIENCE: RefCell<Option<Patience>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`; rules in it end early once `patient` answers no.
+pub fn with_patience<T>(patient: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
+    PATIENCE.with(|own| *own.borrow_mut() = Some(Box::new(patient)));
+    let answer = work();
+    PATIENCE.with(|own| *own.borrow_mut() = None);
+    answer
+}
+
+pub(super) fn begin_object() {
+    LEFT_OF_OBJECT.set(OBJECT);
+}
+
+/// False if nothing is left for another rule.
+pub(super) fn begin_rule() -> bool {
+    LEFT_OF_RULE.set(RULE.min(LEFT_OF_OBJECT.get()));
+    LEFT_OF_OBJECT.get() > 0
+}
+
+/// Takes what the rule spent from what the object has.
+pub(super) fn end_rule() {
+    let spent = RULE.min(LEFT_OF_OBJECT.get()) - LEFT_OF_RULE.get();
+    LEFT_OF_OBJECT.set(LEFT_OF_OBJECT.get() - spent);
+}
+
+pub(super) fn pay() -> Result<(), ExecutionError> {
+    let left = LEFT_OF_RULE.get().saturating_sub(TURN);
+    LEFT_OF_RULE.set(left);
+    let asked = left.is_multiple_of(TURN * ASK_EVERY);
+    let patient = !asked || PATIENCE.with(|own| own.borrow().as_ref().is_none_or(|patient| patient()));
+    if left == 0 || !patient {
+        LEFT_OF_RULE.set(0);
+        if !patient {
+            LEFT_OF_OBJECT.set(0);
+        }
+        return Err(ExecutionError::function_error(PAY, SPENT));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Schema;
+
+    fn complaints(length: u32) -> Vec<String> {
+        let list = json!({"type": "array", "items": {"type": "integer"}});
+        let rule = json!({"rule": "self.list.all(x, self.list.all(y, x + y >= 0))"});
+        let spec = json!({"type": "object", "properties": {"list": list}, "x-kubernetes-validations": [rule]});
+        let schema = Schema::custom(Some(&json!({"type": "object", "properties": {"spec": spec}})), false);
+        let object = json!({"spec": {"list": (0..length).collect::<Vec<_>>()}});
+        schema.validate(&object, None).iter().map(|error| error.body()).collect()
+    }
+
+    const COSTLY: &str = "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.list.all(x, self.list.all(y, x + y >= 0))";
+
+    #[test]
+    fn a_rule_that_turns_too_often_ends_with_an_error() {
+        assert_eq!(complaints(100), Vec::<String>::new());
+        assert_eq!(complaints(1000), [COSTLY]);
+        assert_eq!(complaints(100), Vec::<String>::new(), "the next object has its own budget");
+    }
+
+    #[test]
+    fn a_caller_without_patience_ends_rules_early() {
+        assert_eq!(with_patience(|| false, || complaints(100)), [COSTLY]);
+        assert_eq!(complaints(100), Vec::<String>::new());
+    }
+}
