@@ -24,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::needs;
 use embedded::Embedded;
-use real::Real;
+use real::{Real, Storage};
 
 /// Which API server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,18 +69,29 @@ pub async fn control_plane(kind: Kind) -> Option<ControlPlane> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     match kind {
         Kind::Real if !needs::real_control_plane() => None,
-        Kind::Real => {
-            let place = PLACES.clone().acquire_owned().await.expect("the semaphore is never closed");
-            let real = Real::start().await;
-            let real = real.unwrap_or_else(|error| panic!("the control plane does not start: {error:#}"));
-            Some(ControlPlane { backend: Backend::Real(Box::new(real)), _place: Some(place) })
-        }
+        Kind::Real => Some(real_control_plane(Storage::Quick).await),
         Kind::Embedded => {
             let embedded = Embedded::start();
             let embedded = embedded.unwrap_or_else(|error| panic!("the embedded API does not start: {error:#}"));
             Some(ControlPlane { backend: Backend::Embedded(Box::new(embedded)), _place: None })
         }
     }
+}
+
+/// As [`control_plane`] of [`Kind::Real`], with its data on disk: what benchmarks compare with.
+pub async fn durable_control_plane() -> Option<ControlPlane> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    if !needs::real_control_plane() {
+        return None;
+    }
+    Some(real_control_plane(Storage::Durable).await)
+}
+
+async fn real_control_plane(storage: Storage) -> ControlPlane {
+    let place = PLACES.clone().acquire_owned().await.expect("the semaphore is never closed");
+    let real = Real::start(storage).await;
+    let real = real.unwrap_or_else(|error| panic!("the control plane does not start: {error:#}"));
+    ControlPlane { backend: Backend::Real(Box::new(real)), _place: Some(place) }
 }
 
 impl ControlPlane {
@@ -150,8 +161,13 @@ impl ControlPlane {
 
     /// Runs kubectl with `input` on its standard input and returns whatever came of it.
     pub fn try_kubectl(&self, arguments: &[&str], input: Option<&str>) -> Output {
+        self.kubectl_with(arguments, input, &[])
+    }
+
+    /// As `try_kubectl`, with variables for kubectl's environment.
+    pub fn kubectl_with(&self, arguments: &[&str], input: Option<&str>, variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new("kubectl");
-        command.arg("--kubeconfig").arg(self.kubeconfig()).args(arguments);
+        command.arg("--kubeconfig").arg(self.kubeconfig()).args(arguments).envs(variables.iter().copied());
         // The discovery cache in the home folder belongs to the user, and ports are used again.
         command.env("KUBECACHEDIR", self.kubeconfig().with_file_name("kubectl-cache"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

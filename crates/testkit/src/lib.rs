@@ -18,7 +18,7 @@ pub mod process;
 pub mod wait;
 
 pub use cache::go_tool;
-pub use control_plane::{ControlPlane, Kind, control_plane};
+pub use control_plane::{ControlPlane, Kind, control_plane, durable_control_plane};
 pub use wait::{wait_for, wait_for_all, wait_until};
 
 /// Debian packages that the real parts of the tests come from; `cargo xtask test` installs the missing ones.

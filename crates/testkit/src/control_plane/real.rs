@@ -24,6 +24,15 @@ const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,dis
 /// Ports are chosen free and then released for the child; now and then somebody else is faster.
 const ATTEMPTS: usize = 5;
 
+/// Where etcd keeps its data.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Storage {
+    /// In memory, if the machine has such a folder.
+    Quick,
+    /// On disk, as in production; what benchmarks compare with.
+    Durable,
+}
+
 pub(super) struct Real {
     authority: Authority,
     server: String,
@@ -36,11 +45,11 @@ pub(super) struct Real {
 }
 
 impl Real {
-    pub(super) async fn start() -> Result<Self> {
+    pub(super) async fn start(storage: Storage) -> Result<Self> {
         let programs = tokio::task::spawn_blocking(cache::control_plane_programs).await??;
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            match Self::attempt(&programs).await {
+            match Self::attempt(&programs, storage).await {
                 Ok(real) => return Ok(real),
                 Err(error) => last = Some(error),
             }
@@ -48,8 +57,11 @@ impl Real {
         Err(last.expect("there was at least one attempt"))
     }
 
-    async fn attempt(programs: &Path) -> Result<Self> {
-        let folder = quick_folder()?;
+    async fn attempt(programs: &Path, storage: Storage) -> Result<Self> {
+        let folder = match storage {
+            Storage::Quick => quick_folder()?,
+            Storage::Durable => tempfile::Builder::new().prefix("machinist-control-plane-").tempdir()?,
+        };
         let path = folder.path();
         let authority = Authority::create(path)?;
         authority.write_serving()?;
