@@ -15,9 +15,12 @@ use std::{
 use futures::{StreamExt, stream};
 use reqwest::Client;
 use serde_json::{Value, json};
-use testkit::Kind;
 
-const NODES: usize = 10_000;
+/// How many nodes; `BENCH_NODES` makes a quick run.
+fn nodes() -> usize {
+    std::env::var("BENCH_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
+}
+
 const LISTS: usize = 20;
 const CONCURRENT: usize = 16;
 
@@ -29,21 +32,24 @@ async fn main() {
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
     start().await;
+    let count = nodes();
     let ours = ours().await;
+    if arguments.iter().any(|argument| argument == "--ours") {
+        return println!("{ours:?}");
+    }
     let Some(real) = real().await else {
-        println!("bench: embedded server, {NODES} nodes | {ours:?} | -");
-        return;
+        return println!("bench: embedded server, {count} nodes | {ours:?} | -");
     };
     for (phase, (own, other)) in PHASES.iter().zip(ours.cpu.iter().zip(&real.cpu)) {
         let (own, other) = (own.as_secs_f64() * 1e6, other.as_secs_f64() * 1e6);
         let part = other / own;
         println!(
-            "bench: CPU per {phase}, {NODES} nodes | {own:.0} µs, {part:.1} times less than {other:.0} µs | 5 times less"
+            "bench: CPU per {phase}, {count} nodes | {own:.0} µs, {part:.1} times less than {other:.0} µs | 5 times less"
         );
     }
     let part = real.memory / ours.memory;
     println!(
-        "bench: memory with {NODES} nodes | {:.0} MB, {part:.1} times less than {:.0} MB | 5 times less",
+        "bench: memory with {count} nodes | {:.0} MB, {part:.1} times less than {:.0} MB | 5 times less",
         ours.memory, real.memory
     );
 }
@@ -114,7 +120,7 @@ async fn ours() -> Cost {
 }
 
 async fn real() -> Option<Cost> {
-    let plane = testkit::control_plane(Kind::Real).await?;
+    let plane = testkit::durable_control_plane().await?;
     let folder = plane.kubeconfig().parent().unwrap().to_owned();
     let client = client(&folder.join("ca.crt"));
     Some(load(&client, plane.server(), plane.token(), &plane.processes()).await)
@@ -122,7 +128,7 @@ async fn real() -> Option<Cost> {
 
 async fn load(client: &Client, server: &str, token: &str, processes: &[u32]) -> Cost {
     let url = format!("{server}/api/v1/nodes");
-    let names: Vec<String> = (0..NODES).map(|number| format!("node-{number:05}")).collect();
+    let names: Vec<String> = (0..nodes()).map(|number| format!("node-{number:05}")).collect();
     let each = async |verb: &str| {
         let before = cpu(processes);
         stream::iter(&names)
@@ -142,7 +148,7 @@ async fn load(client: &Client, server: &str, token: &str, processes: &[u32]) -> 
             .buffer_unordered(CONCURRENT)
             .for_each(|_| async {})
             .await;
-        (cpu(processes) - before) / u32::try_from(NODES).unwrap()
+        (cpu(processes) - before) / u32::try_from(names.len()).unwrap()
     };
     let mut costs = Vec::new();
     for verb in ["create", "update", "get"] {
@@ -152,7 +158,7 @@ async fn load(client: &Client, server: &str, token: &str, processes: &[u32]) -> 
     for _ in 0..LISTS {
         let response = client.get(&url).bearer_auth(token).send().await.unwrap();
         let list: Arc<[u8]> = response.bytes().await.unwrap().to_vec().into();
-        assert!(list.len() > NODES * 500);
+        assert!(list.len() > names.len() * 500);
     }
     costs.push((cpu(processes) - before) / u32::try_from(LISTS).unwrap());
     Cost { cpu: costs, memory: processes.iter().map(|process| memory(*process)).sum() }

@@ -40,6 +40,7 @@ pub(crate) fn namespace_open(api: &Api, resource: &Resource, namespace: &str, na
 pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Value) -> Answer<()> {
     match &*resource.collection {
         "/pods" => pod(api, resource, value)?,
+        "/nodes" => not_ready(value),
         "certificates.k8s.io/certificatesigningrequests" => {
             value["spec"]["username"] = call.user.name.as_str().into();
             value["spec"]["groups"] = call.user.groups.clone().into();
@@ -71,6 +72,20 @@ pub(crate) fn delete(_api: &Api, resource: &Resource, name: &str) -> Answer<()> 
         return Err(Failure::forbidden(resource, name, "this namespace may not be deleted"));
     }
     Ok(())
+}
+
+/// Nothing is scheduled to a new node before somebody has seen it ready; who says so takes the taint away.
+fn not_ready(node: &mut Value) {
+    const KEY: &str = "node.kubernetes.io/not-ready";
+    if !node["spec"].is_object() {
+        node["spec"] = serde_json::json!({});
+    }
+    let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    if taints.iter().any(|taint| taint["key"] == KEY && taint["effect"] == "NoSchedule") {
+        return;
+    }
+    taints.push(serde_json::json!({"key": KEY, "effect": "NoSchedule"}));
+    node["spec"]["taints"] = taints.into();
 }
 
 /// What the priority and service-account plugins add to a pod.

@@ -5,6 +5,7 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod certificates;
+mod impersonation;
 pub(crate) mod node;
 pub(crate) mod rbac;
 pub(crate) mod reviews;
@@ -120,38 +121,27 @@ impl Access {
 
     /// The user to act as: the caller, or whom the impersonation headers name if the caller may.
     pub(crate) fn impersonate(&self, api: &Api, call: &Call) -> Answer<User> {
-        let name = call.header("impersonate-user");
-        if name.is_empty() {
-            return Ok(call.user.clone());
+        match impersonation::asked(&call.headers)? {
+            Some(asked) => {
+                let may = asked.actions().iter().all(|action| self.allows(api, &call.user, &action.borrowed()));
+                if may { Ok(asked.user()) } else { Err(asked.refused(call)) }
+            }
+            None => Ok(call.user.clone()),
         }
-        let groups: Vec<&str> =
-            call.headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok()).collect();
-        let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-        let (resource, namespace, object) = match account {
-            Some((namespace, account)) => ("serviceaccounts", namespace, account),
-            None => ("users", "", name),
-        };
-        let wanted = Action { verb: "impersonate", resource, namespace, name: object, ..Action::default() };
-        self.require(api, &call.user, &wanted)?;
-        for group in &groups {
-            let wanted = Action { verb: "impersonate", resource: "groups", name: group, ..Action::default() };
-            self.require(api, &call.user, &wanted)?;
-        }
-        let mut user = User::new(name, &groups);
-        if let (Some((namespace, _)), true) = (account, groups.is_empty()) {
-            user.groups.insert(0, "system:serviceaccounts".to_owned());
-            user.groups.insert(1, format!("system:serviceaccounts:{namespace}"));
-        }
-        if name == "system:anonymous" && groups.is_empty() {
-            return Ok(User::anonymous());
-        }
-        Ok(user)
     }
 
     pub(crate) fn allows(&self, api: &Api, user: &User, action: &Action<'_>) -> bool {
         user.is_in("system:masters")
             || user.node().is_some_and(|name| node::allows(api, name, action))
             || self.rules.current(api).allow(user, action)
+    }
+
+    /// Why `user` may, as reviews say it: nothing for those who may everything, `None` for those who may not.
+    pub(crate) fn reason(&self, api: &Api, user: &User, action: &Action<'_>) -> Option<String> {
+        if user.is_in("system:masters") || user.node().is_some_and(|name| node::allows(api, name, action)) {
+            return Some(String::new());
+        }
+        self.rules.current(api).reason(user, action)
     }
 
     /// What RBAC grants `user` in `namespace`, for rules reviews and escalation checks.

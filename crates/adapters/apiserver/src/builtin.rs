@@ -41,13 +41,33 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
         | "apps/daemonsets"
         | "apps/replicasets"
         | "apps/statefulsets"
-        | "batch/jobs"
         | "batch/cronjobs"
         | "policy/poddisruptionbudgets" => {
             value["status"] = empty_status(&resource.collection);
         }
+        "batch/jobs" => {
+            value["status"] = empty_status(&resource.collection);
+            job_selector(value);
+        }
         "certificates.k8s.io/certificatesigningrequests" => value["status"] = json!({}),
         _ => {}
+    }
+}
+
+/// A job finds its pods by its own uid, unless its author chose a selector.
+fn job_selector(job: &mut Value) {
+    let (name, uid) = (job["metadata"]["name"].clone(), job["metadata"]["uid"].clone());
+    if job["spec"]["manualSelector"] == true {
+        return;
+    }
+    job["spec"]["manualSelector"] = false.into();
+    for prefix in ["", "batch.kubernetes.io/"] {
+        job["spec"]["template"]["metadata"]["labels"][format!("{prefix}job-name")] = name.clone();
+        job["spec"]["template"]["metadata"]["labels"][format!("{prefix}controller-uid")] = uid.clone();
+    }
+    job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+    if job["metadata"]["labels"].as_object().is_none_or(Map::is_empty) {
+        job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
     }
 }
 

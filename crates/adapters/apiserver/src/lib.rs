@@ -25,7 +25,6 @@ mod metadata;
 mod object;
 mod openapi;
 mod ownership;
-mod protobuf;
 mod registry;
 mod route;
 mod server;
@@ -37,3 +36,4 @@ mod verbs;
 
 pub use auth::certificates::Identity;
 pub use server::{Builder, Credentials, Error, Running, Server};
+pub use verbs::subresources::log::PodLog;

@@ -100,18 +100,8 @@ fn metrics(api: &Api) -> Response<Body> {
 }
 
 async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Response<Body>> {
-    let verb = verb(call, target);
-    let is_namespace = target.group.is_empty() && target.plural == "namespaces";
-    let action = Action {
-        verb,
-        group: &target.group,
-        resource: &target.plural,
-        subresource: &target.subresource,
-        namespace: if is_namespace { &target.name } else { &target.namespace },
-        name: &target.name,
-        path: "",
-        field_selector: call.query.text("fieldSelector"),
-    };
+    let action = action(call, target);
+    let verb = action.verb;
     api.access.require(api, &call.user, &action)?;
     let registry = api.registry.load_full();
     let Some(resource) = registry.find(&target.group, &target.version, &target.plural) else {
@@ -173,7 +163,22 @@ async fn dispatch(request: &Request<'_>, resource: &Resource, verb: &str) -> Ans
     }
 }
 
-fn verb(call: &Call, target: &Target) -> &'static str {
+/// What a request for a resource wants to do.
+pub(crate) fn action<'a>(call: &'a Call, target: &'a Target) -> Action<'a> {
+    let is_namespace = target.group.is_empty() && target.plural == "namespaces";
+    Action {
+        verb: verb(call, target),
+        group: &target.group,
+        resource: &target.plural,
+        subresource: &target.subresource,
+        namespace: if is_namespace { &target.name } else { &target.namespace },
+        name: &target.name,
+        path: "",
+        field_selector: call.query.text("fieldSelector"),
+    }
+}
+
+pub(crate) fn verb(call: &Call, target: &Target) -> &'static str {
     let watching = target.watch || call.query.flag("watch");
     match (&call.method, target.name.is_empty()) {
         (&Method::GET | &Method::HEAD, true) if watching => "watch",

@@ -20,6 +20,7 @@ use crate::{
     kubeconfig::Kubeconfig,
     registry::Registry,
     store::{DiskError, Store},
+    verbs::subresources::log::{PodLog, PodLogs},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,8 @@ pub(crate) struct Api {
     pub authority: Authority,
     pub documents: Documents,
     pub stopping: watch::Receiver<bool>,
+    /// Who plays the kubelet where logs are concerned.
+    pub logs: Option<PodLogs>,
 }
 
 /// Ends when the server is told to stop.
@@ -52,11 +55,12 @@ pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Builder {
     data: Option<PathBuf>,
     address: SocketAddr,
     tokens: Vec<(String, String, Vec<String>)>,
+    logs: Option<PodLogs>,
 }
 
 /// The entry point: `Server::builder().in_memory().start().await`.
@@ -64,7 +68,7 @@ pub struct Server;
 
 impl Server {
     pub fn builder() -> Builder {
-        Builder { data: None, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), tokens: Vec::new() }
+        Builder { data: None, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), tokens: Vec::new(), logs: None }
     }
 }
 
@@ -104,8 +108,15 @@ impl Builder {
         self
     }
 
+    /// Answers `kubectl logs` with what this function returns: the whole log of a container as it is now.
+    #[must_use]
+    pub fn pod_logs(mut self, logs: impl Fn(&PodLog) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.logs = Some(Arc::new(logs));
+        self
+    }
+
     pub async fn start(self) -> Result<Running, Error> {
-        let Self { data, address, tokens } = self;
+        let Self { data, address, tokens, logs } = self;
         let (store, authority) = match &data {
             None => (Store::in_memory(), Authority::new()?),
             Some(folder) => {
@@ -135,6 +146,7 @@ impl Builder {
             authority,
             documents: Documents::default(),
             stopping,
+            logs,
         });
         housekeeping::serve_definitions(&api);
         bootstrap::ensure(&api).await.map_err(Error::Bootstrap)?;

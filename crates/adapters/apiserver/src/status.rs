@@ -79,7 +79,10 @@ impl Failure {
             .collect();
         let list = schema::aggregate(errors);
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let mut details = json!({"kind": kind, "causes": causes});
+        let mut details = json!({"causes": causes});
+        if !kind.is_empty() {
+            details["kind"] = kind.into();
+        }
         if !name.is_empty() {
             details["name"] = name.into();
         }

@@ -19,6 +19,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     server::WebPkiClientVerifier,
 };
+use sha2::{Digest, Sha256};
 use x509_parser::{
     certification_request::X509CertificationRequest,
     prelude::{FromDer, X509Certificate},
@@ -152,6 +153,9 @@ impl Authority {
     }
 }
 
+/// Which credential a request came with, for audit logs and reviews.
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
 fn name(common: &str, organisations: &[&str]) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common);
@@ -171,7 +175,10 @@ pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     let subject = parsed.subject();
     let common = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
     let groups: Vec<&str> = subject.iter_organization().filter_map(|group| group.as_str().ok()).collect();
-    Some(User::new(&common, &groups))
+    let mut user = User::new(&common, &groups);
+    let fingerprint = format!("X509SHA256={}", hex::encode(Sha256::digest(certificate)));
+    user.extra.insert(CREDENTIAL_ID.to_owned(), vec![fingerprint]);
+    Some(user)
 }
 
 fn from_pem(pem: &str) -> Option<CertificateDer<'static>> {

@@ -58,10 +58,19 @@ struct Binding {
     namespace: Option<String>,
     subjects: Vec<Subject>,
     rules: Arc<Vec<Rule>>,
+    /// Binding and role, as reviews name them.
+    shown: String,
 }
 
 #[derive(Debug)]
-enum Subject {
+struct Subject {
+    who: Who,
+    /// As reviews name it.
+    shown: String,
+}
+
+#[derive(Debug)]
+enum Who {
     User(String),
     Group(String),
 }
@@ -83,7 +92,17 @@ impl Rules {
                 let kind = text(&role["kind"]);
                 let place = if kind == "Role" { namespace.clone()? } else { String::new() };
                 let rules = by_name.get(&(kind.to_owned(), place, text(&role["name"]).to_owned()))?;
-                Some(Binding { subjects: subjects(binding, namespace.as_deref()), namespace, rules: Arc::clone(rules) })
+                let name = text(&binding["metadata"]["name"]);
+                let own = match &namespace {
+                    Some(namespace) => format!("RoleBinding \"{name}/{namespace}\""),
+                    None => format!("ClusterRoleBinding {name:?}"),
+                };
+                Some(Binding {
+                    subjects: subjects(binding, namespace.as_deref()),
+                    namespace,
+                    rules: Arc::clone(rules),
+                    shown: format!("{own} of {kind} {:?}", text(&role["name"])),
+                })
             })
             .collect();
         Self { bindings: compiled, roles: by_name }
@@ -91,6 +110,16 @@ impl Rules {
 
     pub(crate) fn allow(&self, user: &User, action: &Action<'_>) -> bool {
         self.of(user, action.namespace).any(|rule| rule.allows(action))
+    }
+
+    /// Through which binding `user` may, as reviews say it.
+    pub(crate) fn reason(&self, user: &User, action: &Action<'_>) -> Option<String> {
+        let here = |bound: &str| bound == action.namespace && !bound.is_empty();
+        self.bindings.iter().filter(|binding| binding.namespace.as_deref().is_none_or(here)).find_map(|binding| {
+            let subject = binding.subjects.iter().find(|subject| subject.is(user))?;
+            let allowed = binding.rules.iter().any(|rule| rule.allows(action));
+            allowed.then(|| format!("RBAC: allowed by {} to {}", binding.shown, subject.shown))
+        })
     }
 
     /// The rules that hold for `user` in `namespace` (empty: at the cluster scope).
@@ -113,9 +142,9 @@ impl Rules {
 
 impl Subject {
     fn is(&self, user: &User) -> bool {
-        match self {
-            Self::User(name) => *name == user.name,
-            Self::Group(group) => user.is_in(group),
+        match &self.who {
+            Who::User(name) => *name == user.name,
+            Who::Group(group) => user.is_in(group),
         }
     }
 }
@@ -197,15 +226,18 @@ fn subjects(binding: &Value, namespace: Option<&str>) -> Vec<Subject> {
         .iter()
         .filter_map(|subject| {
             let name = text(&subject["name"]);
-            match text(&subject["kind"]) {
-                "User" => Some(Subject::User(name.to_owned())),
-                "Group" => Some(Subject::Group(name.to_owned())),
+            let kind = text(&subject["kind"]);
+            let (who, shown) = match kind {
+                "User" => (Who::User(name.to_owned()), format!("{kind} {name:?}")),
+                "Group" => (Who::Group(name.to_owned()), format!("{kind} {name:?}")),
                 "ServiceAccount" => {
                     let own = subject["namespace"].as_str().filter(|text| !text.is_empty()).or(namespace)?;
-                    Some(Subject::User(format!("system:serviceaccount:{own}:{name}")))
+                    let who = Who::User(format!("system:serviceaccount:{own}:{name}"));
+                    (who, format!("{kind} \"{name}/{own}\""))
                 }
-                _ => None,
-            }
+                _ => return None,
+            };
+            Some(Subject { who, shown })
         })
         .collect()
 }

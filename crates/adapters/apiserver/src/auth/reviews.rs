@@ -1,9 +1,10 @@
 //! Questions about access: who am I, may I, may they. Nothing is stored.
 
 use http::Response;
+use schema::FieldError;
 use serde_json::{Value, json};
 
-use super::{Action, User};
+use super::{Action, User, tokens};
 use crate::{
     http::Body,
     object::{Name, text},
@@ -19,39 +20,72 @@ pub(crate) fn is_review(resource: &Resource) -> bool {
 pub(crate) async fn review(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
     let mut review = request.decode(options.validation)?;
+    if !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
     let api = request.api;
     let user = &request.call.user;
-    review["status"] = match request.resource.kind.as_str() {
+    let kind = request.resource.kind.as_str();
+    if kind == "SelfSubjectReview" {
+        review["metadata"]["creationTimestamp"] = crate::verbs::now().into();
+    } else {
+        crate::ownership::update(request, &request.manager(&options), None, &mut review);
+    }
+    review["status"] = match kind {
         "SelfSubjectReview" => json!({"userInfo": user.value()}),
         "SelfSubjectAccessReview" => {
-            let allowed = allows(request, user, &review["spec"]);
-            verdict(allowed)
+            check(request, &review["spec"], false)?;
+            verdict(request, user, &review["spec"])
         }
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             let spec = &review["spec"];
-            let list: Vec<&str> = spec["groups"].as_array().into_iter().flatten().map(text).collect();
-            let groups: Vec<String> = list.iter().map(|&group| group.to_owned()).collect();
+            check(request, spec, true)?;
+            let groups = spec["groups"].as_array().into_iter().flatten().map(|group| text(group).to_owned()).collect();
             let asked = User { name: text(&spec["user"]).to_owned(), groups, ..User::default() };
-            verdict(allows(request, &asked, spec))
+            verdict(request, &asked, spec)
         }
-        "SelfSubjectRulesReview" => rules(request, user, text(&review["spec"]["namespace"])),
-        "TokenReview" => match api.access.tokens.user(&api.store, text(&review["spec"]["token"])) {
-            Some(user) => json!({"authenticated": true, "user": user.value()}),
-            None => json!({"user": {}, "error": "[invalid bearer token, token lookup failed]"}),
+        "SelfSubjectRulesReview" => match text(&review["spec"]["namespace"]) {
+            "" => return Err(Failure::bad_request("no namespace on request")),
+            namespace => rules(request, user, namespace),
+        },
+        "TokenReview" => match text(&review["spec"]["token"]) {
+            "" => return Err(Failure::bad_request("token is required for TokenReview in authentication")),
+            token => match api.access.tokens.user(&api.store, token) {
+                Some(user) => json!({"authenticated": true, "user": user.value(), "audiences": [tokens::ISSUER]}),
+                None => json!({"user": {}, "error": "invalid bearer token"}),
+            },
         },
         _ => json!({}),
     };
-    if !review["metadata"].is_object() {
-        review["metadata"] = json!({"creationTimestamp": null});
-    }
     request.object(201, review)
 }
 
-fn verdict(allowed: bool) -> Value {
-    if allowed { json!({"allowed": true, "reason": "RBAC: allowed"}) } else { json!({"allowed": false}) }
+/// A question must say what is asked, and about whom if not about oneself.
+fn check(request: &Request<'_>, spec: &Value, about_others: bool) -> Answer<()> {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let mut errors = Vec::new();
+    if resource.is_object() == path.is_object() {
+        let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        let (field, value) = match resource.is_object() {
+            true => ("spec.nonResourceAttributes", "cannot be specified in combination with resourceAttributes"),
+            false => ("spec.resourceAttributes", detail),
+        };
+        errors.push(FieldError::invalid(field, Value::Null, value));
+    }
+    let groups = spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
+    if about_others && text(&spec["user"]).is_empty() && !groups {
+        errors.push(FieldError::invalid("spec.user", "", "at least one of user or group must be specified"));
+    }
+    let local = request.resource.kind == "LocalSubjectAccessReview";
+    if local && resource.is_object() && text(&resource["namespace"]) != request.namespace {
+        let field = "spec.resourceAttributes.namespace";
+        errors.push(FieldError::invalid(field, resource["namespace"].clone(), "must match metadata.namespace"));
+    }
+    // The real server names no kind here.
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&request.resource.group, "", "", &errors)) }
 }
 
-fn allows(request: &Request<'_>, user: &User, spec: &Value) -> bool {
+fn verdict(request: &Request<'_>, user: &User, spec: &Value) -> Value {
     let api = request.api;
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let action = if resource.is_object() {
@@ -68,7 +102,11 @@ fn allows(request: &Request<'_>, user: &User, spec: &Value) -> bool {
     } else {
         Action { verb: text(&path["verb"]), path: text(&path["path"]), ..Action::default() }
     };
-    api.access.allows(api, user, &action)
+    match api.access.reason(api, user, &action) {
+        None => json!({"allowed": false}),
+        Some(reason) if reason.is_empty() => json!({"allowed": true}),
+        Some(reason) => json!({"allowed": true, "reason": reason}),
+    }
 }
 
 fn rules(request: &Request<'_>, user: &User, namespace: &str) -> Value {
@@ -100,19 +138,29 @@ pub(crate) async fn token(request: &Request<'_>) -> Answer<Response<Body>> {
     let name = Name::new(request.namespace, request.name);
     let account = request.api.store.get("/serviceaccounts", &name).ok_or_else(|| request.not_found())?;
     let seconds = review["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
-    if seconds < 600 {
-        let error = schema::FieldError::invalid(
-            "spec.expirationSeconds",
-            seconds,
-            "may not specify a duration less than 10 minutes",
-        );
-        return Err(Failure::invalid("authentication.k8s.io", "TokenRequest", request.name, &[error]));
+    let problem = match seconds {
+        ..600 => Some("may not specify a duration less than 10 minutes"),
+        4_294_967_297.. => Some("may not specify a duration larger than 2^32 seconds"),
+        _ => None,
+    };
+    if let Some(detail) = problem {
+        let error = FieldError::invalid("spec.expirationSeconds", seconds, detail);
+        return Err(Failure::invalid("authentication.k8s.io", "TokenRequest", "", &[error]));
     }
-    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.min(MAX_LIFE));
-    let audiences: Vec<&str> = review["spec"]["audiences"].as_array().into_iter().flatten().map(text).collect();
-    let token =
-        request.api.access.tokens.issue(request.namespace, request.name, &account.uid, &audiences, end.as_second());
     review["spec"]["expirationSeconds"] = seconds.into();
+    if !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
+    crate::ownership::update(request, &request.manager(&options), None, &mut review);
+    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.min(MAX_LIFE));
+    let audiences = review["spec"]["audiences"].as_array().cloned().unwrap_or_default();
+    let names: Vec<&str> = audiences.iter().map(text).collect();
+    let token = request.api.access.tokens.issue(request.namespace, request.name, &account.uid, &names, end.as_second());
+    review["spec"]["audiences"] = if audiences.is_empty() { json!([tokens::ISSUER]) } else { json!(audiences) };
+    if review["spec"]["boundObjectRef"].is_null() {
+        review["spec"]["boundObjectRef"] = Value::Null;
+    }
+    review["metadata"]["uid"] = account.uid.to_string().into();
     review["metadata"]["name"] = request.name.into();
     review["metadata"]["namespace"] = request.namespace.into();
     review["metadata"]["creationTimestamp"] = crate::verbs::now().into();

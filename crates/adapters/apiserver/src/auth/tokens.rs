@@ -16,7 +16,8 @@ use crate::{
     store::Store,
 };
 
-const ISSUER: &str = "https://kubernetes.default.svc";
+/// Who issues the tokens, and for whom unless the request says otherwise.
+pub(super) const ISSUER: &str = "https://kubernetes.default.svc";
 /// The block size of SHA-256, which HMAC is defined over.
 const BLOCK: usize = 64;
 
@@ -49,11 +50,18 @@ impl Tokens {
         if claims["exp"].as_i64()? < jiff::Timestamp::now().as_second() {
             return None;
         }
+        // A token for somebody else is none for us.
+        if !claims["aud"].as_array().is_some_and(|audiences| audiences.iter().any(|audience| audience == ISSUER)) {
+            return None;
+        }
         let own = &claims["kubernetes.io"];
         let (namespace, account) = (text(&own["namespace"]), &own["serviceaccount"]);
         let name = text(&account["name"]);
         let stored = store.get("/serviceaccounts", &Name::new(namespace, name))?;
-        (*stored.uid == *text(&account["uid"])).then(|| service_account(namespace, name, &stored.uid))
+        let mut user = service_account(namespace, name, &stored.uid);
+        let id = format!("JTI={}", text(&claims["jti"]));
+        user.extra.insert(super::certificates::CREDENTIAL_ID.to_owned(), vec![id]);
+        (*stored.uid == *text(&account["uid"])).then_some(user)
     }
 
     /// A token for a service account until `expires`, in seconds since 1970.

@@ -7,10 +7,16 @@ use schema::Schema;
 use super::{Resource, Subresource};
 
 /// Subresources that need a kubelet or a proxy behind them; nothing is served there.
-const UNSERVED: [&str; 6] = ["attach", "exec", "log", "portforward", "proxy", "ephemeralcontainers"];
+const UNSERVED: [&str; 5] = ["attach", "exec", "portforward", "proxy", "ephemeralcontainers"];
 
 pub(super) fn resources() -> Vec<Arc<Resource>> {
     kubernetes::resources().iter().map(|table| Arc::new(resource(table))).collect()
+}
+
+/// The tables leave out what streams; this one is served.
+fn log() -> Subresource {
+    let own = |text: &str| text.to_owned();
+    Subresource { name: own("log"), group: own(""), version: own("v1"), kind: own("Pod"), verbs: vec![own("get")] }
 }
 
 fn resource(table: &'static kubernetes::Resource) -> Resource {
@@ -42,6 +48,7 @@ fn resource(table: &'static kubernetes::Resource) -> Resource {
                 kind: subresource.kind.clone(),
                 verbs: subresource.verbs.clone(),
             })
+            .chain((table.plural == "pods").then(log))
             .collect(),
         columns: Vec::new(),
         collection: collection.into(),

@@ -113,7 +113,7 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     let resource = request.resource;
     let mut errors: Vec<FieldError> =
         schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
-    errors.extend(resource.schema.validate(value, None));
+    errors.extend(super::patiently(|| resource.schema.validate(value, None)));
     errors.extend(builtin::validate(resource, value, None));
     if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }
 }

@@ -1,6 +1,4 @@
-//! Request bodies become objects: JSON or YAML, with the fields that strict decoding complains about.
-//!
-//! Protobuf bodies are refused here with 415; a decoder would be one more arm in `parse`.
+//! Request bodies become objects: JSON, YAML or protobuf, with the fields that strict decoding complains about.
 
 use serde_json::Value;
 
@@ -12,7 +10,8 @@ use crate::{
     status::{Answer, Failure},
 };
 
-const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const ACCEPTED: &[&str] = &["application/json", "application/yaml", PROTOBUF];
 
 /// A parsed body and the fields that occur twice in it.
 pub(crate) struct Document {
@@ -24,13 +23,18 @@ pub(crate) enum Problem {
     Media,
     /// The text of the parser, as clients of Kubernetes know it.
     Syntax(String),
+    /// The envelope could be read, the object in it could not.
+    Object(String),
 }
 
-/// Parses a body by its content type; none counts as JSON.
+/// The content type of a body, without its parameters.
+pub(crate) fn media(call: &Call) -> &str {
+    call.header("content-type").split(';').next().unwrap_or_default().trim()
+}
+
+/// Parses a body by its content type; none counts as JSON. Protobuf needs a schema: see `protobuf`.
 pub(crate) fn parse(call: &Call) -> Result<Document, Problem> {
-    let content_type = call.header("content-type");
-    let media = content_type.split(';').next().unwrap_or_default().trim();
-    match media {
+    match media(call) {
         "" | "application/json" => parse_json(&call.body),
         "application/yaml" => parse_yaml(&call.body),
         _ => Err(Problem::Media),
@@ -52,12 +56,54 @@ pub(crate) fn parse_yaml(body: &[u8]) -> Result<Document, Problem> {
     }
 }
 
+/// The object of a built-in kind in a protobuf body, unless the body says it is of another kind.
+pub(crate) fn protobuf(body: &[u8], kind: &str, schema: &schema::Schema) -> Result<Value, Problem> {
+    if body.is_empty() {
+        return Err(Problem::Syntax("empty data".to_owned()));
+    }
+    if !body.starts_with(schema::protobuf::MAGIC) {
+        let prefix = "[107 56 115 0]";
+        let problem = format!("provided data does not appear to be a protobuf message, expected prefix {prefix}");
+        return Err(Problem::Syntax(problem));
+    }
+    let envelope = schema::protobuf::envelope(body).ok_or_else(|| Problem::Syntax("unexpected EOF".to_owned()))?;
+    let mut value = match envelope.kind == kind || envelope.kind.is_empty() {
+        true => schema.from_protobuf(envelope.raw).map_err(Problem::Object)?,
+        false => serde_json::json!({}),
+    };
+    for (field, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
+        if !text.is_empty() {
+            value[field] = text.into();
+        }
+    }
+    Ok(value)
+}
+
 impl Request<'_> {
+    /// The body by its content type.
+    fn document(&self) -> Result<Document, Problem> {
+        if media(self.call) != PROTOBUF || self.resource.custom.is_some() {
+            return parse(self.call);
+        }
+        let (kind, api_version) = self.expected_kind();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let schema = if kind == self.resource.kind {
+            Some(std::sync::Arc::clone(&self.resource.schema))
+        } else {
+            kubernetes::definition_of(group, version, &kind).and_then(schema::Schema::builtin)
+        };
+        let schema = schema.ok_or(Problem::Media)?;
+        let value = protobuf(&self.call.body, &kind, &schema)?;
+        Ok(Document { value, duplicates: Vec::new() })
+    }
+
     /// The object in the body: of this resource's kind, without unknown fields.
     pub(crate) fn decode(&self, validation: FieldValidation) -> Answer<Value> {
-        let document = match parse(self.call) {
+        let document = match self.document() {
             Ok(document) => document,
             Err(Problem::Media) => return Err(Failure::unsupported_media(ACCEPTED)),
+            Err(Problem::Object(error)) => return Err(self.misfit(&error)),
+            Err(Problem::Syntax(error)) if media(self.call) == PROTOBUF => return Err(self.unrecognised(&error)),
             Err(Problem::Syntax(error)) => {
                 return Err(self.unrecognised(&format!("couldn't get version/kind; json parse error: {error}")));
             }
@@ -147,11 +193,13 @@ impl Request<'_> {
 
     /// Drops what the schema does not know and complains as the client asked; what is left must have the kind's shape.
     pub(crate) fn prune(&self, value: &mut Value, duplicates: &[String], validation: FieldValidation) -> Answer<()> {
-        self.fit(value, duplicates, validation).map_err(|error| {
-            let kind = self.expected_kind().0;
-            let version = &self.resource.version;
-            Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
-        })
+        self.fit(value, duplicates, validation).map_err(|error| self.misfit(&error))
+    }
+
+    fn misfit(&self, error: &str) -> Box<Failure> {
+        let kind = self.expected_kind().0;
+        let version = &self.resource.version;
+        Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
     }
 
     /// As `prune`, with the bare complaint as the error.

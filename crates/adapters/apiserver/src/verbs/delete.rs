@@ -10,13 +10,12 @@ use crate::{
     builtin,
     http::{Body, respond},
     object::{Draft, text},
-    protobuf,
     status::{Answer, Failure},
     store::{Error, Expect, Write},
     strategy,
 };
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -106,10 +105,12 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
     if request.call.body.is_empty() {
         return parse_options(&from_query);
     }
-    if request.call.header("content-type") == PROTOBUF {
-        return match protobuf::delete_options(&request.call.body) {
-            Some(options) => parse_options(&options),
-            None => Err(Failure::bad_request("the body is no DeleteOptions in protobuf")),
+    if decode::media(request.call) == decode::PROTOBUF {
+        let schema = schema::Schema::builtin(OPTIONS).ok_or_else(|| Failure::internal("no schema of DeleteOptions"))?;
+        return match decode::protobuf(&request.call.body, "DeleteOptions", &schema) {
+            Ok(options) => parse_options(&options),
+            Err(decode::Problem::Syntax(error) | decode::Problem::Object(error)) => Err(Failure::bad_request(error)),
+            Err(decode::Problem::Media) => Err(Failure::bad_request("the body is no DeleteOptions")),
         };
     }
     match decode::parse(request.call) {
@@ -130,7 +131,7 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
             "application/yaml",
             "application/vnd.kubernetes.protobuf",
         ])),
-        Err(decode::Problem::Syntax(error)) => {
+        Err(decode::Problem::Syntax(error) | decode::Problem::Object(error)) => {
             Err(Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
         }
     }

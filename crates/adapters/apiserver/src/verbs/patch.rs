@@ -62,7 +62,7 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
 fn parse(request: &Request<'_>, media: &str) -> Answer<decode::Document> {
     let document = match decode::parse_json(&request.call.body) {
         Ok(document) => document,
-        Err(decode::Problem::Syntax(error)) => {
+        Err(decode::Problem::Syntax(error) | decode::Problem::Object(error)) => {
             return Err(Failure::bad_request(format!("error decoding patch: {error}")));
         }
         Err(decode::Problem::Media) => return Err(Failure::method_not_allowed()),
@@ -209,7 +209,9 @@ fn applied_document(request: &Request<'_>, options: &Options) -> Answer<Value> {
         Err(_) => decode::parse_yaml(body),
     };
     let mut document = parsed.map_err(|problem| match problem {
-        decode::Problem::Syntax(error) => Failure::bad_request(format!("error decoding YAML: {error}")),
+        decode::Problem::Syntax(error) | decode::Problem::Object(error) => {
+            Failure::bad_request(format!("error decoding YAML: {error}"))
+        }
         decode::Problem::Media => Failure::bad_request("error decoding YAML"),
     })?;
     let resource = request.resource;

@@ -1,6 +1,7 @@
-//! Subresources: `status`, `scale`, `eviction`, `binding`, `finalize`, `approval`.
+//! Subresources: `status`, `scale`, `eviction`, `binding`, `finalize`, `approval`, `token`, `log`.
 
 mod eviction;
+pub(crate) mod log;
 mod scale;
 
 use http::Response;
@@ -27,6 +28,7 @@ pub(crate) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
         ("eviction", "create") => eviction::create(request).await,
         ("binding", "create") => bind(request).await,
         ("token", "create") => crate::auth::reviews::token(request).await,
+        ("log", "get") => log::get(request).await,
         (_, "get") => read::get(request).await,
         (_, "update") => update::update(request).await,
         (_, "patch") => patch::patch(request).await,

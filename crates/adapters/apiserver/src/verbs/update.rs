@@ -190,7 +190,7 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     if subresource == "status" && resource.custom.is_some() {
         errors.extend(resource.schema.validate_status(new, Some(old)));
     } else {
-        errors.extend(resource.schema.validate(new, Some(old)));
+        errors.extend(super::patiently(|| resource.schema.validate(new, Some(old))));
     }
     // A binding sets what no update may.
     if subresource != "binding" {

@@ -43,7 +43,7 @@ async fn every_mistake_has_its_answer() {
             "application/vnd.kubernetes.protobuf",
             "k8s",
             expect![
-                "415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"
+                "400 BadRequest: the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (6b3873)"
             ],
         ),
         (

@@ -81,7 +81,8 @@ async fn strategic_patches_merge_lists_by_their_keys() {
     let taint = |key: &str| json!({"key": key, "effect": "NoSchedule"});
     wire.post("/api/v1/nodes", &json!({"metadata": {"name": "n"}, "spec": {"taints": [taint("a")]}})).await;
     let patched = wire.patch("/api/v1/nodes/n", "strategic-merge", &json!({"spec": {"unschedulable": true}})).await;
-    assert_eq!(patched.body["spec"], json!({"taints": [taint("a")], "unschedulable": true}));
+    let taints = [taint("a"), taint("node.kubernetes.io/not-ready")];
+    assert_eq!(patched.body["spec"], json!({"taints": taints, "unschedulable": true}));
     let conditions = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
     let status = "/api/v1/nodes/n/status";
     let other = json!({"status": {"conditions": [{"type": "Disk", "status": "True"}]}});
