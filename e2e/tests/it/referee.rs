@@ -10,6 +10,7 @@ mod wire;
 
 mod access;
 mod apply;
+mod clients;
 mod content;
 mod crud;
 mod definitions;
@@ -55,6 +56,7 @@ fn all() -> Vec<Behaviour> {
         eviction::all(),
         resources::all(),
         access::all(),
+        clients::all(),
     ]
     .concat()
 }
@@ -76,10 +78,10 @@ async fn the_embedded_server_shows_every_behaviour_that_is_not_allowed_to_differ
 }
 
 #[test]
-fn there_are_at_least_150_behaviours_and_each_has_its_own_name() {
+fn there_are_at_least_300_behaviours_and_each_has_its_own_name() {
     let names: std::collections::BTreeSet<_> = all().iter().map(|behaviour| behaviour.name).collect();
     assert_eq!(names.len(), all().len());
-    assert!(names.len() >= 150, "only {}", names.len());
+    assert!(names.len() >= 300, "only {}", names.len());
     for name in allowed().keys() {
         assert!(names.contains(name), "allowed.txt names {name}, which is no behaviour");
     }
