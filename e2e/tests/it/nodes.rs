@@ -31,11 +31,12 @@ async fn files_units_dropins_and_keys_arrive_and_an_old_unit_goes() {
     let base = world.config("rendered-worker-base", json!({})).await;
     let old = world.config("rendered-worker-old", old).await;
     let new = json!({
-        "storage": {"files": [file("/etc/motd", "from the new config\n"), file("/etc/deep/er/file", "new\n")]},
+        "storage": {"files": [file("/etc/motd", "from the new config\n"), file("/etc/deep/er/file", "new\n"), file("/etc/systemd/system-preset/10-story.preset", "disable preset.service\n")]},
         "systemd": {"units": [
             {"name": "new.service", "enabled": true, "contents": UNIT,
              "dropins": [{"name": "10-nice.conf", "contents": "[Service]\nNice=7\n"}]},
             {"name": "ssh.service", "dropins": [{"name": "10-nice.conf", "contents": "[Service]\nNice=3\n"}]},
+            {"name": "preset.service", "contents": UNIT},
         ]},
         "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA test"]}]},
     });
@@ -57,6 +58,8 @@ async fn files_units_dropins_and_keys_arrive_and_an_old_unit_goes() {
     assert_eq!(node.run(&["systemctl", "is-active", "new.service"]).trim(), "active");
     assert_eq!(node.run(&["systemctl", "show", "-P", "Nice", "new.service"]).trim(), "7");
     assert_eq!(node.run(&["systemctl", "show", "-P", "Nice", "ssh.service"]).trim(), "3");
+    let preset = node.try_run(&["systemctl", "is-enabled", "preset.service"]).stdout;
+    assert_eq!(String::from_utf8_lossy(&preset).trim(), "disabled", "as the preset file says");
     let gone = node.run(&["systemctl", "show", "-P", "LoadState", "old.service"]);
     assert_eq!(gone.trim(), "not-found");
     assert_eq!(node.read("/home/core/.ssh/authorized_keys.d/ignition").unwrap(), "ssh-ed25519 AAAA test\n");
@@ -272,6 +275,48 @@ async fn a_daemon_in_a_container_manages_the_host_at_its_root() {
     assert_eq!(node.boots(), 2);
     assert_eq!(node.read("/etc/new").as_deref(), Some("new"));
     assert_eq!(node.run(&["systemctl", "is-active", "new.service"]).trim(), "active");
+}
+
+#[tokio::test]
+async fn a_new_machine_goes_on_from_what_it_was_made_with_and_needs_no_config_in_the_cluster_for_that() {
+    let Some(world) = World::new().await else { return };
+    world.quiet_folder();
+    // The config server gave it this; the cluster has forgotten it since.
+    let ignition = json!({"ignition": {"version": "3.4.0"}, "storage": {"files": [file("/etc/quiet/born", "born")]}});
+    let born = testkit::objects::machine_config("rendered-worker-born", "worker", ignition);
+    let told = json!({
+        annotations::CURRENT_CONFIG: "rendered-worker-born", annotations::DESIRED_CONFIG: "rendered-worker-born",
+        annotations::FIRST_PIVOT_CONFIG: "rendered-worker-born", annotations::STATE: "Done",
+    });
+    // First boot has left its own, which lacks the files.
+    let mut encapsulated = born.clone();
+    encapsulated.spec.config = Some(json!({"ignition": {"version": "3.4.0"}}));
+    let files = vec![
+        ("/etc/quiet/born", "born".to_owned()),
+        ("/etc/machine-config-daemon/node-annotations.json", told.to_string()),
+        ("/etc/machine-config-daemon/currentconfig", serde_json::to_string(&encapsulated).unwrap()),
+        ("/etc/mcs-machine-config-content.json", serde_json::to_string(&born).unwrap()),
+    ];
+    let object = testkit::objects::node("n1", &["worker"]);
+    world.nodes().create(&kube::api::PostParams::default(), &object).await.unwrap();
+    let setup = Setup { files, ..Setup::default() };
+    let node = node::Node::boot(&world.control_plane, "n1", 13, &setup);
+    let joined = world.done("n1", "rendered-worker-born").await;
+    assert_eq!(get(&joined, annotations::FIRST_PIVOT_CONFIG), "rendered-worker-born");
+    assert_eq!(get(&joined, annotations::DESIRED_CONFIG), "rendered-worker-born");
+    assert!(!node.path("/etc/machine-config-daemon/node-annotations.json").exists());
+    // What Ignition wrote belongs to the config: it is watched, and it goes with its entry.
+    fs::write(node.path("/etc/quiet/born"), "changed").unwrap();
+    node.run(&["sh", "-c", "echo changed >/etc/quiet/born"]);
+    let drifted = world.state("n1", "Degraded", |_| true).await;
+    assert!(get(&drifted, annotations::REASON).contains("/etc/quiet/born"));
+    node.run(&["sh", "-c", "printf born >/etc/quiet/born"]);
+    world.done("n1", "rendered-worker-born").await;
+    let next = world.config("rendered-worker-next", json!({})).await;
+    world.want("n1", &next).await;
+    world.done("n1", &next).await;
+    assert_eq!(node.read("/etc/quiet/born"), None);
+    assert_eq!(node.boots(), 1);
 }
 
 #[tokio::test]

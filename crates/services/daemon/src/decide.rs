@@ -8,6 +8,8 @@ use crate::node::View;
 /// What the daemon sees.
 #[derive(Clone, Debug)]
 pub struct Situation<'a> {
+    /// The config that a new machine was made with, until it is adopted.
+    pub born: Option<&'a str>,
     /// The config on disk. `None` on a host that never had one.
     pub on_disk: Option<&'a str>,
     pub standing: &'a Standing,
@@ -47,6 +49,9 @@ pub fn decide(situation: &Situation<'_>) -> Move {
         Standing::Trying => return Move::Try,
         Standing::Settled | Standing::WentBack { .. } => {}
     }
+    if let Some(born) = situation.born {
+        return Move::Adopt { config: born.to_owned() };
+    }
     let node = situation.node;
     let Some(on_disk) = situation.on_disk else {
         return match (node.current.as_str(), node.desired.as_str()) {
@@ -84,7 +89,7 @@ mod tests {
 
     #[track_caller]
     fn check(on_disk: Option<&str>, standing: &Standing, node: &View, expected: &Move) {
-        let situation = Situation { on_disk, standing, node, forced: false, reverted: None };
+        let situation = Situation { born: None, on_disk, standing, node, forced: false, reverted: None };
         assert_eq!(decide(&situation), *expected);
     }
 
@@ -97,6 +102,20 @@ mod tests {
     #[test]
     fn a_host_without_its_own_copy_takes_the_config_its_node_names() {
         check(None, &Standing::Settled, &node("a", "b"), &Move::Adopt { config: "a".into() });
+    }
+
+    #[test]
+    fn a_new_machine_is_taken_for_what_it_was_made_with_whatever_first_boot_left_on_disk() {
+        let (node, standing) = (node("", "b"), Standing::Settled);
+        let situation = Situation {
+            born: Some("a"),
+            on_disk: Some("a"),
+            standing: &standing,
+            node: &node,
+            forced: false,
+            reverted: None,
+        };
+        assert_eq!(decide(&situation), Move::Adopt { config: "a".into() });
     }
 
     #[test]
@@ -116,22 +135,40 @@ mod tests {
     fn a_config_that_was_given_back_is_not_tried_again_until_another_is_wanted_or_it_is_forced() {
         let mut node = node("a", "b");
         let standing = Standing::Settled;
-        let mut situation =
-            Situation { on_disk: Some("a"), standing: &standing, node: &node, forced: false, reverted: Some("b") };
+        let mut situation = Situation {
+            born: None,
+            on_disk: Some("a"),
+            standing: &standing,
+            node: &node,
+            forced: false,
+            reverted: Some("b"),
+        };
         assert_eq!(decide(&situation), Move::Held { config: "b".into() });
         situation.forced = true;
         assert_eq!(decide(&situation), Move::Update { to: "b".into(), forced: true });
         node.desired = "c".into();
-        let situation =
-            Situation { on_disk: Some("a"), standing: &standing, node: &node, forced: false, reverted: Some("b") };
+        let situation = Situation {
+            born: None,
+            on_disk: Some("a"),
+            standing: &standing,
+            node: &node,
+            forced: false,
+            reverted: Some("b"),
+        };
         assert_eq!(decide(&situation), Move::Update { to: "c".into(), forced: false });
     }
 
     #[test]
     fn the_force_file_works_on_a_node_that_is_done() {
         let (node, standing) = (node("a", "a"), Standing::Settled);
-        let situation =
-            Situation { on_disk: Some("a"), standing: &standing, node: &node, forced: true, reverted: None };
+        let situation = Situation {
+            born: None,
+            on_disk: Some("a"),
+            standing: &standing,
+            node: &node,
+            forced: true,
+            reverted: None,
+        };
         assert_eq!(decide(&situation), Move::Update { to: "a".into(), forced: true });
     }
 

@@ -139,6 +139,13 @@ impl Node {
         watcher(self.api.clone(), config)
     }
 
+    /// Tells a new Node what its machine was made with. Another manager than the report's: a report must not take it away.
+    pub async fn introduce(&self, annotations: &BTreeMap<&str, &str>) -> Result<(), kube::Error> {
+        let patch = json!({ "metadata": { "annotations": annotations } });
+        let parameters = PatchParams { field_manager: Some(format!("{MANAGER}-birth")), ..PatchParams::default() };
+        self.api.patch(&self.name, &parameters, &Patch::Merge(&patch)).await.map(drop)
+    }
+
     /// Writes the report and returns the Node as it is then.
     pub async fn publish(&self, uid: &str, report: &Report) -> Result<View, kube::Error> {
         let body = json!({

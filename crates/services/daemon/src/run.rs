@@ -3,10 +3,12 @@
 //! It gathers, asks `decide`, and carries out exactly that. Work on the host runs on another thread, so the loop stays
 //! awake. The API is needed to learn of a new config and for drains, never to finish what has begun.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::annotations;
 use api::machineconfiguration::MachineConfig;
 use api::names::{node_condition, state, status};
 use change::host::Host;
@@ -232,9 +234,10 @@ impl Daemon {
     }
 
     async fn one_move(&mut self) -> Result<Next, Problem> {
-        let (standing, on_disk, forced, reverted) = self.look().await?;
+        let Looked { standing, born, on_disk, forced, reverted } = self.look().await?;
         let view = self.view.clone().unwrap_or_default();
         let situation = Situation {
+            born: born.as_deref(),
             on_disk: on_disk.as_deref(),
             standing: &standing,
             node: &view,
@@ -264,32 +267,48 @@ impl Daemon {
         }
     }
 
-    async fn look(&self) -> Result<(Standing, Option<String>, bool, Option<store::Reverted>), Problem> {
+    async fn look(&self) -> Result<Looked, Problem> {
         self.blocking(|host| {
             let engine = Engine::new(host);
             let standing = engine.recover()?;
             let store = engine.store();
-            let current = match store.current() {
-                Ok(current) => current.map(|config| engine::name(&config)),
-                // The cluster's copy takes its place: the host is then adopted anew.
-                Err(error @ store::Error::Damaged { .. }) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "the config on disk cannot be read");
-                    None
-                }
-                Err(error) => return Err(error.into()),
-            };
-            Ok((standing, current, store.is_forced(), store.reverted()?))
+            let on_disk = or_damaged(store.current())?.map(|config| engine::name(&config));
+            let birth = or_damaged(store.birth())?.unwrap_or_default();
+            let born = birth.get(annotations::CURRENT_CONFIG).cloned();
+            Ok(Looked { standing, born, on_disk, forced: store.is_forced(), reverted: store.reverted()? })
         })
         .await
         .map_err(|error: engine::Error| error.into())
     }
 
-    /// The Node names a config that the host is said to run; from now on the host knows it too.
+    /// The host is said to run this config, by its birth or by its Node; from now on it knows it itself.
     async fn adopt(&mut self, name: &str) -> Result<Next, Problem> {
-        let config = self.fetch(name).await?;
+        let Some(view) = self.view.clone() else { return Ok(Next::OnChange) };
+        let told = self.blocking(|host| {
+            let store = Store::new(host.files());
+            Ok::<_, store::Error>((or_damaged(store.birth())?, or_damaged(store.load::<MachineConfig>(store::SERVED))?))
+        });
+        let (birth, served) = told.await?;
+        let config = match served.filter(|config| engine::name(config) == name) {
+            Some(served) if birth.is_some() => served,
+            _ => self.download(name).await?,
+        };
+        if let Some(birth) = birth {
+            let mut news: BTreeMap<&str, &str> = BTreeMap::new();
+            let keys =
+                [(annotations::DESIRED_CONFIG, view.desired.is_empty()), (annotations::FIRST_PIVOT_CONFIG, true)];
+            for (key, _) in keys.into_iter().filter(|(_, is_wanted)| *is_wanted) {
+                news.extend(birth.get(key).map(|value| (key, value.as_str())));
+            }
+            let told = tokio::time::timeout(REQUEST, self.node.introduce(&news)).await;
+            if !matches!(told, Ok(Ok(()))) {
+                return Err(Problem::degraded("the Node could not be told what this machine was made with"));
+            }
+        }
         self.blocking(move |host| {
             let store = Store::new(host.files());
             store.save_current(&config)?;
+            store.flush()?;
             store.rename_done(store::NODE_ANNOTATIONS, store::NODE_ANNOTATIONS_DONE)?;
             store.flush()
         })
@@ -402,9 +421,13 @@ impl Daemon {
             let current = Store::new(host.files()).current();
             Ok::<_, store::Error>(current.ok().flatten().filter(|config| engine::name(config) == wanted))
         });
-        if let Some(config) = stored.await? {
-            return Ok(config);
+        match stored.await? {
+            Some(config) => Ok(config),
+            None => self.download(name).await,
         }
+    }
+
+    async fn download(&mut self, name: &str) -> Result<MachineConfig, Problem> {
         let api: Api<MachineConfig> = Api::all(self.client.clone());
         match tokio::time::timeout(REQUEST, api.get_opt(name)).await {
             Ok(Ok(Some(mut config))) => {
@@ -432,6 +455,26 @@ impl Daemon {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
+    }
+}
+
+/// What is on the host, before anything is decided.
+struct Looked {
+    standing: Standing,
+    born: Option<String>,
+    on_disk: Option<String>,
+    forced: bool,
+    reverted: Option<store::Reverted>,
+}
+
+/// A file that cannot be read counts as none: the cluster's copy takes its place, and the host is then adopted anew.
+fn or_damaged<T>(loaded: Result<Option<T>, store::Error>) -> Result<Option<T>, store::Error> {
+    match loaded {
+        Err(error @ store::Error::Damaged { .. }) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "a file of ours cannot be read");
+            Ok(None)
+        }
+        other => other,
     }
 }
 

@@ -3,6 +3,8 @@
 //! Everything is mode 0600, because configs carry secrets, and carries a version. The node never needs the API to know what
 //! it runs. Paths that administrators know from upstream are the same here.
 
+use std::collections::BTreeMap;
+
 use api::machineconfiguration::MachineConfig;
 use change::host::{Attributes, Error as HostError, Files, HostPath};
 use serde::Serialize;
@@ -25,6 +27,8 @@ pub const REVERTED: &str = "/etc/machine-config-daemon/reverted.json";
 /// First annotations of a new node, from the config server.
 pub const NODE_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
 pub const NODE_ANNOTATIONS_DONE: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
+/// A new machine's whole config, from the config server.
+pub const SERVED: &str = "/etc/mcs-machine-config-content.json";
 /// A new machine's config without its Ignition part; present until first boot is finished.
 pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
 pub const ENCAPSULATED_DONE: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
@@ -134,6 +138,12 @@ impl<'a> Store<'a> {
     pub fn sweep(&self) -> Result<(), Error> {
         self.remove(JOURNAL_FROM)?;
         self.remove(JOURNAL_TO)
+    }
+
+    /// What a new machine was told about itself. Until it has joined, no other memory of ours is whole: what first boot left
+    /// behind lacks the files that Ignition wrote.
+    pub fn birth(&self) -> Result<Option<BTreeMap<String, String>>, Error> {
+        self.load(NODE_ANNOTATIONS)
     }
 
     pub fn is_forced(&self) -> bool {

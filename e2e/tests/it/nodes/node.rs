@@ -51,6 +51,8 @@ pub(crate) struct Setup {
     pub(crate) in_container: bool,
     /// A stand-in for the kubelet runs on the node.
     pub(crate) kubelet: bool,
+    /// Files that are there from its first boot on.
+    pub(crate) files: Vec<(&'static str, String)>,
 }
 
 pub(crate) struct Node {
@@ -309,6 +311,9 @@ fn furnish(root: &Path, name: &str, address: Ipv4Addr, control_plane: &ControlPl
         write(path, &(old + text));
     };
     write("etc/hostname", &format!("{name}\n"));
+    for (path, text) in &setup.files {
+        write(path.trim_start_matches('/'), text);
+    }
     write("etc/machine-id", "");
     append("etc/passwd", "core:x:1000:1000::/home/core:/bin/bash\n");
     append("etc/group", "core:x:1000:\n");

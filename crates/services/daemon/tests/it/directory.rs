@@ -223,6 +223,54 @@ fn a_reboot_counts_only_when_the_boot_id_has_changed_and_the_way_back_reboots_to
 }
 
 #[test]
+fn contents_owners_and_modes_arrive_however_they_are_written() {
+    use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    furnish(&host);
+    put(&host, "/etc/hosts", "127.0.0.1 localhost\n");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(b"packed\n").unwrap();
+    let packed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, gzip.finish().unwrap());
+    let mut to = MachineConfig::default();
+    to.metadata.name = Some("one".into());
+    to.spec.config = Some(json!({"ignition": {"version": "3.4.0"}, "storage": {"files": [
+        {"path": "/etc/escaped", "contents": {"source": "data:text/plain;charset=utf-8,caf%C3%A9%0A"}},
+        {"path": "/etc/base64", "mode": 0o600, "contents": {"source": "data:;base64,aGVsbG8K"}},
+        {"path": "/etc/gzip", "contents": {"source": format!("data:;base64,{packed}"), "compression": "gzip"}},
+        {"path": "/etc/empty", "mode": 0o4755, "contents": {"source": "data:,"}},
+        {"path": "/etc/hosts", "append": [{"source": "data:,10.0.0.1%20api%0A"}, {"source": "data:,10.0.0.2%20db%0A"}]},
+        {"path": "/etc/owned", "user": {"name": "core"}, "group": {"id": 0}, "contents": {"source": "data:,x"}},
+    ]}}));
+    update(&host, &MachineConfig::default(), &to).unwrap();
+    let contents = |name: &str| text(&host, name).unwrap();
+    assert_eq!(contents("/etc/escaped"), "café\n");
+    assert_eq!(contents("/etc/base64"), "hello\n");
+    assert_eq!(contents("/etc/gzip"), "packed\n");
+    assert_eq!(contents("/etc/empty"), "");
+    assert_eq!(contents("/etc/hosts"), "127.0.0.1 localhost\n10.0.0.1 api\n10.0.0.2 db\n");
+    let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("etc/base64"), mode("etc/empty"), mode("etc/escaped")), (0o600, 0o4755, 0o644));
+    assert_eq!(verify::verify(&host, &daemon::engine::read(&to).unwrap()), []);
+    to.spec.config.as_mut().unwrap()["storage"]["files"][5]["user"] = json!({"name": "nobody-here"});
+    let error = update(&host, &MachineConfig::default(), &to).unwrap_err().to_string();
+    assert!(error.contains("failed to retrieve UserID for username: nobody-here"), "{error}");
+    assert_eq!(contents("/etc/hosts"), "127.0.0.1 localhost\n", "taken back, and what was appended to is as it was");
+}
+
+#[test]
+fn a_current_config_that_was_cut_off_is_told_as_damaged_and_not_as_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    for damaged in ["", "{\"apiVersion\": \"mach"] {
+        put(&host, "/etc/machine-config-daemon/currentconfig", damaged);
+        let error = Engine::new(&host).store().current().unwrap_err().to_string();
+        assert!(error.contains("currentconfig is damaged"), "{error}");
+    }
+}
+
+#[test]
 fn a_journal_of_a_newer_daemon_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let host = Directory::open(folder.path()).unwrap();

@@ -3,4 +3,5 @@
 
 mod configs;
 mod directory;
+mod once;
 mod power;
