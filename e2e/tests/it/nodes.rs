@@ -97,7 +97,11 @@ async fn a_reload_only_change_does_not_reboot() {
     let told = wait_for(&phases, "n1", "every phase", |node| {
         node.is_some_and(|node| all.iter().all(|type_| is_true(node, type_)))
     });
-    assert!(!is_true(&told.await.unwrap(), "RebootedNode"));
+    let told = told.await.unwrap();
+    assert!(!is_true(&told, "RebootedNode"));
+    let mut prepared = told.status.iter().flat_map(|status| &status.conditions);
+    let prepared = prepared.find(|condition| condition.type_ == "UpdatePrepared").unwrap();
+    assert!(prepared.message.contains("ssh.service"), "it says what will be done: {}", prepared.message);
 }
 
 #[tokio::test]

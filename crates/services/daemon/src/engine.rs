@@ -338,6 +338,7 @@ impl<'a> Engine<'a> {
                 if self.must_reboot_back(&journal)? {
                     return Ok(Standing::MustRebootBack { reason });
                 }
+                self.act_back(&journal);
                 self.close_back(&journal, reason)
             }
             Phase::RebootingBack { boot, reason } if boot == self.host.system().boot_id()? => {
@@ -372,6 +373,19 @@ impl<'a> Engine<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Services that may have picked the new config up pick the old one up again. One that cannot must not keep the others,
+    /// or the node, from going on.
+    fn act_back(&self, journal: &Journal) {
+        if !journal.tried || journal.reboots() {
+            return;
+        }
+        for action in &journal.actions {
+            if let Err(error) = self.act_once(action) {
+                tracing::warn!(error = &error as &dyn std::error::Error, "not back as it was");
+            }
+        }
     }
 
     fn act_once(&self, action: &PostAction) -> Result<(), HostError> {

@@ -309,8 +309,13 @@ impl Daemon {
             let store = Store::new(host.files());
             store.save_current(&config)?;
             store.flush()?;
+            store.close(store::SERVED)?;
+            let target = engine::read(&config)?;
+            if !target.files.contains_key(&store::known(store::KUBECONFIG)) {
+                store.close(store::KUBECONFIG)?;
+            }
             store.rename_done(store::NODE_ANNOTATIONS, store::NODE_ANNOTATIONS_DONE)?;
-            store.flush()
+            Ok::<_, engine::Error>(store.flush()?)
         })
         .await?;
         Ok(Next::Again)

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use api::machineconfiguration::MachineConfig;
-use change::host::{Attributes, Error as HostError, Files, HostPath};
+use change::host::{Attributes, EntryKind, Error as HostError, Files, HostPath};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,8 +27,9 @@ pub const REVERTED: &str = "/etc/machine-config-daemon/reverted.json";
 /// First annotations of a new node, from the config server.
 pub const NODE_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
 pub const NODE_ANNOTATIONS_DONE: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
-/// A new machine's whole config, from the config server.
+/// A new machine's whole config, from the config server, and its first way into the cluster. Ignition leaves both readable.
 pub const SERVED: &str = "/etc/mcs-machine-config-content.json";
+pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 /// A new machine's config without its Ignition part; present until first boot is finished.
 pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
 pub const ENCAPSULATED_DONE: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
@@ -174,6 +175,17 @@ impl<'a> Store<'a> {
 
     pub fn remove(&self, path: &'static str) -> Result<(), Error> {
         Ok(self.files.remove(&known(path))?)
+    }
+
+    /// Takes a file that carries secrets away from everybody but its owner.
+    pub fn close(&self, path: &'static str) -> Result<(), Error> {
+        let path = known(path);
+        let is_open =
+            self.files.look(&path)?.is_some_and(|entry| entry.kind == EntryKind::File && entry.mode & 0o077 != 0);
+        match self.files.read(&path)? {
+            Some(contents) if is_open => Ok(self.files.put(&path, &contents, &PRIVATE)?),
+            _ => Ok(()),
+        }
     }
 
     pub fn rename_done(&self, path: &'static str, done: &'static str) -> Result<(), Error> {

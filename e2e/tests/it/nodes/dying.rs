@@ -132,6 +132,7 @@ async fn a_daemon_killed_at_each_step_of_the_way_back_ends_in_the_old_config() {
     assert!(get(&held, annotations::REASON).contains("fragile.service"), "{}", get(&held, annotations::REASON));
     check(&node, "one", "two");
     assert!(!node.path("/etc/fragile/break").exists());
+    assert_eq!(node.run(&["systemctl", "is-active", "fragile.service"]).trim(), "active", "it runs as before");
     assert_eq!(node.boots(), 1);
 }
 

@@ -271,6 +271,29 @@ fn a_current_config_that_was_cut_off_is_told_as_damaged_and_not_as_missing() {
 }
 
 #[test]
+fn services_that_picked_a_config_up_pick_the_old_one_up_again_when_it_goes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    let unit = |command: &str| format!("[Service]\nExecStart={command}\n");
+    let one =
+        config("one", &[("/etc/a", "1")], &json!([{"name": "a.service", "contents": unit("/bin/true")}]), &json!([]));
+    let two =
+        config("two", &[("/etc/a", "2")], &json!([{"name": "a.service", "contents": unit("/bin/false")}]), &json!([]));
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    let engine = Engine::new(&host);
+    let steps = engine.prepare(&one, &two).unwrap();
+    let actions = vec![PostAction::Restart("a.service".into())];
+    engine.execute(&Prepared { from: one, to: two, steps, actions, trial: None }).unwrap();
+    assert_eq!(engine.recover().unwrap(), Standing::Applied);
+    let error = engine.act().unwrap_err();
+    assert!(matches!(error, Error::Undone { .. }), "{error}");
+    assert!(host.services().activity("a.service").unwrap().has_failed());
+    assert!(matches!(engine.recover().unwrap(), Standing::WentBack { .. }));
+    assert_eq!(text(&host, "/etc/a").unwrap(), "1");
+    assert_eq!(host.services().activity("a.service").unwrap().active, "active", "restarted with its old text");
+}
+
+#[test]
 fn a_journal_of_a_newer_daemon_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let host = Directory::open(folder.path()).unwrap();

@@ -3,5 +3,6 @@
 
 mod configs;
 mod directory;
+mod drift;
 mod once;
 mod power;

@@ -55,6 +55,11 @@ fn a_new_machine_remembers_its_birth_until_it_is_adopted() {
     put(&host, store::NODE_ANNOTATIONS, r#"{"machineconfiguration.openshift.io/currentConfig": "rendered-worker-1"}"#);
     let birth = store.birth().unwrap().unwrap();
     assert_eq!(birth["machineconfiguration.openshift.io/currentConfig"], "rendered-worker-1");
+    put(&host, store::SERVED, "secret");
+    store.close(store::SERVED).unwrap();
+    store.close(store::KUBECONFIG).unwrap();
+    assert_eq!(host.files().look(&path(store::SERVED)).unwrap().unwrap().mode, 0o600);
+    assert_eq!(text(&host, store::SERVED).unwrap(), "secret");
     store.rename_done(store::NODE_ANNOTATIONS, store::NODE_ANNOTATIONS_DONE).unwrap();
     assert_eq!(store.birth().unwrap(), None);
 }
