@@ -1,6 +1,6 @@
 //! The nodes of `up`: a Node object each, and the real daemon on a folder, or a fleet that lives in memory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,10 +103,27 @@ fn node_info() -> Value {
     })
 }
 
+/// What every machine has before its first config: an administrator, and a home for their keys.
+fn furnish(root: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(root.join("home/core"))?;
+    std::fs::create_dir_all(root.join("etc"))?;
+    for (file, text) in [
+        ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\ncore:x:1000:1000:administrator:/home/core:/bin/sh\n"),
+        ("etc/group", "root:x:0:\ncore:x:1000:\n"),
+        ("etc/shadow", "root:*:20000::::::\ncore:*:20000::::::\n"),
+    ] {
+        let path = root.join(file);
+        if !path.exists() {
+            std::fs::write(path, text)?;
+        }
+    }
+    Ok(())
+}
+
 /// Runs one node's daemon until it is told to stop. A simulated reboot starts it anew; while its switch is off, it is off.
 pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
     let Place { name, root, machines } = place;
-    std::fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
+    furnish(&root).with_context(|| format!("cannot make {}", root.display()))?;
     let options = Options {
         node: name.clone(),
         watched_root: Some(root.clone()),

@@ -5,6 +5,7 @@ mod bad_input;
 mod diff;
 mod guide;
 mod render;
+mod verbs;
 
 use std::io::Write as _;
 use std::path::Path;

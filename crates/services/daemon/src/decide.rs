@@ -69,7 +69,9 @@ pub fn decide(situation: &Situation<'_>) -> Move {
         }
         return Move::Update { to: desired.to_owned(), forced };
     }
-    if situation.forced {
+    // The annotation stays until somebody takes it off, so at rest it asks for nothing; on a node that is not what it says
+    // it is, it asks for everything anew.
+    if situation.forced || (forced && node.is_failing()) {
         return Move::Update { to: desired.to_owned(), forced: true };
     }
     let release = format!("{}-{on_disk}", drain::UNCORDON);
@@ -122,6 +124,14 @@ mod tests {
     fn the_disk_is_believed_and_not_the_annotation() {
         check(Some("b"), &Standing::Settled, &node("a", "b"), &Move::Rest);
         check(Some("a"), &Standing::Settled, &node("b", "b"), &Move::Update { to: "b".into(), forced: false });
+    }
+
+    #[test]
+    fn a_degraded_node_that_is_forced_to_what_it_has_writes_it_anew() {
+        let failing = View { forced: "b".into(), state: "Degraded".into(), ..node("b", "b") };
+        check(Some("b"), &Standing::Settled, &failing, &Move::Update { to: "b".into(), forced: true });
+        let resting = View { state: "Done".into(), ..failing };
+        check(Some("b"), &Standing::Settled, &resting, &Move::Rest);
     }
 
     #[test]
