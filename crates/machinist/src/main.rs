@@ -8,6 +8,7 @@ mod crds;
 mod diff;
 mod doctor;
 mod gather;
+mod help;
 mod inputs;
 mod manifests;
 mod output;
@@ -22,7 +23,7 @@ mod why;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(name = "machinist", version, about = "Looks after the machines of any Kubernetes cluster")]
@@ -40,28 +41,39 @@ enum Verb {
     /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
     Crds(crds::Arguments),
     /// Print what would be put on the nodes of each pool, offline.
+    #[command(after_help = help::RENDER)]
     Render(render::Arguments),
     /// Show what differs between two configs, and what that would do to a running node.
-    #[command(after_help = "Exit codes: 0 the same, 3 different, 1 failed, 2 wrong use.")]
+    #[command(after_help = help::DIFF)]
     Diff(diff::Arguments),
     /// Show the fleet at a glance: pools and nodes, how far they are, what each waits for.
+    #[command(after_help = help::STATUS)]
     Status(status::Arguments),
     /// Say why a pool or node is in its state, since when, what it waits for and what would move it.
+    #[command(after_help = help::WHY)]
     Why(why::Arguments),
     /// Show what a change would do, node by node, before it is applied. Changes nothing.
-    #[command(after_help = "Exit codes: 0 nothing to do, 3 something to do, 1 failed, 2 wrong use.")]
+    #[command(after_help = help::PLAN)]
     Plan(plan::Arguments),
     /// Carry out a saved plan exactly, or refuse because the world has changed.
+    #[command(after_help = help::APPLY)]
     Apply(apply::Arguments),
     /// Say which fragment put a file on a node, by whom and since when.
+    #[command(after_help = help::BLAME)]
     Blame(blame::Arguments),
     /// Look for every known failure, explain it, and repair it if asked.
-    #[command(after_help = "Exit codes: 0 nothing wrong or all repaired, 3 something found, 1 failed, 2 wrong use.")]
+    #[command(after_help = help::DOCTOR)]
     Doctor(doctor::Arguments),
     /// Take a pool back to the last config that worked.
+    #[command(after_help = help::ROLLBACK)]
     Rollback(rollback::Arguments),
     /// Bring up a whole fleet in this process, to try Machinist on nothing at all.
+    #[command(after_help = help::UP)]
     Up(up::Arguments),
+    /// Print the completions of a shell, such as `machinist completions bash > /etc/bash_completion.d/machinist`.
+    Completions(help::Completions),
+    /// Print or write manual pages.
+    Man(help::Man),
 }
 
 fn main() -> ExitCode {
@@ -81,6 +93,8 @@ fn main() -> ExitCode {
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Rollback(arguments) => rollback::run(&arguments),
         Verb::Up(arguments) => up::run(arguments),
+        Verb::Completions(arguments) => help::completions(&arguments, Arguments::command()),
+        Verb::Man(arguments) => help::man(&arguments, Arguments::command()),
     };
     answer.unwrap_or_else(|error| {
         output::fail(&error);

@@ -76,9 +76,9 @@ fn describe(text: &mut String, pool: &PoolPlan) {
 }
 
 fn line(node: &NodePlan) -> String {
-    let what = [(&node.files, "files"), (&node.units, "units"), (&node.other, "other settings")];
-    let what: Vec<_> =
-        what.iter().filter(|(list, _)| !list.is_empty()).map(|(list, word)| format!("{} {word}", list.len())).collect();
+    let what = [(&node.files, "file"), (&node.units, "unit"), (&node.other, "other setting")];
+    let what = what.iter().filter(|(list, _)| !list.is_empty());
+    let what: Vec<_> = what.map(|(list, word)| count(list.len(), word)).collect();
     let what = if what.is_empty() { "no change on disk".to_owned() } else { what.join(", ") };
     let act = match node.disruption {
         Class::None => "no disruption".to_owned(),

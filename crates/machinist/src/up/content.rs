@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::machinist::PoolPolicy;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -32,6 +33,7 @@ pub(super) async fn install(client: &Client) -> anyhow::Result<()> {
     for pool in POOLS {
         create::<MachineConfigPool>(client, pool_of(pool)).await?;
         create::<MachineConfig>(client, fragment_of(pool)).await?;
+        create::<PoolPolicy>(client, policy_of(pool)).await?;
     }
     Ok(())
 }
@@ -82,6 +84,14 @@ fn pool_of(name: &str) -> Value {
             "machineConfigSelector": {"matchLabels": {"machineconfiguration.openshift.io/role": name}},
             "nodeSelector": {"matchLabels": {format!("node-role.kubernetes.io/{role}"): ""}},
         },
+    })
+}
+
+/// Simulated services fail at once or not at all, so a config need not be watched for long before the next node gets it.
+fn policy_of(pool: &str) -> Value {
+    json!({
+        "apiVersion": "machinist.dev/v1alpha1", "kind": "PoolPolicy", "metadata": {"name": pool},
+        "spec": {"trial": {"deadline": "2s"}},
     })
 }
 

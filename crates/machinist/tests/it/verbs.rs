@@ -136,7 +136,7 @@ fn a_change_is_planned_applied_blamed_and_taken_back() {
 
 #[test]
 fn a_machine_that_is_off_is_named_and_a_drift_is_repaired() {
-    let fleet = Fleet::start(&["--nodes", "1", "--control-plane", "0"]);
+    let fleet = Fleet::start(&["--nodes", "1"]);
     fleet.folder.write("motd.yaml", file("50-worker-motd", "worker", "/etc/motd", "hello").as_bytes());
     let first = fleet.updated("");
     assert_eq!(fleet.run(&["plan", "-f", "motd.yaml", "--save", "plan.json"]).code, 3);

@@ -69,8 +69,8 @@ pub fn decide(situation: &Situation<'_>) -> Move {
         }
         return Move::Update { to: desired.to_owned(), forced };
     }
-    // The annotation stays until somebody takes it off, so at rest it asks for nothing; on a node that is not what it says
-    // it is, it asks for everything anew.
+    // At rest the annotation asks for nothing; on a node that is not what it says it is, it asks for everything anew. It is
+    // taken off when that begins.
     if situation.forced || (forced && node.is_failing()) {
         return Move::Update { to: desired.to_owned(), forced: true };
     }

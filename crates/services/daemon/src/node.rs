@@ -146,6 +146,12 @@ impl Node {
         self.api.patch(&self.name, &parameters, &Patch::Merge(&patch)).await.map(drop)
     }
 
+    /// Takes the administrator's force off: it is for one update, as the force file is.
+    pub async fn clear_force(&self) -> Result<(), kube::Error> {
+        let patch = json!({ "metadata": { "annotations": { annotations::FORCE: null } } });
+        self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
+    }
+
     /// Writes the report and returns the Node as it is then.
     pub async fn publish(&self, uid: &str, report: &Report) -> Result<View, kube::Error> {
         let body = json!({

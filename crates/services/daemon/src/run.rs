@@ -346,6 +346,12 @@ impl Daemon {
         let reason = "UpdateExecutedAppliedFilesAndOS";
         self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::UNKNOWN, reason, &message);
         self.publish().await;
+        if let Some(view) = self.view.as_mut().filter(|view| forced && !view.forced.is_empty()) {
+            // Left in place it would ask for the same again after the reboot, and again.
+            let cleared = self.node.clear_force().await;
+            cleared.map_err(|error| Problem::degraded(format!("cannot take the force off this node: {error}")))?;
+            view.forced.clear();
+        }
         tracing::info!(from = ready.from, to, steps = ready.prepared.steps.len(), "Starting update");
         let applied = self.blocking(move |host| match Engine::new(host).execute(&ready.prepared) {
             // Whoever forced it has got it.
