@@ -8,6 +8,7 @@ mod components;
 mod content;
 mod folder;
 mod limits;
+mod logs;
 mod nodes;
 
 use std::path::PathBuf;
@@ -94,9 +95,9 @@ struct Fleet<'a> {
 async fn up(arguments: &Arguments, folder: &Folder) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let (server, client, kubeconfig) = open(arguments, folder).await?;
-    let (stop, stopped) = watch::channel(false);
     let (machines, parts) = (Machines::default(), JoinSet::new());
+    let (server, client, kubeconfig) = open(arguments, folder, &machines).await?;
+    let (stop, stopped) = watch::channel(false);
     let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped };
     let names = fleet.start().await?;
     fleet.announce(server.address(), &names, begun).await?;
@@ -119,7 +120,11 @@ async fn up(arguments: &Arguments, folder: &Folder) -> anyhow::Result<ExitCode> 
 }
 
 /// Starts the embedded API, or connects to the one that was named.
-async fn open(arguments: &Arguments, folder: &Folder) -> anyhow::Result<(Server, Client, PathBuf)> {
+async fn open(
+    arguments: &Arguments,
+    folder: &Folder,
+    machines: &Machines,
+) -> anyhow::Result<(Server, Client, PathBuf)> {
     if let Some(kubeconfig) = &arguments.kubeconfig {
         let client = cluster::connect(Some(kubeconfig)).await?;
         refuse_production(&client).await?;
@@ -127,7 +132,9 @@ async fn open(arguments: &Arguments, folder: &Folder) -> anyhow::Result<(Server,
         let address = text.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap_or("the other API");
         return Ok((Server::Other(address.to_owned()), client, kubeconfig.clone()));
     }
-    let mut builder = ::apiserver::Server::builder().port(arguments.port);
+    let mut builder = ::apiserver::Server::builder()
+        .port(arguments.port)
+        .pod_logs(logs::of_pods(folder.log_path(), machines.clone()));
     builder =
         if arguments.in_memory && arguments.data.is_none() { builder.in_memory() } else { builder.data(folder.path()) };
     let server = builder.start().await.map_err(|error| limits::explain(error, arguments.port))?;

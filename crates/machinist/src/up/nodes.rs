@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use standins::Machines;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use super::told_to_stop;
 
@@ -143,7 +144,8 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
         let host = Directory::open(&root).with_context(|| format!("cannot open {}", root.display()))?;
         let (cut, off) = watch::channel(false);
         let power = cut_power(name.clone(), machines.clone(), stopped.clone(), cut);
-        let running = daemon::run::run(Arc::new(host), client.clone(), options.clone(), off);
+        let running = daemon::run::run(Arc::new(host), client.clone(), options.clone(), off)
+            .instrument(tracing::info_span!("node", %name));
         let ended = tokio::select! {
             ended = running => ended,
             () = power => continue,

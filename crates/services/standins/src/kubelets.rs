@@ -31,6 +31,8 @@ struct Inner {
     /// A machine is off while this file is there.
     switches: BTreeMap<String, PathBuf>,
     rebooting: BTreeSet<String>,
+    /// The node of each pod of a DaemonSet.
+    daemons: BTreeMap<String, String>,
 }
 
 impl Machines {
@@ -60,6 +62,15 @@ impl Machines {
         let inner = self.0.lock();
         let switched = inner.switches.iter().filter(|(_, switch)| switch.exists()).map(|(name, _)| name.clone());
         switched.chain(inner.rebooting.iter().cloned()).collect()
+    }
+
+    /// The node that a DaemonSet's pod is on.
+    pub fn node_of(&self, pod: &str) -> Option<String> {
+        self.0.lock().daemons.get(pod).cloned()
+    }
+
+    pub(crate) fn set_daemons(&self, daemons: BTreeMap<String, String>) {
+        self.0.lock().daemons = daemons;
     }
 
     fn all(&self) -> Vec<String> {

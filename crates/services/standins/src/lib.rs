@@ -99,7 +99,9 @@ async fn work(client: Client, options: Options, world: World, bell: Arc<Notify>)
     world.replica_sets.synced().await;
     world.daemon_sets.synced().await;
     loop {
-        let actions = plan::plan(&world.view(&options));
+        let view = world.view(&options);
+        options.machines.set_daemons(plan::daemons(&view));
+        let actions = plan::plan(&view);
         let is_idle = actions.is_empty();
         act::carry_out(&client, actions).await;
         let pause = if is_idle { Duration::from_secs(3600) } else { AGAIN };

@@ -95,6 +95,13 @@ pub(crate) fn plan(view: &View) -> Vec<Action> {
     actions
 }
 
+/// The node of each pod that a DaemonSet made.
+pub(crate) fn daemons(view: &View) -> BTreeMap<String, String> {
+    let is_daemon = |pod: &&Arc<Pod>| pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet");
+    let placed = view.pods.iter().filter(is_daemon);
+    placed.filter_map(|pod| Some((pod.name_any(), pod.spec.as_ref()?.node_name.clone()?))).collect()
+}
+
 fn pods_by_owner(pods: &[Arc<Pod>]) -> BTreeMap<&str, Vec<&Arc<Pod>>> {
     let mut owned: BTreeMap<&str, Vec<&Arc<Pod>>> = BTreeMap::new();
     for pod in pods {
