@@ -124,6 +124,14 @@ impl System for Machine {
         self.os.installed(packages)
     }
 
+    fn finalize_failure(&self) -> Option<String> {
+        self.os.finalize_failure()
+    }
+
+    fn foreign_packages(&self, known: &[&str]) -> usize {
+        self.os.foreign_packages(known)
+    }
+
     fn restore_labels(&self, paths: &[HostPath]) -> Result<(), Error> {
         if self.has_labels { labels::restore(self.os.tools(), paths) } else { Ok(()) }
     }

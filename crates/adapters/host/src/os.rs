@@ -262,6 +262,30 @@ impl Os {
         Ok(all.lines().filter(|name| packages.contains(name)).map(str::to_owned).collect())
     }
 
+    /// The first error that the end of the previous boot has logged about the deployment it was to finish.
+    pub fn finalize_failure(&self) -> Option<String> {
+        if self.backend() != Some(Backend::RpmOstree) {
+            return None;
+        }
+        let unit = "ostree-finalize-staged.service";
+        let arguments = ["-b", "-1", "-u", unit, "-o", "cat", "--no-pager"].map(str::to_owned);
+        let log = self.run.run("journalctl", &arguments).ok()?;
+        log.lines().find(|line| line.starts_with("error:")).map(str::to_owned)
+    }
+
+    /// Packages laid over the booted image, added, replaced or removed, that are not `known`.
+    pub fn foreign_packages(&self, known: &[&str]) -> usize {
+        if self.backend() != Some(Backend::RpmOstree) {
+            return 0;
+        }
+        let Ok(status) = self.json("rpm-ostree", &["status", "--json"]) else { return 0 };
+        let deployments = status["deployments"].as_array().cloned().unwrap_or_default();
+        let Some(booted) = deployments.into_iter().find(|deployment| deployment["booted"] == true) else { return 0 };
+        let lists = ["requested-packages", "requested-local-packages", "base-removals", "base-local-replacements"];
+        let entries = lists.iter().flat_map(|list| booted[list].as_array().cloned().unwrap_or_default());
+        entries.filter(|entry| !entry.as_str().is_some_and(|name| known.contains(&name))).count()
+    }
+
     /// Runs a program as a unit of its own: it mounts and unshares, which the daemon's sandbox does not let its children do.
     fn outside(&self, command: &[&str]) -> Result<String, Error> {
         let arguments = ["--quiet", "--wait", "--collect", "--pipe"].iter().chain(command);

@@ -100,6 +100,14 @@ pub trait System {
     fn installed(&self, _packages: &[&str]) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
+    /// Why the OS that was staged before the last reboot could not be made the one that boots, if it could not.
+    fn finalize_failure(&self) -> Option<String> {
+        None
+    }
+    /// How many packages somebody has laid over the OS image by hand, beside those `known`.
+    fn foreign_packages(&self, _known: &[&str]) -> usize {
+        0
+    }
     /// Gives files the SELinux labels that the host's policy has for their paths. Hosts without SELinux have none.
     fn restore_labels(&self, _paths: &[HostPath]) -> Result<(), Error> {
         Ok(())

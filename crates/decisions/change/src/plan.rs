@@ -221,6 +221,15 @@ pub fn packages(extensions: &[String]) -> BTreeSet<String> {
     extensions.iter().flat_map(|extension| extension_packages(extension)).map(|&package| package.to_owned()).collect()
 }
 
+/// Every name of an extension.
+const EXTENSIONS: [&str; 7] =
+    ["usbguard", "kerberos", "ipsec", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha"];
+
+/// Every package that some extension brings.
+pub fn all_extension_packages() -> Vec<&'static str> {
+    EXTENSIONS.iter().flat_map(|extension| extension_packages(extension)).copied().collect()
+}
+
 pub fn extension_packages(extension: &str) -> &'static [&'static str] {
     match extension {
         "usbguard" => &["usbguard"],

@@ -459,7 +459,8 @@ fn keeps(step: &Step) -> bool {
     matches!(step, Step::Keep { .. } | Step::KeepEnablement { .. })
 }
 
-fn is_system(step: &Step) -> bool {
+/// Whether a step changes the operating system and not only its files.
+pub(crate) fn is_system(step: &Step) -> bool {
     matches!(step, Step::StageImage { .. } | Step::KernelArguments { .. } | Step::Packages { .. })
 }
 

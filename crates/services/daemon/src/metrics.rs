@@ -24,6 +24,7 @@ struct Values {
     reboots_failed: u64,
     kubelet_failures: u64,
     drift_since: i64,
+    foreign_packages: (String, usize),
     reverts: u64,
     updates: u64,
     is_well: bool,
@@ -60,8 +61,14 @@ impl Metrics {
         self.values().reboots_failed += 1;
     }
 
-    pub fn set_pivot_errors(&self, errors: u64) {
-        self.values().pivot_errors = errors;
+    /// An update of the OS was carried out, or failed once more.
+    pub fn pivoted(&self, is_well: bool) {
+        let mut values = self.values();
+        values.pivot_errors = if is_well { 0 } else { values.pivot_errors + 1 };
+    }
+
+    pub fn set_foreign_packages(&self, node: &str, count: usize) {
+        self.values().foreign_packages = (node.to_owned(), count);
     }
 
     pub fn set_drift(&self, since: i64) {
@@ -130,6 +137,13 @@ impl Metrics {
             &[],
             values.drift_since,
         );
+        let (node, foreign) = &values.foreign_packages;
+        gauge(
+            "mcd_local_unsupported_packages",
+            "packages laid over the OS image that no extension brings",
+            &[("node", node)],
+            i64::try_from(*foreign).unwrap_or(i64::MAX),
+        );
         gauge("machinistd_updates_total", "updates that were finished", &[], count(values.updates));
         gauge("machinistd_reverts_total", "updates that were taken back", &[], count(values.reverts));
         page
@@ -191,9 +205,29 @@ mod tests {
             "{line}"
         );
         assert!(line.len() < 130, "{line}");
-        for name in ["mcd_host_os_and_version", "mcd_update_state", "mcd_pivot_errors_total", "mcd_config_drift"] {
+        for name in [
+            "mcd_host_os_and_version",
+            "mcd_update_state",
+            "mcd_pivot_errors_total",
+            "mcd_config_drift",
+            "mcd_local_unsupported_packages",
+        ] {
             assert!(page.contains(&format!("\n{name}")), "{name}");
         }
+    }
+
+    #[test]
+    fn errors_of_the_os_are_counted_until_it_works() {
+        let metrics = Metrics::default();
+        let errors = || {
+            let page = metrics.page();
+            page.lines().find_map(|line| line.strip_prefix("mcd_pivot_errors_total ")).map(str::to_owned)
+        };
+        metrics.pivoted(false);
+        metrics.pivoted(false);
+        assert_eq!(errors().as_deref(), Some("2"));
+        metrics.pivoted(true);
+        assert_eq!(errors().as_deref(), Some("0"));
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub struct View {
     pub forced: String,
     pub reverted: String,
     pub daemon: String,
+    pub finalize_failure: String,
 }
 
 impl View {
@@ -54,6 +55,7 @@ impl View {
             forced: get(annotations::FORCE),
             reverted: get(annotations::REVERTED),
             daemon: get(annotations::DAEMON),
+            finalize_failure: get(annotations::OSTREE_FINALIZE_STAGED_FAILURE),
         }
     }
 
@@ -81,6 +83,8 @@ pub struct Report {
     pub desired_drain: String,
     pub post_action: String,
     pub reverted: String,
+    /// Why the last reboot did not bring the OS that was staged.
+    pub finalize_failure: String,
 }
 
 impl Report {
@@ -93,6 +97,7 @@ impl Report {
             desired_drain: view.desired_drain.clone(),
             post_action: view.post_action.clone(),
             reverted: view.reverted.clone(),
+            finalize_failure: view.finalize_failure.clone(),
         }
     }
 
@@ -107,6 +112,7 @@ impl Report {
             (annotations::CURRENT_CONFIG, &self.current),
             (annotations::DESIRED_DRAIN, &self.desired_drain),
             (annotations::REVERTED, &self.reverted),
+            (annotations::OSTREE_FINALIZE_STAGED_FAILURE, &self.finalize_failure),
         ];
         all.extend(
             optional.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.clone())),

@@ -132,7 +132,9 @@ pub async fn run(
         watched,
         followed: String::new(),
         must_verify: true,
+        finalize_failure: String::new(),
     };
+    daemon.look_back().await;
     // Unfinished work is carried on before anything is heard from the API.
     let mut wake = Some(Instant::now());
     loop {
@@ -193,6 +195,8 @@ struct Daemon {
     followed: String,
     /// The host was not compared with its config yet, or a file event says that it may differ now.
     must_verify: bool,
+    /// Why the last reboot did not bring the OS that was staged.
+    finalize_failure: String,
 }
 
 impl Daemon {
@@ -215,8 +219,24 @@ impl Daemon {
         if self.view.is_none() {
             self.report = Report::of(&view);
         }
+        self.report.finalize_failure.clone_from(&self.finalize_failure);
         self.view = Some(view);
         true
+    }
+
+    /// What can only be known once, at the start.
+    async fn look_back(&mut self) {
+        let known = self.blocking(|host| {
+            let system = host.system();
+            let foreign = system.foreign_packages(&change::plan::all_extension_packages());
+            Ok::<_, store::Error>((system.finalize_failure().unwrap_or_default(), foreign))
+        });
+        let Ok((failure, foreign)) = known.await else { return };
+        if !failure.is_empty() {
+            tracing::error!(failure, "the staged OS was not finished at the last shutdown");
+        }
+        self.options.metrics.set_foreign_packages(self.node.name(), foreign);
+        self.finalize_failure = failure;
     }
 
     /// Moves until there is nothing more to do now.
@@ -353,6 +373,7 @@ impl Daemon {
             view.forced.clear();
         }
         tracing::info!(from = ready.from, to, steps = ready.prepared.steps.len(), "Starting update");
+        let changes_os = ready.prepared.steps.iter().any(engine::is_system);
         let applied = self.blocking(move |host| match Engine::new(host).execute(&ready.prepared) {
             // Whoever forced it has got it.
             Ok(()) => Ok(Store::new(host.files()).clear_force().map(|()| true)?),
@@ -360,7 +381,11 @@ impl Daemon {
             Err(engine::Error::Undone { .. }) => Ok(false),
             Err(error) => Err(error),
         });
-        if !applied.await? {
+        let applied = applied.await?;
+        if changes_os {
+            self.options.metrics.pivoted(applied);
+        }
+        if !applied {
             return Ok(Next::Again);
         }
         let message = format!("Applied new Files and OS to the node. The node is on {to}");

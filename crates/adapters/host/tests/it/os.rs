@@ -142,6 +142,18 @@ fn an_image_that_cannot_be_had_is_tried_seven_times_with_longer_and_longer_pause
 }
 
 #[test]
+fn what_went_wrong_at_the_last_shutdown_and_what_others_have_installed_is_known() {
+    let status = r#"{"deployments":[{"booted":true,"requested-packages":["usbguard","htop"],"base-removals":[{"name":"vim"}]}]}"#;
+    let log = "Finalizing staged deployment\nerror: opendir(ostree/boot.1.1): No such file\nerror: second\n";
+    let answers = BTreeMap::from([("rpm-ostree status", status), ("journalctl -b -1", log)]);
+    let os = Os::new(Box::new(Tools { has: vec!["rpm-ostree"], answers, ..Tools::default() }));
+    assert_eq!(os.finalize_failure().unwrap(), "error: opendir(ostree/boot.1.1): No such file");
+    assert_eq!(os.foreign_packages(&["usbguard"]), 2, "htop was added and vim removed");
+    let without = Os::new(Box::new(Tools::default()));
+    assert_eq!((without.finalize_failure(), without.foreign_packages(&[])), (None, 0));
+}
+
+#[test]
 fn only_installed_packages_are_named() {
     let tools =
         Tools { has: vec!["rpm"], answers: BTreeMap::from([("rpm -qa", "bash\nusbguard\n")]), ..Tools::default() };

@@ -78,9 +78,10 @@ impl Daemon {
             self.options.metrics.set_drift(0);
             return Ok(None);
         }
-        // It is looked at again when a file changes, and with every retry.
-        self.must_verify = true;
-        let reason = if started { verify::sentence(current, &mismatches) } else { verify::list(&mismatches) };
+        let mut reason = if started { verify::sentence(current, &mismatches) } else { verify::list(&mismatches) };
+        if started && !self.finalize_failure.is_empty() {
+            reason = format!("{reason}; possible root cause: {}", self.finalize_failure);
+        }
         self.event(Severity::Warning, "ConfigDriftDetected", &reason);
         Ok(Some(Problem::degraded(reason)))
     }

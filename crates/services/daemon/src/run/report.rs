@@ -37,7 +37,10 @@ impl Daemon {
         if std::mem::take(&mut self.must_verify) {
             let started = self.followed.is_empty();
             self.follow(&current).await;
-            if let Some(problem) = self.compare(&current, started).await? {
+            let compared = self.compare(&current, started).await;
+            // Whatever was not found right is looked at again: when a file changes, and with every retry.
+            self.must_verify = !matches!(compared, Ok(None));
+            if let Some(problem) = compared? {
                 return Err(problem);
             }
         }
@@ -52,6 +55,7 @@ impl Daemon {
             desired_drain: self.report.desired_drain.clone(),
             post_action: String::new(),
             reverted: String::new(),
+            finalize_failure: self.finalize_failure.clone(),
         };
         if !was_done {
             self.event(Severity::Normal, "NodeDone", &format!("Setting node {name}, currentConfig {current} to Done"));
