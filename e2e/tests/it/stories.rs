@@ -16,13 +16,14 @@ use testkit::process::Process;
 use testkit::{ControlPlane, Kind, control_plane, needs, wait_until};
 
 /// Pages in the order in which they are read; each leaves the fleet as it found it.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "change-the-kubelet.md",
     "an-infra-pool.md",
     "an-old-manifest.md",
     "pace-and-order.md",
     "when-somebody-interferes.md",
     "rotate-ssh-keys.md",
+    "when-a-drain-does-not-finish.md",
 ];
 
 /// How long a look may take to show what the page says.

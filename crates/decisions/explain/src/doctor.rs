@@ -71,7 +71,7 @@ const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// A pause longer than this keeps renewed certificates from nodes.
 const LONG_PAUSE: SignedDuration = SignedDuration::from_hours(24);
 /// A deletion that is still waiting after this long waits for somebody who is not there.
-const DELETING: SignedDuration = SignedDuration::from_mins(2);
+const DELETING: SignedDuration = SignedDuration::from_secs(30);
 
 /// Everything that is wrong, the worst first.
 pub fn doctor(snapshot: &Snapshot) -> Vec<Finding> {

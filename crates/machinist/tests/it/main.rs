@@ -4,6 +4,7 @@
 mod bad_input;
 mod diff;
 mod guide;
+mod help;
 mod render;
 mod verbs;
 
