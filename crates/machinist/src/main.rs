@@ -13,10 +13,12 @@ mod inputs;
 mod manifests;
 mod output;
 mod plan;
+mod pointer;
 mod pools;
 mod render;
 mod rollback;
 mod secrets;
+mod server;
 mod status;
 mod up;
 mod why;
@@ -40,6 +42,8 @@ enum Verb {
     Controller(controller::Arguments),
     /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
     Crds(crds::Arguments),
+    /// Make user data for new machines of a pool, with a fresh credential.
+    Pointer(pointer::Arguments),
     /// Print what would be put on the nodes of each pool, offline.
     #[command(after_help = help::RENDER)]
     Render(render::Arguments),
@@ -67,6 +71,8 @@ enum Verb {
     /// Take a pool back to the last config that worked.
     #[command(after_help = help::ROLLBACK)]
     Rollback(rollback::Arguments),
+    /// Serve new machines the config of their pool.
+    Server(server::Arguments),
     /// Bring up a whole fleet in this process, to try Machinist on nothing at all.
     #[command(after_help = help::UP)]
     Up(up::Arguments),
@@ -83,6 +89,7 @@ fn main() -> ExitCode {
         Verb::Apiserver(arguments) => apiserver::run(arguments),
         Verb::Controller(arguments) => controller::run(arguments),
         Verb::Crds(arguments) => crds::run(&arguments),
+        Verb::Pointer(arguments) => pointer::run(&arguments),
         Verb::Render(arguments) => render::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Status(arguments) => status::run(&arguments),
@@ -92,6 +99,7 @@ fn main() -> ExitCode {
         Verb::Blame(arguments) => blame::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Rollback(arguments) => rollback::run(&arguments),
+        Verb::Server(arguments) => server::run(arguments),
         Verb::Up(arguments) => up::run(arguments),
         Verb::Completions(arguments) => help::completions(&arguments, Arguments::command()),
         Verb::Man(arguments) => help::man(&arguments, Arguments::command()),

@@ -35,6 +35,14 @@ pub(crate) enum Command {
         #[arg(long)]
         skip_reboot: bool,
     },
+    /// Tell the config server that Ignition failed on this machine, and with what words.
+    IgnitionFailed {
+        /// Ignition's log, such as the output of `journalctl -t ignition`.
+        log: PathBuf,
+        /// The config that Ignition has fetched, which holds the credential.
+        #[arg(long, value_name = "FILE", default_value = "/run/ignition.json")]
+        config: Option<PathBuf>,
+    },
 }
 
 #[derive(Args)]

@@ -1,6 +1,7 @@
 //! `machinistd`: the node daemon. Flags and wiring only; see `services/daemon` for what it does.
 
 mod arguments;
+mod first_boot;
 mod log;
 mod offline;
 mod serve;
@@ -21,7 +22,10 @@ fn main() -> ExitCode {
         Some(Command::Diff) => offline::diff(&arguments.start),
         Some(Command::OnceFrom { file, skip_reboot }) => offline::once_from(&arguments.start, &file, skip_reboot),
         Some(Command::FirstBoot { machineconfig_file, skip_reboot }) => {
-            offline::first_boot(&arguments.start, &machineconfig_file, skip_reboot)
+            first_boot::run(&arguments.start, &machineconfig_file, skip_reboot)
+        }
+        Some(Command::IgnitionFailed { log, config }) => {
+            first_boot::ignition_failed(&arguments.start, &log, config.as_deref())
         }
     };
     match result {

@@ -35,20 +35,7 @@ pub(crate) fn once_from(arguments: &Start, file: &Path, skip_reboot: bool) -> an
     finish(once::apply(&*host, &config)?, &*host, &engine::name(&config), skip_reboot)
 }
 
-pub(crate) fn first_boot(arguments: &Start, file: &Path, skip_reboot: bool) -> anyhow::Result<ExitCode> {
-    let host = open_host(arguments)?;
-    let path = arguments.root.join(file.strip_prefix("/").unwrap_or(file));
-    if !path.exists() {
-        println!("first boot is already complete");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let config = once::read(&text).with_context(|| format!("{} is not a MachineConfig", path.display()))?;
-    let outcome = once::first_boot(&*host, &config)?;
-    finish(outcome, &*host, &engine::name(&config), skip_reboot)
-}
-
-fn finish(
+pub(crate) fn finish(
     outcome: Outcome,
     host: &dyn change::host::Host,
     config: &str,

@@ -39,12 +39,20 @@ pub(crate) fn control_plane_is_built() -> bool {
 /// # Ok(()) }
 /// ```
 pub fn go_tool(module: &str, version: &str, package: &str) -> Result<PathBuf> {
+    go_tool_with(module, version, package, &[])
+}
+
+/// The same with variables of the program set as its packagers set them: `example.org/tool/distro.path=/usr/bin`.
+pub fn go_tool_with(module: &str, version: &str, package: &str, variables: &[&str]) -> Result<PathBuf> {
     let program = program_name(package);
-    let key = format!("{}-{version}", package.replace('/', "_"));
+    let last = |variable: &&str| variable.rsplit('/').next().unwrap_or_default().to_owned();
+    let marks: String = variables.iter().map(|variable| format!("-{}", last(variable).replace('=', "-"))).collect();
+    let key = format!("{}-{version}{marks}", package.replace('/', "_"));
+    let flags: Vec<String> = variables.iter().map(|variable| format!("-X {variable}")).collect();
     let dir = build_once(&key, &[program], |work, out| {
         go(work, &["mod", "init", "machinist.dev/tool"])?;
         go(work, &["get", &format!("{module}@{version}")])?;
-        go(work, &["build", "-mod=mod", "-trimpath", "-o", &folder(out), package])
+        go(work, &["build", "-mod=mod", "-trimpath", "-ldflags", &flags.join(" "), "-o", &folder(out), package])
     })?;
     Ok(dir.join(program))
 }

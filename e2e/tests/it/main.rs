@@ -4,6 +4,7 @@
 
 mod control_plane;
 mod controllers;
+mod firstboot;
 mod ignition_validate;
 mod kinds;
 mod kubectl;
@@ -12,6 +13,7 @@ mod processes;
 #[macro_use]
 mod referee;
 mod schema;
+mod server;
 mod stories;
 mod walk;
 mod watching;

@@ -1,6 +1,6 @@
 //! Stories on real systemd nodes: machinistd as a service of a booted system, against a real API.
 
-mod base;
+pub(crate) mod base;
 mod dying;
 mod node;
 mod rights;

@@ -8,7 +8,8 @@ use cluster::rights::{Role, manifests};
 use super::File;
 
 /// Each process's service account and the table that its code declares.
-const PROCESSES: &[(&str, &[Role])] = &[("machine-config-controller", &controllers::ROLES)];
+const PROCESSES: &[(&str, &[Role])] =
+    &[("machine-config-controller", &controllers::ROLES), ("machine-config-server", &server::ROLES)];
 
 pub(super) fn files() -> anyhow::Result<Vec<File>> {
     PROCESSES.iter().map(|(process, roles)| file(process, roles)).collect()

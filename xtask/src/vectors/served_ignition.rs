@@ -41,6 +41,8 @@ impl Judge for ServedIgnition {
             kubelet_ca: &certificate(controller, "kubeAPIServerServingCAData"),
             cloud_ca: &certificate(controller, "cloudProviderCAData"),
             kubeconfig: &kubeconfig,
+            server_ca: &[],
+            registries: &[],
         };
         let version = match input["version"].as_str() {
             None => ignition::Version::NEWEST,

@@ -43,6 +43,15 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
     Client::try_from(config).map_err(Error::Client)
 }
 
+/// Connects to any server that speaks HTTPS and takes a bearer token, checked by `ca` (PEM) alone.
+pub async fn connect_with_token(server: &str, ca: &[u8], token: &str) -> Result<Client, Error> {
+    let fail = |source| Error::ReadKubeconfig { path: PathBuf::from(server), source };
+    let kubeconfig = Kubeconfig::from_yaml(&serving::kubeconfig(server, ca, token)).map_err(fail)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(fail)?;
+    config.default_retry = false;
+    Client::try_from(config).map_err(Error::Client)
+}
+
 /// Makes sure that the namespace of leases and events exists. On an installed cluster it always does.
 pub async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<Namespace> = Api::all(client.clone());

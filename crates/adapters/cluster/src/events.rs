@@ -1,43 +1,91 @@
 //! Kubernetes events that never hold up a controller.
 //!
-//! Events are handed to a task of their own. When the API is away and the line is full, further events are dropped and
-//! counted in the log: an event is news, and conditions hold the state.
+//! Events are handed to a task of their own. The same news again while it waits, or within minutes, is counted and not
+//! written anew; other news about the same object is an event of its own. When the API is away and the line is full,
+//! further events are dropped with a word in the log: an event is news, and conditions hold the state.
 
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource};
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Error, Resource};
+use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::mpsc;
+
+use crate::error::{Problem, problem};
+use crate::write::in_time;
 
 /// Bursts of a rollout fit; a day without an API does not.
 const LINE: usize = 1024;
 
+/// How long the same news is counted on an event that is there, as client-go does.
+const SERIES: Duration = Duration::from_secs(360);
+
 #[derive(Clone)]
 pub struct Events {
-    line: mpsc::Sender<(Event, ObjectReference)>,
+    waiting: Arc<Mutex<Waiting>>,
+    /// Wakes the task, and ends it when the last sender is gone.
+    wake: mpsc::Sender<()>,
     namespace: String,
+    room: usize,
 }
 
 /// How bad the news is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     Normal,
     Warning,
 }
 
+/// What makes two pieces of news the same.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct News {
+    severity: Severity,
+    reason: String,
+    note: String,
+    api_version: Option<String>,
+    kind: Option<String>,
+    namespace: String,
+    name: String,
+    uid: Option<String>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    order: VecDeque<Arc<News>>,
+    counts: HashMap<Arc<News>, i32>,
+}
+
 impl Events {
     /// Starts the task that publishes in the name of `component`. Events about cluster-scoped objects go to `namespace`.
     pub fn start(client: Client, component: &str, namespace: &str) -> Self {
-        let (line, mut news) = mpsc::channel::<(Event, ObjectReference)>(LINE);
-        let reporter = Reporter { controller: component.to_owned(), instance: None };
-        let recorder = Recorder::new(client, reporter);
+        Self::start_with_room(client, component, namespace, LINE)
+    }
+
+    /// The same with room for more events at once, for those that tell of every machine of a fleet.
+    pub fn start_with_room(client: Client, component: &str, namespace: &str, room: usize) -> Self {
+        let (wake, mut woken) = mpsc::channel(1);
+        let waiting = Arc::<Mutex<Waiting>>::default();
+        let mut writer = Writer { client, component: component.to_owned(), written: HashMap::new() };
+        let line = Arc::clone(&waiting);
         tokio::spawn(async move {
-            while let Some((event, about)) = news.recv().await {
-                if let Err(error) = recorder.publish(&event, &about).await {
-                    tracing::debug!(error = &error as &dyn std::error::Error, "an event could not be published");
+            while woken.recv().await.is_some() {
+                loop {
+                    let next = line.lock().next();
+                    let Some((news, count)) = next else { break };
+                    if let Err(error) = writer.write(news, count).await {
+                        tracing::debug!(error = &error as &dyn std::error::Error, "an event could not be published");
+                    }
                 }
             }
         });
-        Self { line, namespace: namespace.to_owned() }
+        Self { waiting, wake, namespace: namespace.to_owned(), room }
     }
 
     /// Tells about an object of a kind known at compile time.
@@ -57,18 +105,114 @@ impl Events {
     }
 
     pub fn publish_about(&self, about: ObjectReference, severity: Severity, reason: &str, message: &str) {
-        let event = Event {
-            type_: match severity {
-                Severity::Normal => EventType::Normal,
-                Severity::Warning => EventType::Warning,
-            },
+        let news = News {
+            severity,
             reason: reason.to_owned(),
-            note: Some(shorten(message)),
-            action: reason.to_owned(),
-            secondary: None,
+            note: shorten(message),
+            api_version: about.api_version,
+            kind: about.kind,
+            namespace: about.namespace.unwrap_or_else(|| "default".to_owned()),
+            name: about.name.unwrap_or_default(),
+            uid: about.uid,
         };
-        if self.line.try_send((event, about)).is_err() {
+        if !self.waiting.lock().add(news, self.room) {
             tracing::warn!(reason, "an event was dropped because too many wait");
+        }
+        // A task that is awake already looks at everything that waits.
+        let _ = self.wake.try_send(());
+    }
+}
+
+impl Waiting {
+    /// Whether there was room for it.
+    fn add(&mut self, news: News, room: usize) -> bool {
+        if let Some(count) = self.counts.get_mut(&news) {
+            *count = count.saturating_add(1);
+            return true;
+        }
+        if self.order.len() >= room {
+            return false;
+        }
+        let news = Arc::new(news);
+        self.order.push_back(Arc::clone(&news));
+        self.counts.insert(news, 1);
+        true
+    }
+
+    fn next(&mut self) -> Option<(Arc<News>, i32)> {
+        let news = self.order.pop_front()?;
+        let count = self.counts.remove(&news).unwrap_or(1);
+        Some((news, count))
+    }
+}
+
+/// Writes events and remembers for a while which ones are there.
+struct Writer {
+    client: Client,
+    component: String,
+    written: HashMap<Arc<News>, Written>,
+}
+
+struct Written {
+    name: String,
+    count: i32,
+    at: Instant,
+}
+
+impl Writer {
+    async fn write(&mut self, news: Arc<News>, count: i32) -> Result<(), Error> {
+        self.written.retain(|_, written| written.at.elapsed() < SERIES);
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &news.namespace);
+        let now = Timestamp::now();
+        if let Some(written) = self.written.get_mut(&news) {
+            let total = written.count.saturating_add(count);
+            let patch = json!({"series": {"count": total, "lastObservedTime": MicroTime(now)}});
+            match in_time(events.patch(&written.name, &PatchParams::default(), &Patch::Merge(patch))).await {
+                Ok(_) => {
+                    (written.count, written.at) = (total, Instant::now());
+                    return Ok(());
+                }
+                // It was removed by hand or by age: told anew.
+                Err(error) if problem(&error) == Problem::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let event = self.event(&news, count, now);
+        let name = event.metadata.name.clone().unwrap_or_default();
+        in_time(events.create(&PostParams::default(), &event)).await?;
+        self.written.insert(news, Written { name, count, at: Instant::now() });
+        Ok(())
+    }
+
+    fn event(&self, news: &News, count: i32, now: Timestamp) -> Event {
+        let series = (count > 1).then_some(EventSeries { count, last_observed_time: MicroTime(now) });
+        let type_ = match news.severity {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        };
+        Event {
+            action: Some(news.reason.clone()),
+            reason: Some(news.reason.clone()),
+            note: Some(news.note.clone()),
+            type_: Some(type_.to_owned()),
+            event_time: Some(MicroTime(now)),
+            series,
+            regarding: Some(ObjectReference {
+                api_version: news.api_version.clone(),
+                kind: news.kind.clone(),
+                name: Some(news.name.clone()),
+                namespace: Some(news.namespace.clone()),
+                uid: news.uid.clone(),
+                ..ObjectReference::default()
+            }),
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{:x}", news.name, now.as_nanosecond())),
+                namespace: Some(news.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            reporting_controller: Some(self.component.clone()),
+            reporting_instance: Some(self.component.clone()),
+            ..Event::default()
         }
     }
 }
@@ -92,5 +236,28 @@ mod tests {
         let note = shorten(&"ä".repeat(1000));
         assert!(note.len() <= 1024 && note.ends_with("ä..."), "{}", note.len());
         assert_eq!(shorten("short"), "short");
+    }
+
+    fn news(note: &str) -> News {
+        News {
+            severity: Severity::Normal,
+            reason: "ConfigServed".to_owned(),
+            note: note.to_owned(),
+            api_version: None,
+            kind: None,
+            namespace: String::new(),
+            name: "worker".to_owned(),
+            uid: None,
+        }
+    }
+
+    #[test]
+    fn the_same_news_is_counted_and_other_news_waits_behind_it_while_there_is_room() {
+        let mut waiting = Waiting::default();
+        assert!(waiting.add(news("to a"), 2) && waiting.add(news("to b"), 2) && waiting.add(news("to a"), 2));
+        assert!(!waiting.add(news("to c"), 2), "the line is full");
+        let told: Vec<(String, i32)> =
+            std::iter::from_fn(|| waiting.next()).map(|(news, count)| (news.note.clone(), count)).collect();
+        assert_eq!(told, [("to a".to_owned(), 2), ("to b".to_owned(), 1)]);
     }
 }

@@ -9,6 +9,7 @@ pub mod events;
 pub mod leader;
 pub mod queue;
 pub mod rights;
+pub mod tokens;
 pub mod watch;
 pub mod write;
 

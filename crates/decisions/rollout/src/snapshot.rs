@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub certificates: Vec<CertExpiry>,
     /// Nodes that this pool and another custom pool want.
     pub contested: Vec<Contested>,
+    /// The config server gives this pool's config to anyone.
+    pub is_open: bool,
     pub now: Timestamp,
 }
 
@@ -172,6 +174,7 @@ impl Snapshot {
             peer: None,
             certificates: Vec::new(),
             contested: Vec::new(),
+            is_open: false,
             now,
         };
         snapshot.observe_pool(pool, None);

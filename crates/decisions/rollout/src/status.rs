@@ -7,7 +7,7 @@ mod image_build;
 mod progress;
 
 use api::machineconfiguration::{MachineConfigPoolStatus, PoolSynchronizerStatus};
-use api::names::pool_condition;
+use api::names::{self, pool_condition};
 
 use crate::plan::{About, Event, Waiting};
 use crate::quote::quoted;
@@ -32,6 +32,7 @@ pub(crate) fn of(snapshot: &Snapshot, problem: Option<&str>, waiting: &Waiting) 
     let node_message = set_node_degraded(&mut conditions, snapshot);
     image_build::clear_degraded(&mut conditions, layering);
     set_degraded(&mut conditions, node_message, problem);
+    set_open(&mut conditions, snapshot);
 
     let configuration = if all_updated && !pool.target().is_empty() {
         pool.configuration.clone()
@@ -64,6 +65,14 @@ pub(crate) fn events(snapshot: &Snapshot, status: &MachineConfigPoolStatus, prob
     {
         let message = format!("Pool {} has completed update to MachineConfig {config}", pool.name);
         events.push(Event { about: About::Pool, warning: false, reason: "Completed", message });
+    }
+    let is_true = |status: &MachineConfigPoolStatus| {
+        let open = status.conditions.iter().rfind(|condition| condition.type_ == pool_condition::CONFIG_SERVER_OPEN);
+        open.is_some_and(|condition| condition.status == names::status::TRUE)
+    };
+    if is_true(status) && !is_true(&pool.status) {
+        let message = open_line(&pool.name);
+        events.push(Event { about: About::Pool, warning: true, reason: "ConfigServerOpened", message });
     }
     let is_known = |problem: &str| {
         let degraded = pool.status.conditions.iter().find(|condition| condition.type_ == pool_condition::DEGRADED);
@@ -147,6 +156,21 @@ fn set_degraded(conditions: &mut Conditions, node_message: Option<String>, probl
         }
     };
     conditions.set(pool_condition::DEGRADED, true, reason, &message);
+}
+
+/// Upstream's config server is always open; here that is worth saying. Pools that never were open do not say it.
+fn set_open(conditions: &mut Conditions, snapshot: &Snapshot) {
+    if snapshot.is_open {
+        conditions.set(pool_condition::CONFIG_SERVER_OPEN, true, "OpenedByPolicy", &open_line(&snapshot.pool.name));
+    } else if conditions.has(pool_condition::CONFIG_SERVER_OPEN) {
+        conditions.set(pool_condition::CONFIG_SERVER_OPEN, false, "", "");
+    }
+}
+
+fn open_line(pool: &str) -> String {
+    format!(
+        "The config server gives this pool's config and every secret in it to anyone who can reach it; remove spec.configServer.open from PoolPolicy {pool} to ask for tokens again"
+    )
 }
 
 fn pinned_images(snapshot: &Snapshot) -> PoolSynchronizerStatus {

@@ -16,6 +16,8 @@ const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
 const NODE_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+/// What the machine checks the config server by, when it tells how its first boot went.
+pub const SERVER_CA: &str = "/etc/machinist/config-server-ca.crt";
 const CONTENT: &str = "/etc/mcs-machine-config-content.json";
 const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
 
@@ -34,6 +36,10 @@ pub struct Parts<'a> {
     pub cloud_ca: &'a [u8],
     /// The kubelet's first kubeconfig, as YAML.
     pub kubeconfig: &'a str,
+    /// The authority of the config server itself; empty when it is not told.
+    pub server_ca: &'a [u8],
+    /// Authorities of registries that are needed before there is a cluster: host and certificate.
+    pub registries: &'a [(String, Vec<u8>)],
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +72,12 @@ pub fn compose(parts: &Parts<'_>, version: Version) -> Result<Value, Error> {
     append(&mut config, KUBECONFIG, parts.kubeconfig.as_bytes());
     // Kernel arguments that an older spec cannot say move into the MachineConfig, so these two are filled after lowering.
     append(&mut config, CONTENT, b"");
+    for (registry, certificate) in parts.registries {
+        append(&mut config, &format!("/etc/docker/certs.d/{registry}/ca.crt"), certificate);
+    }
+    if !parts.server_ca.is_empty() {
+        append(&mut config, SERVER_CA, parts.server_ca);
+    }
     append(&mut config, ENCAPSULATED, b"");
 
     let arguments = std::mem::take(&mut served.spec.kernel_arguments);

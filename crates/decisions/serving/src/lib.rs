@@ -7,8 +7,9 @@ pub mod choose;
 mod compose;
 mod kubeconfig;
 pub mod pointer;
+pub mod report;
 pub mod route;
 pub mod token;
 
-pub use compose::{Error, Parts, compose};
+pub use compose::{Error, Parts, SERVER_CA, compose};
 pub use kubeconfig::kubeconfig;

@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 /// The header that carries a token. Ignition sends it only to the address of the pointer config.
 pub const TOKEN_HEADER: &str = "Authorization";
 
+/// Where the machine keeps what it needs to tell how its first boot went, until that is over.
+pub const FIRST_BOOT: &str = "/etc/machinist/firstboot.json";
+
+/// The smallest limit of user data that is met with in the field.
+pub const USER_DATA: usize = 2048;
+
 /// The user data for a machine of `pool` behind `server` (`host:port`), with the CA that signed the server's
 /// certificate and, unless the pool is open, a token.
 pub fn pointer(server: &str, pool: &str, ca: &[u8], token: Option<&str>) -> Value {
@@ -13,14 +19,35 @@ pub fn pointer(server: &str, pool: &str, ca: &[u8], token: Option<&str>) -> Valu
     if let Some(token) = token {
         source["httpHeaders"] = json!([{"name": TOKEN_HEADER, "value": format!("Bearer {token}")}]);
     }
-    json!({
+    let mut pointer = json!({
         "ignition": {
             // HTTP headers came with 3.1, and nothing here needs more: any client that can send them reads this.
             "version": "3.1.0",
             "config": {"merge": [source]},
-            "security": {"tls": {"certificateAuthorities": [{"source": data_url::encode(ca)}]}},
+            "security": {"tls": {"certificateAuthorities": [{"source": shortest(ca)}]}},
         }
-    })
+    });
+    if let Some(token) = token {
+        let note = json!({"report": format!("https://{server}/report/{pool}"), "token": token}).to_string();
+        // Ignition has no other way to leave the token to the system it starts.
+        pointer["storage"] = json!({
+            "files": [{"path": FIRST_BOOT, "mode": 0o600, "contents": {"source": shortest(note.as_bytes())}}]
+        });
+    }
+    pointer
+}
+
+/// The token that a pointer config carries, so that whoever keeps user data can see whether it is still good.
+pub fn token(pointer: &Value) -> Option<&str> {
+    let headers = pointer.pointer("/ignition/config/merge/0/httpHeaders")?.as_array()?;
+    let header = headers.iter().find(|header| header["name"] == TOKEN_HEADER)?;
+    header["value"].as_str()?.strip_prefix("Bearer ")
+}
+
+/// Text is shorter escaped, unless most of it must be.
+fn shortest(bytes: &[u8]) -> String {
+    let (escaped, encoded) = (data_url::escape(bytes), data_url::encode(bytes));
+    if escaped.len() <= encoded.len() { escaped } else { encoded }
 }
 
 #[cfg(test)]
@@ -34,11 +61,27 @@ mod tests {
         let merge = config.ignition.config.and_then(|config| config.merge).expect("a merge");
         assert_eq!(merge[0].source.as_deref(), Some("https://api-int.example.com:22623/config/worker"));
         assert_eq!(pointer["ignition"]["config"]["merge"][0]["httpHeaders"][0]["value"], "Bearer abc");
+        assert_eq!(token(&pointer), Some("abc"));
+        assert_eq!(pointer["storage"]["files"][0]["path"], FIRST_BOOT);
     }
 
     #[test]
     fn an_open_pool_needs_no_header() {
         let pointer = pointer("a:1", "worker", b"CA\n", None);
         assert!(pointer["ignition"]["config"]["merge"][0].get("httpHeaders").is_none());
+        assert_eq!(token(&pointer), None);
+        assert!(pointer.get("storage").is_none());
+    }
+
+    /// As long as a certificate of a 2048-bit RSA key with three names in it; elliptic ones have half of that.
+    #[test]
+    fn a_pointer_with_a_usual_authority_fits_into_the_smallest_user_data() {
+        let line = "MIIDXTCCAkWgAwIBAgIJAKoK/heBjcOuMA0GCSqGSIb3DQEBBQUAMEUxCzAJBgNV\n";
+        let ca = format!("-----BEGIN CERTIFICATE-----\n{}-----END CERTIFICATE-----\n", line.repeat(17));
+        let token = "f".repeat(43);
+        let pointer =
+            pointer("api-int.production.eu-central-1.example.com:22623", "worker", ca.as_bytes(), Some(&token));
+        let length = pointer.to_string().len();
+        assert!(length < USER_DATA, "{length} bytes");
     }
 }

@@ -5,6 +5,8 @@
 pub enum Route<'a> {
     /// The config of a pool.
     Config(&'a str),
+    /// What a machine of a pool tells about its first boot.
+    Report(&'a str),
     Health,
     Ready,
     Metrics,
@@ -19,8 +21,9 @@ pub fn route(path: &str) -> Route<'_> {
         "/healthz" => Route::Health,
         "/readyz" => Route::Ready,
         "/metrics" => Route::Metrics,
-        _ => match path.strip_prefix("/config/") {
-            Some(pool) if is_name(pool) => Route::Config(pool),
+        _ => match (path.strip_prefix("/config/"), path.strip_prefix("/report/")) {
+            (Some(pool), _) if is_name(pool) => Route::Config(pool),
+            (_, Some(pool)) if is_name(pool) => Route::Report(pool),
             _ => Route::Nowhere,
         },
     }

@@ -3,9 +3,45 @@
 //! Every refusal reads the same to the machine, so that nobody learns which tokens exist; the reason is for the log and
 //! the event.
 
-use api::machinist::BootstrapToken;
+use std::borrow::Borrow;
+
+use api::machinist::{BootstrapToken, BootstrapTokenSpec};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
+
+/// What a new token shall open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    pub pool: String,
+    /// The Machine it is for, where there is one.
+    pub machine: Option<String>,
+    /// Without it the token does not expire.
+    pub expires: Option<Timestamp>,
+    /// Without it there is no limit.
+    pub max_uses: Option<i64>,
+}
+
+/// What is known of a Machine when its token is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    pub name: String,
+    pub addresses: Vec<String>,
+    /// It is being deleted.
+    pub is_leaving: bool,
+    /// It has become a node, so its first boot is over.
+    pub has_node: bool,
+}
+
+/// Who asks, for what, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    pub secret: Option<&'a str>,
+    pub pool: &'a str,
+    /// The address the request came from; behind a load balancer that is the balancer's.
+    pub address: &'a str,
+    pub now: Timestamp,
+}
 
 /// Why a token was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,24 +56,72 @@ pub enum Refusal {
     Expired,
     #[error("the token has been used up")]
     UsedUp,
+    #[error("the token is for another machine")]
+    OtherMachine,
+    #[error("the machine that the token is for is gone, leaving, or a node already")]
+    MachineIsOver,
 }
 
-/// The token objects that a secret opens, looked up by hash, or why none of them does.
+/// The object for a token. Only the hash of `secret` is in it.
+pub fn object(grant: &Grant, secret: &str) -> BootstrapToken {
+    let spec = BootstrapTokenSpec {
+        pool: grant.pool.clone(),
+        sha256: hash(secret),
+        machine: grant.machine.clone(),
+        expires: grant.expires.map(Time),
+        max_uses: grant.max_uses,
+    };
+    BootstrapToken::new(&name(&grant.pool, secret), spec)
+}
+
+/// The name of a token's object: whoever holds the secret finds it, and nobody finds the secret by it.
+pub fn name(pool: &str, secret: &str) -> String {
+    // A name may have 253 characters; the pool's own may have as many.
+    let pool = &pool[..pool.len().min(200)];
+    format!("{}-{}", pool.trim_end_matches(['-', '.']), &hash(secret)[..12])
+}
+
+/// The token object that a secret opens, looked up by hash, or why none of them does.
 ///
-/// The secret itself is never compared with anything: two SHA-256 sums are, in constant time.
-pub fn check<'a>(
+/// The secret itself is never compared with anything: two SHA-256 sums are, in constant time. `machines` is asked only
+/// for a token that is for one machine.
+pub fn check<T: Borrow<BootstrapToken>, M: Borrow<Machine>>(
+    asking: Asking<'_>,
+    tokens: impl IntoIterator<Item = T>,
+    machines: impl FnOnce() -> Vec<M>,
+) -> Result<T, Refusal> {
+    let token = find(asking.secret, asking.pool, tokens)?;
+    let known = token.borrow();
+    let uses = known.status.as_ref().map_or(0, |status| status.uses);
+    if known.spec.expires.as_ref().is_some_and(|expires| expires.0 <= asking.now) {
+        return Err(Refusal::Expired);
+    }
+    if known.spec.max_uses.is_some_and(|limit| uses >= limit) {
+        return Err(Refusal::UsedUp);
+    }
+    if let Some(machine) = &known.spec.machine {
+        check_machine(machine, asking.address, &machines())?;
+    }
+    Ok(token)
+}
+
+/// The token object of a secret for a pool, whether or not it still opens anything: who has fetched a config may tell
+/// how the machine went on.
+pub fn find<T: Borrow<BootstrapToken>>(
     secret: Option<&str>,
     pool: &str,
-    tokens: impl IntoIterator<Item = &'a BootstrapToken>,
-    now: Timestamp,
-) -> Result<&'a BootstrapToken, Refusal> {
+    tokens: impl IntoIterator<Item = T>,
+) -> Result<T, Refusal> {
     let secret = secret.filter(|secret| !secret.is_empty()).ok_or(Refusal::Missing)?;
     let sum = hash(secret);
     let mut refusal = Refusal::Unknown;
-    for token in tokens.into_iter().filter(|token| is_equal(token.spec.sha256.as_bytes(), sum.as_bytes())) {
-        match refused(token, pool, now) {
-            None => return Ok(token),
-            Some(reason) => refusal = reason,
+    for token in tokens {
+        let spec = &token.borrow().spec;
+        if is_equal(spec.sha256.as_bytes(), sum.as_bytes()) {
+            if spec.pool == pool {
+                return Ok(token);
+            }
+            refusal = Refusal::OtherPool;
         }
     }
     Err(refusal)
@@ -48,17 +132,19 @@ pub fn hash(secret: &str) -> String {
     hex::encode(Sha256::digest(secret.as_bytes()))
 }
 
-fn refused(token: &BootstrapToken, pool: &str, now: Timestamp) -> Option<Refusal> {
-    let uses = token.status.as_ref().map_or(0, |status| status.uses);
-    if token.spec.pool != pool {
-        Some(Refusal::OtherPool)
-    } else if token.spec.expires.as_ref().is_some_and(|expires| expires.0 <= now) {
-        Some(Refusal::Expired)
-    } else if token.spec.max_uses.is_some_and(|limit| uses >= limit) {
-        Some(Refusal::UsedUp)
-    } else {
-        None
+/// A stolen token must not outlive the boot of its machine. The address counts only where it is another machine's: the
+/// machine's own may not be known yet, and a load balancer hides it.
+fn check_machine<M: Borrow<Machine>>(name: &str, address: &str, machines: &[M]) -> Result<(), Refusal> {
+    let machines = || machines.iter().map(Borrow::borrow);
+    let machine = machines().find(|machine| machine.name == name).ok_or(Refusal::MachineIsOver)?;
+    if machine.is_leaving || machine.has_node {
+        return Err(Refusal::MachineIsOver);
     }
+    let is_at = |machine: &Machine| machine.addresses.iter().any(|known| known == address);
+    if !is_at(machine) && machines().any(is_at) {
+        return Err(Refusal::OtherMachine);
+    }
+    Ok(())
 }
 
 /// Looks at every byte, wherever the first difference is.
@@ -68,8 +154,7 @@ fn is_equal(a: &[u8], b: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use api::machinist::{BootstrapTokenSpec, BootstrapTokenStatus};
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use api::machinist::BootstrapTokenStatus;
 
     use super::*;
 
@@ -85,9 +170,13 @@ mod tests {
         token
     }
 
+    fn asking(secret: Option<&str>) -> Asking<'_> {
+        Asking { secret, pool: "worker", address: "10.0.0.1", now: now() }
+    }
+
     #[track_caller]
     fn verdict(secret: Option<&str>, token: &BootstrapToken, expected: Result<(), Refusal>) {
-        assert_eq!(check(secret, "worker", [token], now()).map(drop), expected);
+        assert_eq!(check(asking(secret), [token], Vec::<Machine>::new).map(drop), expected);
     }
 
     #[test]
@@ -117,5 +206,31 @@ mod tests {
         verdict(Some("secret"), &token(|spec| spec.expires = Some(Time(now())), 0), Err(Refusal::Expired));
         verdict(Some("secret"), &token(|spec| spec.max_uses = Some(2), 1), Ok(()));
         verdict(Some("secret"), &token(|spec| spec.max_uses = Some(2), 2), Err(Refusal::UsedUp));
+    }
+
+    #[test]
+    fn a_machines_token_ends_with_its_first_boot_and_opens_nothing_to_another_machine() {
+        let token = token(|spec| spec.machine = Some("mine".to_owned()), 0);
+        let mine = || Machine { name: "mine".to_owned(), addresses: vec!["10.0.0.1".to_owned()], ..Machine::default() };
+        let verdict =
+            |machines: &[Machine]| check(asking(Some("secret")), [&token], || machines.to_vec()).map(drop).err();
+        assert_eq!(verdict(&[mine()]), None);
+        assert_eq!(verdict(&[Machine { addresses: Vec::new(), ..mine() }]), None, "its address is not known yet");
+        assert_eq!(verdict(&[Machine { addresses: vec!["10.0.0.2".to_owned()], ..mine() }]), None, "a load balancer");
+        let other = Machine { name: "other".to_owned(), ..mine() };
+        assert_eq!(verdict(&[Machine { addresses: Vec::new(), ..mine() }, other]), Some(Refusal::OtherMachine));
+        assert_eq!(verdict(&[]), Some(Refusal::MachineIsOver));
+        assert_eq!(verdict(&[Machine { has_node: true, ..mine() }]), Some(Refusal::MachineIsOver));
+        assert_eq!(verdict(&[Machine { is_leaving: true, ..mine() }]), Some(Refusal::MachineIsOver));
+    }
+
+    #[test]
+    fn an_object_is_found_by_its_secret_and_does_not_hold_it() {
+        let grant = Grant { pool: "worker".to_owned(), max_uses: Some(1), ..Grant::default() };
+        let token = object(&grant, "secret");
+        assert_eq!(token.metadata.name, Some(name("worker", "secret")));
+        assert!(!serde_json::to_string(&token).expect("JSON").contains("secret\""));
+        verdict(Some("secret"), &token, Ok(()));
+        assert!(name(&"a".repeat(253), "secret").len() <= 253);
     }
 }

@@ -18,6 +18,7 @@ pub mod once;
 pub mod originals;
 pub mod prepare;
 pub mod repair;
+pub mod report;
 pub mod run;
 pub mod store;
 pub mod trial;

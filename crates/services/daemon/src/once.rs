@@ -37,15 +37,24 @@ pub fn apply(host: &dyn Host, config: &MachineConfig) -> Result<Outcome, engine:
     let engine = Engine::new(host);
     engine.recover()?;
     let from = engine.store().current()?.unwrap_or_default();
-    go(host, &from, config)
+    go(host, &from, config, &mut |_| {})
 }
 
 /// Ignition has written files and units; what is left is the operating system. Without a difference nothing reboots.
-pub fn first_boot(host: &dyn Host, config: &MachineConfig) -> Result<Outcome, engine::Error> {
+///
+/// Each step is told to `begin` before it happens, so that a failure has a place.
+pub fn first_boot(
+    host: &dyn Host,
+    config: &MachineConfig,
+    begin: &mut dyn FnMut(&str),
+) -> Result<Outcome, engine::Error> {
     let engine = Engine::new(host);
+    begin("finish what an earlier try left");
     engine.recover()?;
+    begin("read the running system");
     let from = as_booted(host, config)?;
-    let outcome = go(host, &from, config)?;
+    let outcome = go(host, &from, config, begin)?;
+    begin("close the first boot");
     engine.store().rename_done(store::ENCAPSULATED, store::ENCAPSULATED_DONE)?;
     engine.store().flush()?;
     Ok(outcome)
@@ -65,8 +74,14 @@ fn as_booted(host: &dyn Host, config: &MachineConfig) -> Result<MachineConfig, e
     Ok(booted)
 }
 
-fn go(host: &dyn Host, from: &MachineConfig, to: &MachineConfig) -> Result<Outcome, engine::Error> {
+fn go(
+    host: &dyn Host,
+    from: &MachineConfig,
+    to: &MachineConfig,
+    begin: &mut dyn FnMut(&str),
+) -> Result<Outcome, engine::Error> {
     let engine = Engine::new(host);
+    begin("compare it with the config");
     let (old, new) = (engine::content(from)?, engine::content(to)?);
     let steps = engine.plan(&engine::check(&old, &engine::name(from))?, &engine::check(&new, &engine::name(to))?)?;
     if steps.is_empty() {
@@ -78,8 +93,10 @@ fn go(host: &dyn Host, from: &MachineConfig, to: &MachineConfig) -> Result<Outco
     let actions: Vec<PostAction> =
         disruption.actions.iter().filter_map(|action| PostAction::of(action, runtime)).collect();
     let prepared = Prepared { from: from.clone(), to: to.clone(), steps, actions: actions.clone(), trial: None };
+    begin(&format!("apply {} changes to the system", prepared.steps.len()));
     engine.execute(&prepared)?;
     if engine.recover()? == Standing::Applied && !actions.contains(&PostAction::Reboot) {
+        begin("restart what the changes concern");
         engine.act()?;
         engine.finish()?;
         return Ok(Outcome::Applied);

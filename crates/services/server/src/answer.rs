@@ -9,14 +9,20 @@ use http::header::{
     IF_NONE_MATCH, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use ignition::Version;
+use serving::report::{self, Report};
 use serving::route::{Route, route};
+use serving::token::Refusal;
+use tokio::time::timeout;
 
 use crate::body::{Bodies, Body, Error};
 use crate::limits::Limits;
 use crate::metrics::{Answered, Metrics};
-use crate::source::{Missing, Source};
+use crate::source::{Admitted, Denied, Missing, Source};
+
+/// A report is small and sent at once.
+const REPORT_TIME: Duration = Duration::from_secs(10);
 
 /// What machines that come too early should wait: the cluster renders within seconds.
 const SOON: Duration = Duration::from_secs(5);
@@ -24,16 +30,26 @@ const SOON: Duration = Duration::from_secs(5);
 pub(crate) struct Answerer {
     pub(crate) source: Source,
     pub(crate) bodies: Bodies,
+    /// Failed tries by address.
     pub(crate) limits: Limits,
+    /// Reports by address.
+    pub(crate) reports: Limits,
     pub(crate) metrics: Metrics,
 }
 
 type Answer = Response<Full<Bytes>>;
 
 impl Answerer {
-    pub(crate) async fn answer<B>(&self, request: Request<B>, from: IpAddr) -> Answer {
+    pub(crate) async fn answer<B>(&self, request: Request<B>, from: IpAddr) -> Answer
+    where
+        B: hyper::body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let is_head = request.method() == Method::HEAD;
-        let mut answer = self.route(&request, from).await;
+        let mut answer = match route(request.uri().path()) {
+            Route::Report(_) => self.report(request, from).await.unwrap_or_else(|answer| *answer),
+            _ => self.route(&request, from).await,
+        };
         self.metrics.answers.get_or_create(&Answered { code: answer.status().as_u16() }).inc();
         if is_head {
             *answer.body_mut() = Full::default();
@@ -57,9 +73,12 @@ impl Answerer {
                 .unwrap_or_else(|answer| *answer),
             Route::Health => text(StatusCode::OK, "ok\n".to_owned()),
             Route::Ready if self.source.is_ready() => text(StatusCode::OK, "ok\n".to_owned()),
-            Route::Ready => retry(SOON, "the cluster's objects have not been read yet"),
+            Route::Ready => {
+                let trouble = self.source.trouble();
+                retry(SOON, trouble.as_deref().unwrap_or("the cluster's objects have not been read yet"))
+            }
             Route::Metrics => text(StatusCode::OK, self.metrics.text()),
-            Route::Nowhere => refuse(StatusCode::NOT_FOUND, "nothing is here"),
+            Route::Report(_) | Route::Nowhere => refuse(StatusCode::NOT_FOUND, "nothing is here"),
         }
     }
 
@@ -70,19 +89,14 @@ impl Answerer {
         is_head: bool,
         from: IpAddr,
     ) -> Result<Answer, Box<Answer>> {
-        if let Some(wait) = self.limits.wait(from, Instant::now()) {
-            let answer = refuse(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too many failed tries from this address; wait, then use a fresh pointer config",
-            );
-            return Err(Box::new(with(answer, RETRY_AFTER, &(wait.as_secs() + 1).to_string())));
+        if !self.source.is_ready() {
+            return Err(Box::new(retry(SOON, "the server has not read the cluster's objects yet; ask again")));
         }
         let version = version(headers)?;
         // Who has no token learns nothing, not even which pools there are.
         let found = self.source.pool(pool);
-        if !found.as_ref().is_ok_and(|pool| pool.open) {
-            self.admit(headers, pool, is_head, from).await?;
-        }
+        let is_open = found.as_ref().is_ok_and(|pool| pool.open);
+        let admitted = if is_open { Admitted::default() } else { self.admit(headers, pool, is_head, from).await? };
         let found = found.map_err(|missing| Box::new(absent(&missing)))?;
         let name = found.config.ok_or_else(|| {
             Box::new(retry(
@@ -90,28 +104,85 @@ impl Answerer {
                 &format!("pool {pool} has no rendered config yet; `kubectl describe mcp {pool}` says why"),
             ))
         })?;
-        let body = self.bodies.get(&name, version, self.source.stamp(), self.source.materials(&name)).await;
+        let materials = self.source.materials(&name, found.image.clone());
+        let body = self.bodies.get(&name, found.image.as_deref(), version, self.source.stamp(), materials).await;
         let body = body.map_err(|error| {
             tracing::warn!(pool, config = name, error = &error as &dyn std::error::Error, "no config could be served");
             Box::new(failed(&error))
         })?;
         if !is_head {
-            self.source.served(pool, &name, from);
+            self.source.served(pool, &name, from, &admitted);
         }
         Ok(deliver(&body, headers))
     }
 
     /// Lets a machine in. A use is counted for a config that is handed out; a HEAD only looks.
-    async fn admit(&self, headers: &HeaderMap, pool: &str, is_head: bool, from: IpAddr) -> Result<(), Box<Answer>> {
-        let secret = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let secret = secret.and_then(|value| value.strip_prefix("Bearer "));
-        self.source.admit(secret, pool, from, !is_head).await.map_err(|refusal| {
-            self.limits.failed(from, Instant::now());
-            tracing::warn!(pool, %from, %refusal, "a machine was refused");
-            let text = "no valid token for this pool; make user data with `machinist pointer --pool <pool>`";
-            Box::new(with(refuse(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer"))
-        })
+    async fn admit(
+        &self,
+        headers: &HeaderMap,
+        pool: &str,
+        is_head: bool,
+        from: IpAddr,
+    ) -> Result<Admitted, Box<Answer>> {
+        let admitted = self.source.admit(secret(headers), pool, from, !is_head).await;
+        admitted.map_err(|denied| Box::new(self.denied(&denied, pool, from)))
     }
+
+    /// What who is not let in hears. Good tokens are always let in, also from an address where others fail: all machines
+    /// behind a load balancer have the same one.
+    fn denied(&self, denied: &Denied, pool: &str, from: IpAddr) -> Answer {
+        let Denied::Refused(refusal) = denied else { return retry(SOON, &denied.to_string()) };
+        let now = Instant::now();
+        if let Some(wait) = self.limits.wait(from, now) {
+            let text = "too many failed tries from this address; wait, then use a fresh pointer config";
+            return wait_for(refuse(StatusCode::TOO_MANY_REQUESTS, text), wait);
+        }
+        self.limits.failed(from, now);
+        tracing::warn!(pool, %from, %refusal, "a machine was refused");
+        let text = "no valid token for this pool; make user data with `machinist pointer --pool <pool>`";
+        with(refuse(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer")
+    }
+
+    /// Takes what a machine tells about its first boot.
+    async fn report<B>(&self, request: Request<B>, from: IpAddr) -> Result<Answer, Box<Answer>>
+    where
+        B: hyper::body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let Route::Report(pool) = route(head.uri.path()) else {
+            return Err(Box::new(refuse(StatusCode::NOT_FOUND, "nothing is here")));
+        };
+        if head.method != Method::POST {
+            let answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "reports are sent here with POST");
+            return Err(Box::new(with(answer, ALLOW, "POST")));
+        }
+        if let Some(wait) = self.reports.wait(from, Instant::now()) {
+            let answer = refuse(StatusCode::TOO_MANY_REQUESTS, "too many reports from this address; wait");
+            return Err(Box::new(wait_for(answer, wait)));
+        }
+        self.reports.failed(from, Instant::now());
+        // Who has no token is not read.
+        let secret = secret(&head.headers).ok_or(Denied::Refused(Refusal::Missing));
+        let secret = secret.map_err(|denied| Box::new(self.denied(&denied, pool, from)))?;
+        let body = timeout(REPORT_TIME, Limited::new(body, report::LONGEST).collect()).await;
+        let body = body.map_err(|_| Box::new(refuse(StatusCode::REQUEST_TIMEOUT, "the report did not arrive")))?;
+        let body =
+            body.map_err(|_| Box::new(refuse(StatusCode::PAYLOAD_TOO_LARGE, &report::Error::Long.to_string())))?;
+        let report = Report::parse(&body.to_bytes())
+            .map_err(|error| Box::new(refuse(StatusCode::BAD_REQUEST, &error.to_string())))?;
+        let told = self.source.report(Some(secret), pool, from, &report).await;
+        told.map_err(|denied| Box::new(self.denied(&denied, pool, from)))?;
+        Ok(text(StatusCode::ACCEPTED, "noted\n".to_owned()))
+    }
+}
+
+fn secret(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.strip_prefix("Bearer "))
+}
+
+fn wait_for(answer: Answer, wait: Duration) -> Answer {
+    with(answer, RETRY_AFTER, &(wait.as_secs() + 1).to_string())
 }
 
 fn version(headers: &HeaderMap) -> Result<Version, Box<Answer>> {

@@ -37,6 +37,9 @@ pub(crate) enum Error {
 /// Two configs of some dozen pools in every version fit; older ones are built again when asked for.
 const KEPT: usize = 64;
 
+/// Config, image and version.
+type Key = (String, Option<String>, Version);
+
 #[derive(Default)]
 pub(crate) struct Bodies {
     kept: Mutex<Kept>,
@@ -45,7 +48,7 @@ pub(crate) struct Bodies {
 #[derive(Default)]
 struct Kept {
     stamp: Arc<str>,
-    bodies: HashMap<(String, Version), Arc<OnceCell<Arc<Body>>>>,
+    bodies: HashMap<Key, Arc<OnceCell<Arc<Body>>>>,
 }
 
 impl Bodies {
@@ -53,11 +56,12 @@ impl Bodies {
     pub(crate) async fn get(
         &self,
         config: &str,
+        image: Option<&str>,
         version: Version,
         stamp: Arc<str>,
         materials: impl Future<Output = Result<Materials, Missing>>,
     ) -> Result<Arc<Body>, Error> {
-        let cell = self.cell(config, version, stamp);
+        let cell = self.cell((config.to_owned(), image.map(str::to_owned), version), stamp);
         cell.get_or_try_init(|| async {
             let materials = materials.await?;
             let built = tokio::task::spawn_blocking(move || build(&materials, version)).await;
@@ -67,22 +71,24 @@ impl Bodies {
         .cloned()
     }
 
-    fn cell(&self, config: &str, version: Version, stamp: Arc<str>) -> Arc<OnceCell<Arc<Body>>> {
+    fn cell(&self, key: Key, stamp: Arc<str>) -> Arc<OnceCell<Arc<Body>>> {
         let mut kept = self.kept.lock();
-        if kept.stamp != stamp || kept.bodies.len() >= KEPT {
+        if kept.stamp != stamp || (kept.bodies.len() >= KEPT && !kept.bodies.contains_key(&key)) {
             *kept = Kept { stamp, bodies: HashMap::new() };
         }
-        kept.bodies.entry((config.to_owned(), version)).or_default().clone()
+        kept.bodies.entry(key).or_default().clone()
     }
 }
 
 fn build(materials: &Materials, version: Version) -> Result<Body, Error> {
     let parts = serving::Parts {
         machine_config: &materials.machine_config,
-        image: None,
+        image: materials.image.as_deref(),
         kubelet_ca: &materials.kubelet_ca,
         cloud_ca: &materials.cloud_ca,
         kubeconfig: &materials.kubeconfig,
+        server_ca: &materials.server_ca,
+        registries: &materials.registries,
     };
     let plain = serving::compose(&parts, version)?.to_string().into_bytes();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());

@@ -1,25 +1,39 @@
 //! Answers from a cluster: small objects are watched, a rendered config is read by name when it is first asked for.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool, MachineOSBuild, MachineOSConfig};
 use api::machinist::{BootstrapToken, PoolPolicy};
 use api::names;
 use cluster::events::Severity;
+use cluster::watch::State;
+use cluster::write::{apply_status, in_time};
 use cluster::{Events, Problem, Store, Watch, problem};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
-use serving::token::{self, Refusal};
+use serde_json::{Value, json};
+use serving::choose::Layered;
+use serving::report::{CONDITION, News, Report};
+use serving::token::{self, Asking, Machine};
 
-use crate::source::{BootstrapFiles, Materials, Missing, Pool};
+use crate::source::{Admitted, BootstrapFiles, Denied, Materials, Missing, Pool};
 use crate::spend::Spender;
 
 /// How long the age of the token's files is believed.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// Room for the news of a fleet that boots at once.
+const NEWS: usize = 16 * 1024;
+
+/// What the server writes as.
+const MANAGER: &str = "machine-config-server";
 
 pub struct ClusterSource {
     client: Client,
@@ -27,10 +41,25 @@ pub struct ClusterSource {
     policies: Store<PoolPolicy>,
     controller_configs: Store<Certificates>,
     tokens: Store<BootstrapToken>,
-    files: BootstrapFiles,
+    /// Only tokens that are for one machine need these; a cluster may have none.
+    machines: Store<Machine>,
+    /// Images built for pools; a cluster may have none.
+    images: Store<Image>,
+    builds: Store<MachineOSBuild>,
+    settings: ClusterSettings,
     spender: Spender,
     events: Events,
     stamp: Mutex<(Arc<str>, Option<Instant>)>,
+}
+
+/// How the server finds its way in a cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    pub files: BootstrapFiles,
+    /// What machines check this server by, when they tell how their first boot went.
+    pub server_ca: Option<PathBuf>,
+    /// Where events about pools go.
+    pub namespace: String,
 }
 
 /// What is kept of a ControllerConfig.
@@ -39,55 +68,102 @@ struct Certificates {
     version: String,
     kubelet: Vec<u8>,
     cloud: Vec<u8>,
+    /// Registries of the cluster itself, which nobody reaches before joining it.
+    own_registries: Vec<String>,
+}
+
+/// What is kept of a MachineOSConfig.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Image {
+    name: String,
+    pool: String,
+    image: Option<String>,
 }
 
 impl ClusterSource {
     /// Starts watching; answers are 503 until the first lists are complete.
-    pub fn start(client: Client, files: BootstrapFiles) -> Self {
+    pub fn start(client: Client, settings: ClusterSettings) -> Self {
+        let machines: Api<api::machine::Machine> = Api::namespaced(client.clone(), names::MACHINE_API_NAMESPACE);
         Self {
-            pools: watch(&client, |pool: MachineConfigPool| pool),
-            policies: watch(&client, |policy: PoolPolicy| policy),
-            controller_configs: watch(&client, |config: ControllerConfig| Certificates {
-                version: config.resource_version().unwrap_or_default(),
-                kubelet: config.spec.kube_api_server_serving_ca_data.0,
-                cloud: config.spec.cloud_provider_ca_data.unwrap_or_default().0,
+            pools: watch(Api::all(client.clone()), |pool: MachineConfigPool| pool),
+            policies: watch(Api::all(client.clone()), |policy: PoolPolicy| policy),
+            controller_configs: watch(Api::all(client.clone()), Certificates::of),
+            tokens: watch(Api::all(client.clone()), |token: BootstrapToken| token),
+            machines: watch(machines, machine),
+            images: watch(Api::all(client.clone()), |config: MachineOSConfig| Image {
+                name: config.name_any(),
+                pool: config.spec.machine_config_pool.name,
+                image: config.status.and_then(|status| status.current_image_pull_spec),
             }),
-            tokens: watch(&client, |token: BootstrapToken| token),
-            files,
+            builds: watch(Api::all(client.clone()), |build: MachineOSBuild| build),
             spender: Spender::new(Api::all(client.clone())),
-            events: Events::start(client.clone(), "machine-config-server", names::NAMESPACE),
+            events: Events::start_with_room(client.clone(), MANAGER, &settings.namespace, NEWS),
             stamp: Mutex::new((Arc::from(""), None)),
+            settings,
             client,
         }
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.pools.is_synced()
-            && self.policies.is_synced()
-            && self.controller_configs.is_synced()
-            && self.tokens.is_synced()
+        // Machines are waited for too, unless they cannot be had.
+        let has_machines = !matches!(self.machines.state(), State::Starting { trouble: None });
+        self.trouble().is_none() && has_machines
+    }
+
+    /// The first kind that could not be read yet, and why.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let kinds = [
+            ("MachineConfigPools", self.pools.state()),
+            ("PoolPolicies", self.policies.state()),
+            ("ControllerConfigs", self.controller_configs.state()),
+            ("BootstrapTokens", self.tokens.state()),
+        ];
+        kinds.into_iter().find_map(|(kind, state)| match state {
+            State::Starting { trouble: Some(trouble) } => Some(format!("cannot read {kind}: {trouble}")),
+            State::Starting { trouble: None } => Some(format!("{kind} have not been read yet")),
+            State::Synced | State::Broken { .. } => None,
+        })
     }
 
     pub(crate) fn pool(&self, name: &str) -> Result<Pool, Missing> {
-        if !self.is_ready() {
-            return Err(Missing::NotYet("the server has not read the cluster's pools yet".to_owned()));
-        }
         let pool = self.pools.named(name).ok_or_else(|| Missing::Pool(name.to_owned()))?;
         let policy = self.policies.named(name);
         let open = policy.and_then(|policy| policy.spec.config_server.as_ref()?.open);
-        Ok(Pool { config: serving::choose::config(&pool).map(str::to_owned), open: open.unwrap_or(false) })
+        let config = serving::choose::config(&pool).map(str::to_owned);
+        let image = config.as_deref().and_then(|config| self.image(&pool, config));
+        Ok(Pool { config, image, open: open.unwrap_or(false) })
     }
 
-    pub(crate) async fn materials(&self, config: &str) -> Result<Materials, Missing> {
-        let machine_config: MachineConfig = Api::all(self.client.clone()).get(config).await.map_err(|error| {
-            let text = format!("cannot read MachineConfig {config}: {error}");
-            match problem(&error) {
-                Problem::Forbidden | Problem::Invalid => Missing::Broken(text),
-                Problem::NotFound | Problem::Conflict | Problem::TooManyRequests | Problem::Unreachable => {
-                    Missing::NotYet(text)
+    /// The image that was built for this config of the pool, if a machine can be born on it.
+    fn image(&self, pool: &MachineConfigPool, config: &str) -> Option<String> {
+        let name = pool.name_any();
+        let built = self.images.all().into_iter().find(|image| image.pool == name)?;
+        let is_for = |build: &Arc<MachineOSBuild>| {
+            build.spec.machine_os_config.name == built.name && build.spec.machine_config.name == config
+        };
+        let build = self.builds.all().into_iter().find(is_for)?;
+        let conditions = build.status.as_ref().map(|status| &status.conditions);
+        let succeeded = conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition.type_ == "Succeeded" && condition.status == names::status::TRUE);
+        let layered = Layered { image: built.image.as_deref()?, config, succeeded };
+        let own = self.controller_configs.named(names::CONTROLLER_CONFIG);
+        let own = own.as_ref().map_or(&[][..], |config| &config.own_registries);
+        serving::choose::image(pool, config, Some(&layered), own).map(str::to_owned)
+    }
+
+    pub(crate) async fn materials(&self, config: &str, image: Option<String>) -> Result<Materials, Missing> {
+        let machine_config: MachineConfig =
+            in_time(Api::all(self.client.clone()).get(config)).await.map_err(|error| {
+                let text = format!("cannot read MachineConfig {config}: {error}");
+                match problem(&error) {
+                    Problem::Forbidden | Problem::Invalid => Missing::Broken(text),
+                    Problem::NotFound | Problem::Conflict | Problem::TooManyRequests | Problem::Unreachable => {
+                        Missing::NotYet(text)
+                    }
                 }
-            }
-        })?;
+            })?;
         let certificates = self
             .controller_configs
             .named(names::CONTROLLER_CONFIG)
@@ -96,19 +172,29 @@ impl ClusterSource {
             machine_config,
             kubelet_ca: certificates.kubelet.clone(),
             cloud_ca: certificates.cloud.clone(),
-            kubeconfig: self.files.kubeconfig()?,
+            kubeconfig: self.settings.files.kubeconfig()?,
+            image,
+            server_ca: self.server_ca(),
+            registries: Vec::new(),
+        })
+    }
+
+    /// Without it machines are served all the same; they only cannot tell how they fared.
+    fn server_ca(&self) -> Vec<u8> {
+        let Some(path) = &self.settings.server_ca else { return Vec::new() };
+        std::fs::read(path).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), error = &error as &dyn std::error::Error, "no CA for reports");
+            Vec::new()
         })
     }
 
     pub(crate) fn stamp(&self) -> Arc<str> {
         let mut stamp = self.stamp.lock();
         if stamp.1.is_none_or(|checked| checked.elapsed() >= FRESH) {
-            let modified = ["token", "ca.crt"].map(|name| {
-                let modified = std::fs::metadata(self.files.folder.join(name)).and_then(|data| data.modified()).ok();
-                modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok())
-            });
+            let files = ["token", "ca.crt"].map(|name| self.settings.files.folder.join(name));
+            let changed: Vec<_> = files.iter().chain(&self.settings.server_ca).map(|path| changed(path)).collect();
             let version = self.controller_configs.named(names::CONTROLLER_CONFIG).map(|config| config.version.clone());
-            let now: Arc<str> = format!("{version:?} {modified:?}").into();
+            let now: Arc<str> = format!("{version:?} {changed:?}").into();
             *stamp = (now, Some(Instant::now()));
         }
         stamp.0.clone()
@@ -120,26 +206,124 @@ impl ClusterSource {
         pool: &str,
         from: IpAddr,
         spent: bool,
-    ) -> Result<(), Refusal> {
-        let tokens = self.tokens.all();
-        let token = token::check(secret, pool, tokens.iter().map(AsRef::as_ref), Timestamp::now())?;
-        if spent { self.spender.spend(&token.name_any(), from).await } else { Ok(()) }
+    ) -> Result<Admitted, Denied> {
+        let address = from.to_string();
+        let asking = Asking { secret, pool, address: &address, now: Timestamp::now() };
+        let token = token::check(asking, self.candidates(secret, pool), || self.machines.all())?;
+        if spent {
+            self.spender.spend(&token.name_any(), from).await?;
+        }
+        Ok(Admitted { machine: token.spec.machine.clone() })
     }
 
-    pub(crate) fn served(&self, pool: &str, config: &str, from: IpAddr) {
-        let message = format!("gave {config} of pool {pool} to {from}");
-        self.events.publish::<MachineConfigPool>(pool, None, Severity::Normal, "ConfigServed", &message);
+    /// The tokens that a secret may be: those that we name are found at once, others among all.
+    fn candidates(&self, secret: Option<&str>, pool: &str) -> Vec<Arc<BootstrapToken>> {
+        let named = secret.and_then(|secret| self.tokens.named(&token::name(pool, secret)));
+        named.map_or_else(|| self.tokens.all(), |token| vec![token])
+    }
+
+    pub(crate) fn served(&self, pool: &str, config: &str, from: IpAddr, to: &Admitted) {
+        let machine = to.machine.as_ref().map_or_else(String::new, |machine| format!(" (Machine {machine})"));
+        let message = format!("gave {config} of pool {pool} to {from}{machine}");
+        self.tell_pool(pool, Severity::Normal, "ConfigServed", &message);
+    }
+
+    fn tell_pool(&self, pool: &str, severity: Severity, reason: &str, message: &str) {
+        let uid = self.pools.named(pool).and_then(|pool| pool.uid());
+        self.events.publish::<MachineConfigPool>(pool, uid.as_deref(), severity, reason, message);
+    }
+
+    pub(crate) async fn report(
+        &self,
+        secret: Option<&str>,
+        pool: &str,
+        from: IpAddr,
+        report: &Report,
+    ) -> Result<(), Denied> {
+        let token = token::find(secret, pool, self.candidates(secret, pool))?;
+        let address = from.to_string();
+        let news = report.news(pool, &address);
+        let severity = if news.is_bad { Severity::Warning } else { Severity::Normal };
+        self.tell_pool(pool, severity, news.reason, &news.message);
+        let is_there = |machine: &Arc<Machine>| machine.addresses.contains(&address);
+        let at_address = || self.machines.all().into_iter().find(is_there).map(|machine| machine.name.clone());
+        if let Some(machine) = token.spec.machine.clone().or_else(at_address) {
+            self.tell_machine(&machine, severity, &news).await;
+        }
+        Ok(())
+    }
+
+    /// An event and a condition on the Machine. Machines that are not ours to write are none.
+    async fn tell_machine(&self, name: &str, severity: Severity, news: &News) {
+        let about = ObjectReference {
+            api_version: Some("machine.openshift.io/v1beta1".to_owned()),
+            kind: Some("Machine".to_owned()),
+            name: Some(name.to_owned()),
+            namespace: Some(names::MACHINE_API_NAMESPACE.to_owned()),
+            ..ObjectReference::default()
+        };
+        self.events.publish_about(about, severity, news.reason, &news.message);
+        let machines: Api<api::machine::Machine> = Api::namespaced(self.client.clone(), names::MACHINE_API_NAMESPACE);
+        let (status, severity) =
+            if news.is_bad { (names::status::FALSE, Some("Error")) } else { (names::status::TRUE, None) };
+        let patch = json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": {"name": name},
+            "status": {"conditions": [{
+                "type": CONDITION, "status": status, "severity": severity, "reason": news.reason,
+                "message": news.message, "lastTransitionTime": Timestamp::now(),
+            }]},
+        });
+        if let Err(error) = apply_status(&machines, MANAGER, name, &without_nulls(patch)).await {
+            tracing::warn!(machine = name, error = &error as &dyn std::error::Error, "the Machine could not be told");
+        }
     }
 }
 
-fn watch<K, T>(client: &Client, read: impl Fn(K) -> T + Send + 'static) -> Store<T>
+impl Certificates {
+    fn of(config: ControllerConfig) -> Self {
+        let version = config.resource_version().unwrap_or_default();
+        let pull_secret = config.spec.internal_registry_pull_secret.unwrap_or_default().0;
+        let registries = serde_json::from_slice::<BTreeMap<String, Value>>(&pull_secret).unwrap_or_default();
+        // Older secrets are the map itself, newer ones have it under `auths`.
+        let auths = registries.get("auths").and_then(Value::as_object).map(|auths| auths.keys().cloned().collect());
+        Self {
+            version,
+            kubelet: config.spec.kube_api_server_serving_ca_data.0,
+            cloud: config.spec.cloud_provider_ca_data.unwrap_or_default().0,
+            own_registries: auths.unwrap_or_else(|| registries.into_keys().collect()),
+        }
+    }
+}
+
+fn machine(machine: api::machine::Machine) -> Machine {
+    let status = machine.status.unwrap_or_default();
+    Machine {
+        name: machine.metadata.name.unwrap_or_default(),
+        addresses: status.addresses.into_iter().map(|address| address.address).collect(),
+        is_leaving: machine.metadata.deletion_timestamp.is_some(),
+        has_node: status.node_ref.is_some(),
+    }
+}
+
+fn without_nulls(mut value: Value) -> Value {
+    if let Some(condition) = value.pointer_mut("/status/conditions/0").and_then(Value::as_object_mut) {
+        condition.retain(|_, value| !value.is_null());
+    }
+    value
+}
+
+fn changed(path: &Path) -> Option<Duration> {
+    let modified = std::fs::metadata(path).and_then(|data| data.modified()).ok()?;
+    modified.duration_since(SystemTime::UNIX_EPOCH).ok()
+}
+
+fn watch<K, T>(api: Api<K>, read: impl Fn(K) -> T + Send + 'static) -> Store<T>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     T: PartialEq + Send + Sync + 'static,
 {
     let watch = Watch::default();
     let store = watch.store();
-    let api: Api<K> = Api::all(client.clone());
     tokio::spawn(watch.run(api, watcher::Config::default(), read));
     store
 }

@@ -1,12 +1,20 @@
 //! Answers from a folder of manifests, before there is a cluster: upstream's layout of a bootstrap host.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::machinist::BootstrapToken;
 use api::names;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use serving::report::Report;
+use serving::token::{self, Asking, Machine, Refusal};
 
-use crate::source::{Materials, Missing, Pool};
+use crate::source::{Admitted, Materials, Missing, Pool};
 
 /// Pools whose machines make the cluster; all others wait until it serves them itself.
 const SERVED: [&str; 2] = [names::POOL_MASTER, names::POOL_ARBITER];
@@ -14,12 +22,40 @@ const SERVED: [&str; 2] = [names::POOL_MASTER, names::POOL_ARBITER];
 pub struct FolderSource {
     folder: PathBuf,
     kubeconfig: PathBuf,
+    open: bool,
+    server_ca: Vec<u8>,
+    registries: Vec<(String, Vec<u8>)>,
+    /// How often each token was used; it is forgotten with the bootstrap host.
+    uses: Mutex<HashMap<String, i64>>,
 }
 
 impl FolderSource {
-    /// `folder` holds `machine-pools`, `machine-configs` and `controller-config`; `kubeconfig` is served as it is.
+    /// `folder` holds `machine-pools`, `machine-configs`, `controller-config` and, for machines with a token,
+    /// `bootstrap-tokens`; `kubeconfig` is served as it is.
     pub fn new(folder: PathBuf, kubeconfig: PathBuf) -> Self {
-        Self { folder, kubeconfig }
+        let (server_ca, registries) = (Vec::new(), Vec::new());
+        Self { folder, kubeconfig, open: false, server_ca, registries, uses: Mutex::default() }
+    }
+
+    /// Serves without a token too, as upstream's bootstrap host does.
+    #[must_use]
+    pub fn open(mut self, open: bool) -> Self {
+        self.open = open;
+        self
+    }
+
+    /// What machines check this server by, when they tell how their first boot went.
+    #[must_use]
+    pub fn server_ca(mut self, ca: Vec<u8>) -> Self {
+        self.server_ca = ca;
+        self
+    }
+
+    /// Authorities of registries that machines need before there is a cluster: host and certificate.
+    #[must_use]
+    pub fn registries(mut self, registries: Vec<(String, Vec<u8>)>) -> Self {
+        self.registries = registries;
+        self
     }
 
     pub(crate) fn pool(&self, name: &str) -> Result<Pool, Missing> {
@@ -31,7 +67,60 @@ impl FolderSource {
         let path = self.folder.join("machine-pools").join(format!("{name}.yaml"));
         let pool: MachineConfigPool = load(&path)?.ok_or_else(|| Missing::Pool(name.to_owned()))?;
         let config = pool.status.and_then(|status| status.configuration).and_then(|configuration| configuration.name);
-        Ok(Pool { config, open: true })
+        Ok(Pool { config, image: None, open: self.open })
+    }
+
+    pub(crate) fn admit(
+        &self,
+        secret: Option<&str>,
+        pool: &str,
+        from: IpAddr,
+        spent: bool,
+    ) -> Result<Admitted, Refusal> {
+        // There are no Machines yet, so a token cannot be for one of them.
+        if self.open {
+            return Ok(Admitted::default());
+        }
+        let mut uses = self.uses.lock();
+        let address = from.to_string();
+        let asking = Asking { secret, pool, address: &address, now: Timestamp::now() };
+        let token = token::check(asking, self.tokens(&uses), Vec::<Machine>::new)?;
+        if spent {
+            *uses.entry(token.name_any()).or_default() += 1;
+        }
+        Ok(Admitted::default())
+    }
+
+    pub(crate) fn report(
+        &self,
+        secret: Option<&str>,
+        pool: &str,
+        from: IpAddr,
+        report: &Report,
+    ) -> Result<(), Refusal> {
+        if !self.open {
+            token::find(secret, pool, self.tokens(&self.uses.lock()))?;
+        }
+        let news = report.news(pool, &from.to_string());
+        tracing::info!(reason = news.reason, message = news.message, "a machine reports");
+        Ok(())
+    }
+
+    /// The tokens of the folder with their uses so far. One that cannot be read opens nothing.
+    fn tokens(&self, uses: &HashMap<String, i64>) -> Vec<BootstrapToken> {
+        let Ok(entries) = std::fs::read_dir(self.folder.join("bootstrap-tokens")) else { return Vec::new() };
+        let mut tokens: Vec<BootstrapToken> = Vec::new();
+        for entry in entries.flatten() {
+            match load::<BootstrapToken>(&entry.path()) {
+                Ok(token) => tokens.extend(token),
+                Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "a token cannot be read"),
+            }
+        }
+        for token in &mut tokens {
+            let used = uses.get(&token.name_any()).copied().unwrap_or_default();
+            token.status.get_or_insert_default().uses = used;
+        }
+        tokens
     }
 
     pub(crate) fn materials(&self, config: &str) -> Result<Materials, Missing> {
@@ -44,6 +133,9 @@ impl FolderSource {
             kubelet_ca: controller.spec.kube_api_server_serving_ca_data.0,
             cloud_ca: controller.spec.cloud_provider_ca_data.unwrap_or_default().0,
             kubeconfig,
+            image: None,
+            server_ca: self.server_ca.clone(),
+            registries: self.registries.clone(),
         })
     }
 

@@ -10,11 +10,14 @@ mod folder_source;
 mod limits;
 mod listen;
 mod metrics;
+mod places;
+mod roles;
 mod source;
 mod spend;
 mod tls;
 
-pub use cluster_source::ClusterSource;
+pub use cluster_source::{ClusterSettings, ClusterSource};
 pub use folder_source::FolderSource;
-pub use listen::{Listener, Settings};
+pub use listen::{Error, Listener, Settings};
+pub use roles::ROLES;
 pub use source::{BootstrapFiles, Source};

@@ -12,7 +12,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -20,6 +19,7 @@ use crate::answer::Answerer;
 use crate::body::Bodies;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::places::{Counted, Places, Visit};
 use crate::source::Source;
 use crate::tls;
 
@@ -69,8 +69,13 @@ pub struct Listener {
 impl Listener {
     pub fn bind(settings: &Settings, source: Source) -> Result<Self, Error> {
         let acceptor = TlsAcceptor::from(Arc::new(tls::config(&settings.certificate, &settings.key)?));
-        let answerer =
-            Answerer { source, bodies: Bodies::default(), limits: Limits::default(), metrics: Metrics::new() };
+        let answerer = Answerer {
+            source,
+            bodies: Bodies::default(),
+            limits: Limits::default(),
+            reports: Limits::default(),
+            metrics: Metrics::new(),
+        };
         Ok(Self {
             secure: bind(settings.secure)?,
             insecure: settings.insecure.map(bind).transpose()?,
@@ -91,7 +96,7 @@ impl Listener {
 
     /// Serves until it is dropped.
     pub async fn run(self) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let places = Places::new(CONNECTIONS);
         let plain = async {
             match &self.insecure {
                 None => std::future::pending().await,
@@ -116,10 +121,9 @@ async fn accept(
     listener: &TcpListener,
     acceptor: Option<&TlsAcceptor>,
     answerer: &Arc<Answerer>,
-    places: &Arc<Semaphore>,
+    places: &Arc<Places>,
 ) {
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -129,32 +133,49 @@ async fn accept(
                 continue;
             }
         };
+        // One waits here for a place; all others wait in the kernel's queue.
+        let Some(place) = places.take().await else { return };
         let (acceptor, answerer) = (acceptor.cloned(), answerer.clone());
         tokio::spawn(async move {
             answerer.metrics.connections.inc();
-            visit(stream, peer, acceptor, &answerer).await;
+            tokio::select! {
+                () = visit(stream, peer, acceptor, &answerer, &place.visit) => {}
+                () = place.visit.over() => tracing::debug!(%peer, "a stalled connection made room"),
+            }
             answerer.metrics.connections.dec();
             drop(place);
         });
     }
 }
 
-async fn visit(stream: TcpStream, peer: SocketAddr, acceptor: Option<TlsAcceptor>, answerer: &Arc<Answerer>) {
+async fn visit(
+    stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    answerer: &Arc<Answerer>,
+    visit: &Arc<Visit>,
+) {
     let _ = stream.set_nodelay(true);
+    let stream = Counted::new(stream, Arc::clone(visit));
     match acceptor {
-        None => serve(stream, peer, answerer).await,
+        None => serve(stream, peer, answerer, visit).await,
         Some(acceptor) => {
             if let Ok(Ok(stream)) = timeout(HEADER_TIME, acceptor.accept(stream)).await {
-                serve(stream, peer, answerer).await;
+                serve(stream, peer, answerer, visit).await;
             }
         }
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, answerer: &Arc<Answerer>) {
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: SocketAddr,
+    answerer: &Arc<Answerer>,
+    visit: &Arc<Visit>,
+) {
     let service = service_fn(|request| {
-        let answerer = answerer.clone();
-        async move { Ok::<_, Infallible>(answerer.answer(request, peer.ip()).await) }
+        let (answerer, visit) = (answerer.clone(), visit.clone());
+        async move { Ok::<_, Infallible>(visit.answering(answerer.answer(request, peer.ip().to_canonical())).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

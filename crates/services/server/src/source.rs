@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::machineconfiguration::MachineConfig;
+use serving::report::Report;
 use serving::token::Refusal;
 
 use crate::{ClusterSource, FolderSource};
@@ -20,6 +21,8 @@ pub enum Source {
 pub(crate) struct Pool {
     /// The rendered config that new machines get; `None` while there is none.
     pub(crate) config: Option<String>,
+    /// The image built for it, where there is one to be born on.
+    pub(crate) image: Option<String>,
     /// Served without a token.
     pub(crate) open: bool,
 }
@@ -43,6 +46,27 @@ pub(crate) struct Materials {
     pub(crate) kubelet_ca: Vec<u8>,
     pub(crate) cloud_ca: Vec<u8>,
     pub(crate) kubeconfig: String,
+    /// The image built for this config, where there is one to be born on.
+    pub(crate) image: Option<String>,
+    pub(crate) server_ca: Vec<u8>,
+    pub(crate) registries: Vec<(String, Vec<u8>)>,
+}
+
+/// Why a machine was not let in.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denied {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Its token may be good; nobody can say.
+    #[error("the cluster cannot be asked about the token now")]
+    Unavailable,
+}
+
+/// Who was let in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// The Machine that its token is for.
+    pub(crate) machine: Option<String>,
 }
 
 /// The files from which the kubelet's first kubeconfig is made.
@@ -74,9 +98,9 @@ impl Source {
         }
     }
 
-    pub(crate) async fn materials(&self, config: &str) -> Result<Materials, Missing> {
+    pub(crate) async fn materials(&self, config: &str, image: Option<String>) -> Result<Materials, Missing> {
         match self {
-            Source::Cluster(source) => source.materials(config).await,
+            Source::Cluster(source) => source.materials(config, image).await,
             Source::Folder(source) => source.materials(config),
         }
     }
@@ -96,17 +120,31 @@ impl Source {
         pool: &str,
         from: IpAddr,
         spent: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Admitted, Denied> {
         match self {
             Source::Cluster(source) => source.admit(secret, pool, from, spent).await,
-            // Before there is a cluster there is nothing to keep tokens in; the bootstrap host is reached by its network only.
-            Source::Folder(_) => Ok(()),
+            Source::Folder(source) => Ok(source.admit(secret, pool, from, spent)?),
         }
     }
 
-    pub(crate) fn served(&self, pool: &str, config: &str, from: IpAddr) {
-        if let Source::Cluster(source) = self {
-            source.served(pool, config, from);
+    /// Tells on how a machine's first boot went.
+    pub(crate) async fn report(
+        &self,
+        secret: Option<&str>,
+        pool: &str,
+        from: IpAddr,
+        report: &Report,
+    ) -> Result<(), Denied> {
+        match self {
+            Source::Cluster(source) => source.report(secret, pool, from, report).await,
+            Source::Folder(source) => Ok(source.report(secret, pool, from, report)?),
+        }
+    }
+
+    pub(crate) fn served(&self, pool: &str, config: &str, from: IpAddr, to: &Admitted) {
+        match self {
+            Source::Cluster(source) => source.served(pool, config, from, to),
+            Source::Folder(_) => tracing::info!(pool, config, %from, "a config was handed out"),
         }
     }
 
@@ -114,6 +152,14 @@ impl Source {
         match self {
             Source::Cluster(source) => source.is_ready(),
             Source::Folder(_) => true,
+        }
+    }
+
+    /// What keeps it from being ready, for `/readyz`.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Source::Cluster(source) => source.trouble(),
+            Source::Folder(_) => None,
         }
     }
 }

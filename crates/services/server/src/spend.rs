@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::machinist::BootstrapToken;
+use cluster::write::in_time;
+use cluster::{Problem, problem};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
@@ -15,6 +17,8 @@ use kube::api::PostParams;
 use parking_lot::Mutex;
 use serving::token::Refusal;
 use tokio::sync::oneshot;
+
+use crate::source::Denied;
 
 /// Another server may write in between; each conflict is read again. More in a row than this is an API in trouble.
 const TRIES: usize = 20;
@@ -27,7 +31,7 @@ pub(crate) struct Spender {
 
 struct Waiting {
     from: IpAddr,
-    answer: oneshot::Sender<Result<(), Refusal>>,
+    answer: oneshot::Sender<Result<(), Denied>>,
 }
 
 impl Spender {
@@ -36,7 +40,7 @@ impl Spender {
     }
 
     /// One use of the token, once it is written down.
-    pub(crate) async fn spend(&self, token: &str, from: IpAddr) -> Result<(), Refusal> {
+    pub(crate) async fn spend(&self, token: &str, from: IpAddr) -> Result<(), Denied> {
         let (answer, written) = oneshot::channel();
         let is_first = {
             let mut waiting = self.waiting.lock();
@@ -49,7 +53,7 @@ impl Spender {
             let (spender, token) = (self.clone(), token.to_owned());
             tokio::spawn(async move { spender.write_all(&token).await });
         }
-        written.await.unwrap_or(Err(Refusal::Unknown))
+        written.await.unwrap_or(Err(Denied::Unavailable))
     }
 
     async fn write_all(&self, token: &str) {
@@ -68,8 +72,9 @@ impl Spender {
             for (index, waiting) in batch.into_iter().enumerate() {
                 let answer = match &granted {
                     Ok(granted) if index < *granted => Ok(()),
-                    Ok(_) => Err(Refusal::UsedUp),
-                    Err(refusal) => Err(*refusal),
+                    Ok(_) => Err(Refusal::UsedUp.into()),
+                    Err(Denied::Refused(refusal)) => Err((*refusal).into()),
+                    Err(Denied::Unavailable) => Err(Denied::Unavailable),
                 };
                 let _ = waiting.answer.send(answer);
             }
@@ -77,9 +82,12 @@ impl Spender {
     }
 
     /// Writes as many uses as the token still allows and says how many those were.
-    async fn write(&self, name: &str, batch: &[Waiting]) -> Result<usize, Refusal> {
+    async fn write(&self, name: &str, batch: &[Waiting]) -> Result<usize, Denied> {
         for _ in 0..TRIES {
-            let mut token = self.api.get(name).await.map_err(unreachable_token)?;
+            let mut token = in_time(self.api.get(name)).await.map_err(|error| denied(&error))?;
+            if token.spec.expires.as_ref().is_some_and(|expires| expires.0 <= Timestamp::now()) {
+                return Err(Refusal::Expired.into());
+            }
             let mut status = token.status.take().unwrap_or_default();
             let left = token.spec.max_uses.map_or(i64::MAX, |limit| (limit - status.uses).max(0));
             let granted = batch.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -90,17 +98,21 @@ impl Spender {
             status.last_used = Some(Time(Timestamp::now()));
             status.last_address = batch.get(granted - 1).map(|waiting| waiting.from.to_string());
             token.status = Some(status);
-            match self.api.replace_status(name, &PostParams::default(), &token).await {
+            match in_time(self.api.replace_status(name, &PostParams::default(), &token)).await {
                 Ok(_) => return Ok(granted),
-                Err(error) if cluster::problem(&error) == cluster::Problem::Conflict => {}
-                Err(error) => return Err(unreachable_token(error)),
+                Err(error) if problem(&error) == Problem::Conflict => {}
+                Err(error) => return Err(denied(&error)),
             }
         }
-        Err(Refusal::Unknown)
+        Err(Denied::Unavailable)
     }
 }
 
-fn unreachable_token(error: kube::Error) -> Refusal {
-    tracing::warn!(error = &error as &dyn std::error::Error, "a token's use could not be counted");
-    Refusal::Unknown
+/// A token that was deleted a moment ago is revoked; anything else is trouble that passes.
+fn denied(error: &kube::Error) -> Denied {
+    if problem(error) == Problem::NotFound {
+        return Refusal::Unknown.into();
+    }
+    tracing::warn!(error = error as &dyn std::error::Error, "a token's use could not be counted");
+    Denied::Unavailable
 }

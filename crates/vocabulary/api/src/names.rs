@@ -63,6 +63,8 @@ pub mod pool_condition {
     pub const PINNED_IMAGE_SETS_DEGRADED: &str = "PinnedImageSetsDegraded";
     pub const POOL_SYNCHRONIZER_DEGRADED: &str = "PoolSynchronizerDegraded";
     pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";
+    /// Ours: the config server asks no credential of this pool's machines.
+    pub const CONFIG_SERVER_OPEN: &str = "ConfigServerOpen";
     pub const BUILD_PENDING: &str = "BuildPending";
     pub const BUILDING: &str = "Building";
     pub const BUILD_SUCCESS: &str = "BuildSuccess";

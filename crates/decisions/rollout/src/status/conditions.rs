@@ -41,6 +41,10 @@ impl Conditions {
         self.get(type_).filter(|it| it.status == status::TRUE).map(|it| it.message.clone())
     }
 
+    pub(super) fn has(&self, type_: &str) -> bool {
+        self.get(type_).is_some()
+    }
+
     pub(super) fn finish(self) -> Vec<MachineConfigPoolCondition> {
         self.list
     }

@@ -81,3 +81,27 @@ fn conditions_of_other_writers_are_kept() {
     let status = plan(&world).status;
     assert!(status.conditions.iter().any(|condition| condition.type_ == "PinnedImageSetsDegraded"));
 }
+
+#[test]
+fn a_pool_that_is_open_to_all_says_so_until_it_is_closed() {
+    let mut world = workers(json!(1), vec![node("n1", NEW, json!({}))]);
+    let open = |world: &Snapshot| {
+        let conditions = plan(world).status.conditions;
+        conditions.into_iter().find(|condition| condition.type_ == "ConfigServerOpen")
+    };
+    assert_eq!(open(&world), None, "a pool that never was open has nothing to say");
+    world.is_open = true;
+    let planned = plan(&world);
+    assert!(planned.events.iter().any(|event| event.warning && event.reason == "ConfigServerOpened"));
+    check(
+        &world,
+        "ConfigServerOpen",
+        expect![
+            "True The config server gives this pool's config and every secret in it to anyone who can reach it; remove spec.configServer.open from PoolPolicy worker to ask for tokens again"
+        ],
+    );
+    world.pool.status = planned.status;
+    assert!(plan(&world).events.iter().all(|event| event.reason != "ConfigServerOpened"), "once is enough");
+    world.is_open = false;
+    assert_eq!(open(&world).unwrap().status, "False");
+}

@@ -3,7 +3,7 @@
 //! A node's change touches that node's entry and its pool's place in the queue, whatever the size of the fleet. Only a
 //! pool whose selector changed makes every node be looked at again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use api::machineconfiguration::{
@@ -31,6 +31,8 @@ pub(super) struct Index {
     snapshots: HashMap<String, Snapshot>,
     ledgers: HashMap<String, Ledger>,
     settles: HashMap<String, SignedDuration>,
+    /// Pools whose policy lets the config server serve anyone.
+    opened: HashSet<String>,
     certificates: Vec<CertExpiry>,
     etcd: BTreeMap<Key, EtcdMember>,
     metrics: Arc<Metrics>,
@@ -67,6 +69,7 @@ impl Index {
             snapshots: HashMap::new(),
             ledgers: HashMap::new(),
             settles: HashMap::new(),
+            opened: HashSet::new(),
             certificates: Vec::new(),
             etcd: BTreeMap::new(),
             metrics: context.metrics.clone(),
@@ -87,6 +90,7 @@ impl Index {
         let snapshot = self.snapshots.get_mut(pool)?;
         snapshot.now = now;
         snapshot.settings.settle = settle;
+        snapshot.is_open = self.opened.contains(pool);
         if is_control_plane(pool) {
             snapshot.peer = peer;
             snapshot.etcd = self.etcd.values().cloned().collect();
@@ -222,6 +226,12 @@ impl Index {
             Some(settle) => self.settles.insert(pool.clone(), settle),
             None => self.settles.remove(pool),
         };
+        let server = change.new.as_ref().and_then(|policy| policy.spec.config_server.as_ref());
+        if server.and_then(|server| server.open).unwrap_or(false) {
+            self.opened.insert(pool.clone());
+        } else {
+            self.opened.remove(pool);
+        }
         queue.add(pool.clone());
     }
 

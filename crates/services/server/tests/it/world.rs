@@ -50,7 +50,7 @@ impl World {
             certificate: folder.path().join("tls.crt"),
             key: folder.path().join("tls.key"),
         };
-        let source = FolderSource::new(folder.path().to_owned(), folder.path().join("kubeconfig"));
+        let source = FolderSource::new(folder.path().to_owned(), folder.path().join("kubeconfig")).open(true);
         let listener = Listener::bind(&settings, Source::Folder(source)).unwrap();
         let (secure, plain) = (listener.address().unwrap(), listener.insecure_address().unwrap());
         tokio::spawn(listener.run());

@@ -1,0 +1,213 @@
+//! Places for connections: so many at once, and those who only hold one give it up when others wait.
+//!
+//! A machine that downloads, however slowly, keeps its place. One that moves nothing (a half-open handshake, a reader
+//! that stopped, an idle connection) is sent away as soon as somebody else needs the place, and not before.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// How often places are looked over while somebody waits for one.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long a connection may move next to nothing before its place goes to another.
+const STALLED: Duration = Duration::from_secs(2);
+
+/// What counts as moving in that time: a tenth of the slowest link that is met with.
+const MOVING: u64 = 8 * 1024;
+
+pub(crate) struct Places {
+    free: Arc<Semaphore>,
+    visits: Mutex<HashMap<u64, Seen>>,
+    next: AtomicU64,
+}
+
+struct Seen {
+    visit: Arc<Visit>,
+    moved: u64,
+    at: Instant,
+}
+
+/// What one connection does with its place.
+#[derive(Default)]
+pub(crate) struct Visit {
+    moved: AtomicU64,
+    /// Answers that are being made: while there is one, the machine waits for us.
+    answering: AtomicUsize,
+    leave: Notify,
+}
+
+/// A place that is held; dropping it gives it back.
+pub(crate) struct Place {
+    places: Arc<Places>,
+    number: u64,
+    pub(crate) visit: Arc<Visit>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Places {
+    pub(crate) fn new(count: usize) -> Arc<Self> {
+        let free = Arc::new(Semaphore::new(count));
+        Arc::new(Self { free, visits: Mutex::default(), next: AtomicU64::new(0) })
+    }
+
+    /// A place, as soon as there is one.
+    pub(crate) async fn take(self: &Arc<Self>) -> Option<Place> {
+        let permit = loop {
+            match tokio::time::timeout(LOOK, self.free.clone().acquire_owned()).await {
+                Ok(permit) => break permit.ok()?,
+                Err(_) => self.send_away(Instant::now()),
+            }
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let visit = Arc::new(Visit::default());
+        self.visits.lock().insert(number, Seen { visit: Arc::clone(&visit), moved: 0, at: Instant::now() });
+        Some(Place { places: Arc::clone(self), number, visit, _permit: permit })
+    }
+
+    fn send_away(&self, now: Instant) {
+        for seen in self.visits.lock().values_mut().filter(|seen| now.duration_since(seen.at) >= STALLED) {
+            let moved = seen.visit.moved.load(Ordering::Relaxed);
+            let is_ours = seen.visit.answering.load(Ordering::Relaxed) > 0;
+            if moved - seen.moved < MOVING && !is_ours {
+                seen.visit.leave.notify_one();
+            } else {
+                (seen.moved, seen.at) = (moved, now);
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.visits.lock().remove(&self.number);
+    }
+}
+
+impl Visit {
+    /// Returns when the place is needed by others.
+    pub(crate) async fn over(&self) {
+        self.leave.notified().await;
+    }
+
+    /// Waits for an answer that is ours to give.
+    pub(crate) async fn answering<T>(&self, answer: impl Future<Output = T>) -> T {
+        struct Ends<'a>(&'a AtomicUsize);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.answering.fetch_add(1, Ordering::Relaxed);
+        let _ends = Ends(&self.answering);
+        answer.await
+    }
+}
+
+/// A stream whose bytes are counted.
+pub(crate) struct Counted<S> {
+    stream: S,
+    visit: Arc<Visit>,
+}
+
+impl<S> Counted<S> {
+    pub(crate) fn new(stream: S, visit: Arc<Visit>) -> Self {
+        Self { stream, visit }
+    }
+
+    fn count(&self, bytes: usize) {
+        self.visit.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.count(buffer.filled().len() - before);
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(written)) = &polled {
+            self.count(*written);
+        }
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        if let Poll::Ready(Ok(written)) = &polled {
+            self.count(*written);
+        }
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn is_sent_away(place: &Place) -> bool {
+        tokio::time::timeout(Duration::from_millis(10), place.visit.over()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn only_those_who_move_nothing_lose_their_place() {
+        let places = Places::new(3);
+        let idle = places.take().await.expect("a place");
+        let slow = places.take().await.expect("a place");
+        let served = places.take().await.expect("a place");
+        let later = Instant::now() + STALLED;
+        slow.visit.moved.fetch_add(MOVING, Ordering::Relaxed);
+        served.visit.answering.fetch_add(1, Ordering::Relaxed);
+        places.send_away(later);
+        assert!(is_sent_away(&idle).await);
+        assert!(!is_sent_away(&slow).await, "it downloads");
+        assert!(!is_sent_away(&served).await, "it waits for us");
+        places.send_away(later + STALLED);
+        assert!(is_sent_away(&slow).await, "it has stopped");
+    }
+
+    #[tokio::test]
+    async fn nobody_is_sent_away_while_there_is_room_and_who_waits_gets_the_first_place() {
+        let places = Places::new(1);
+        let first = places.take().await.expect("a place");
+        let waiting = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.take().await.is_some() }
+        });
+        drop(first);
+        assert!(waiting.await.expect("no panic"));
+    }
+}

@@ -1,0 +1,89 @@
+//! A machine's first boot, with nothing pretended: the real Ignition fetches from `machinist server` through a pointer
+//! config, writes a root, systemd boots it, first boot finishes, the machine joins, and its pool counts it.
+//!
+//! Only the kubelet is played: it asks for its certificate with the kubeconfig that was served, as a kubelet would.
+
+mod machine;
+mod scene;
+
+use api::annotations;
+use api::machineconfiguration::MachineConfigPool;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use testkit::{wait_for, wait_until};
+
+use crate::watching::annotation;
+use machine::Machine;
+use scene::Scene;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_boots_from_its_pointer_config_and_joins_its_pool_and_one_that_fails_says_where() {
+    let Some(scene) = Scene::start().await else { return };
+
+    let user_data = scene.pointer(&["--uses", "1"]);
+    assert!(user_data.len() < 2048, "{} bytes", user_data.len());
+    let machine = Machine::new("first", &user_data);
+    machine.ignite().unwrap();
+    assert!(machine.ignite().is_err(), "a token for one use works once");
+    assert_eq!(machine.read("etc/greeting"), "hello");
+    let first_boot = machine.mode("etc/machinist/firstboot.json");
+    assert_eq!(first_boot, Some(0o600), "the credential is root's");
+
+    machine.boot();
+    scene.event("ConfigServed", &[&scene.config, "127.0.0.1"]).await;
+    scene.event("FirstBootCompleted", &["first", &scene.config]).await;
+    wait_until("the credential to be gone", || async {
+        machine.mode("etc/machinist/firstboot.json").is_none().then_some(())
+    })
+    .await;
+    assert!(machine.mode("etc/ignition-machine-config-encapsulated.json").is_none());
+
+    scene.play_kubelet("first", &machine).await;
+    let nodes: Api<Node> = Api::all(scene.client.clone());
+    let node = wait_for(&nodes, "first", "the daemon to join with the config it was born with", |node| {
+        node.is_some_and(|node| {
+            annotation(node, annotations::STATE) == "Done"
+                && annotation(node, annotations::CURRENT_CONFIG) == scene.config
+                && annotation(node, annotations::DESIRED_CONFIG) == scene.config
+        })
+    });
+    let node = node.await.unwrap();
+    assert_eq!(annotation(&node, annotations::FIRST_PIVOT_CONFIG), scene.config);
+    let pools: Api<MachineConfigPool> = Api::all(scene.client.clone());
+    wait_for(&pools, "worker", "the pool to count the machine", |pool| {
+        let Some(status) = pool.and_then(|pool| pool.status.as_ref()) else { return false };
+        let is_updated = status.conditions.iter().any(|it| it.type_ == "Updated" && it.status == "True");
+        status.machine_count == Some(1) && status.updated_machine_count == Some(1) && is_updated
+    })
+    .await;
+    assert_eq!(
+        machine.run(&["/usr/local/bin/machinistd", "diff"]),
+        (0, format!("this host is as {} says\n", scene.config))
+    );
+    assert_eq!(
+        machine.mode("etc/mcs-machine-config-content.json"),
+        Some(0o600),
+        "secrets are root's once it has joined"
+    );
+
+    a_machine_that_ignition_cannot_write_says_so(&scene).await;
+    a_first_boot_that_fails_says_at_which_step(&scene).await;
+}
+
+async fn a_machine_that_ignition_cannot_write_says_so(scene: &Scene) {
+    let machine = Machine::new("second", &scene.pointer(&[]));
+    // A folder stands where the config wants a file.
+    std::fs::create_dir_all(machine.path("etc/greeting/in-the-way")).unwrap();
+    let log = machine.ignite().unwrap_err();
+    machine.report_ignition(&log);
+    scene.event("IgnitionFailed", &["etc/greeting"]).await;
+}
+
+async fn a_first_boot_that_fails_says_at_which_step(scene: &Scene) {
+    let machine = Machine::new("third", &scene.pointer(&[]));
+    machine.ignite().unwrap();
+    std::fs::write(machine.path("etc/ignition-machine-config-encapsulated.json"), "{").unwrap();
+    machine.boot();
+    scene.event("FirstBootFailed", &["third", "is not a MachineConfig"]).await;
+    assert_eq!(machine.mode("etc/machinist/firstboot.json"), Some(0o600), "it is needed for the next try");
+}

@@ -1,0 +1,169 @@
+//! A new machine: a bare root from the shared base, Ignition, and a boot in a container.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use testkit::binaries::binary;
+use testkit::process::Process;
+
+use crate::nodes::base;
+
+const MODULE: &str = "github.com/coreos/ignition/v2";
+/// The one that the validator is of, too.
+const VERSION: &str = "v2.24.0";
+
+pub(super) struct Machine {
+    name: String,
+    folder: tempfile::TempDir,
+    container: Mutex<Option<Process>>,
+}
+
+impl Machine {
+    /// A root with the daemon's binary in it and nothing else of ours.
+    pub(super) fn new(name: &str, user_data: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("machinist-first-").tempdir().unwrap();
+        for part in ["root", "upper", "work", "run"] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+        }
+        fs::write(folder.path().join("user-data"), user_data).unwrap();
+        let part = |name: &str| folder.path().join(name).display().to_string();
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", base::base().display(), part("upper"), part("work"));
+        let mounted = Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options, &part("root")]).status();
+        assert!(mounted.unwrap().success(), "an overlay can be mounted");
+        let machine = Self { name: name.to_owned(), folder, container: Mutex::default() };
+        machine.furnish();
+        machine
+    }
+
+    fn furnish(&self) {
+        fs::write(self.path("etc/hostname"), format!("{}\n", self.name)).unwrap();
+        // Without an id systemd takes the boot for the first, and applies what Ignition wants enabled.
+        let _ = fs::remove_file(self.path("etc/machine-id"));
+        fs::create_dir_all(self.path("usr/local/bin")).unwrap();
+        fs::copy(binary("machinistd"), self.path("usr/local/bin/machinistd")).unwrap();
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(self.path("usr/local/bin/machinistd"), mode).unwrap();
+        // Services that only slow a small container down.
+        for unit in [
+            "systemd-resolved.service",
+            "systemd-networkd.service",
+            "getty.target",
+            "console-getty.service",
+            "ssh.service",
+        ] {
+            let path = self.path("etc/systemd/system").join(unit);
+            let _ = fs::remove_file(&path);
+            std::os::unix::fs::symlink("/dev/null", path).unwrap();
+        }
+    }
+
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join("root").join(path)
+    }
+
+    pub(super) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    /// The mode of a file that is there.
+    pub(super) fn mode(&self, path: &str) -> Option<u32> {
+        fs::metadata(self.path(path)).ok().map(|data| data.permissions().mode() & 0o7777)
+    }
+
+    /// Runs the stages of the real Ignition; an error is its log.
+    pub(super) fn ignite(&self) -> Result<(), String> {
+        let program = ignition();
+        let run = self.folder.path().join("run");
+        for stage in ["fetch", "files"] {
+            let mut ignition = Command::new(&program);
+            let root = self.path("");
+            let argument = |name: &str, path: &Path| format!("--{name}={}", path.display());
+            ignition.arg("--platform=file").arg(format!("--stage={stage}")).arg("--log-to-stdout");
+            ignition.arg("--fetch-timeout=20s").arg(argument("root", &root));
+            ignition
+                .arg(argument("config-cache", &run.join("ignition.json")))
+                .arg(argument("state-file", &run.join("state")));
+            ignition.arg(argument("neednet", &run.join("neednet")));
+            ignition.env("IGNITION_CONFIG_FILE", self.folder.path().join("user-data"));
+            let output = ignition.output().expect("Ignition runs");
+            if !output.status.success() {
+                return Err(String::from_utf8_lossy(&output.stdout).into_owned());
+            }
+        }
+        // The next try starts from the user data again, as a reset machine would.
+        let _ = fs::remove_file(run.join("ignition.json"));
+        Ok(())
+    }
+
+    /// What a unit in the initramfs does when Ignition has failed.
+    pub(super) fn report_ignition(&self, log: &str) {
+        let path = self.folder.path().join("ignition.log");
+        fs::write(&path, log).unwrap();
+        let mut report = Command::new(binary("machinistd"));
+        report.arg("ignition-failed").arg(path).arg("--config").arg(self.folder.path().join("run/ignition.json"));
+        let output = report.arg("--root").arg(self.path("")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Starts systemd on the root; it runs until the machine is dropped.
+    pub(super) fn boot(&self) {
+        let (root, machine) = (self.path("").display().to_string(), format!("--machine={}", self.name));
+        let arguments = [
+            "--quiet",
+            "-D",
+            &root,
+            &machine,
+            "--register=no",
+            "--keep-unit",
+            "--console=pipe",
+            "--link-journal=no",
+            "-b",
+        ]
+        .map(str::to_owned);
+        let log = self.folder.path().join("console");
+        let container = Process::start(Path::new("systemd-nspawn"), &arguments, &[], &log).unwrap();
+        *self.container.lock().unwrap() = Some(container);
+    }
+
+    /// Runs a command on the booted machine: its exit code and what it printed.
+    pub(super) fn run(&self, command: &[&str]) -> (i32, String) {
+        let leader = self.leader().expect("the machine is up");
+        let mut enter = Command::new("nsenter");
+        enter.args(["-t", &leader, "-m", "-u", "-i", "-p", "-C"]).args(command);
+        let output = enter.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap();
+        (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The container's first process.
+    fn leader(&self) -> Option<String> {
+        let pid = self.container.lock().unwrap().as_ref()?.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        let is_init =
+            |child: &&str| fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "systemd");
+        children.split_whitespace().find(is_init).map(str::to_owned)
+    }
+}
+
+/// The real one, built as distributions without SELinux build it.
+fn ignition() -> PathBuf {
+    let variable = format!("{MODULE}/internal/distro.selinuxRelabel=false");
+    testkit::cache::go_tool_with(MODULE, VERSION, &format!("{MODULE}/internal"), &[&variable]).unwrap()
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.leader().is_some() {
+            let (_, log) = self.run(&["journalctl", "--no-pager", "-n", "60", "-o", "cat", "-u", "machinistd*"]);
+            eprintln!("--- log of {} ---\n{log}", self.name);
+        }
+        if let Some(leader) = self.leader() {
+            let _ = Command::new("kill").args(["-9", &leader]).status();
+        }
+        drop(self.container.lock().unwrap().take());
+        let _ = Command::new("umount").arg("-l").arg(self.path("")).status();
+    }
+}
