@@ -1,9 +1,13 @@
 //! The config controllers on a real API server and on the embedded one: rendering, rollouts, drains, bad input.
 
 mod bad_input;
+mod control_plane;
 mod draining;
 mod leading;
+mod marking;
+mod remote;
 mod rendering;
+mod rights;
 mod rolling_out;
 mod stage;
 

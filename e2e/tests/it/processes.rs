@@ -8,10 +8,15 @@ use testkit::process::Process;
 
 /// Starts `machinist controller` with a short Lease and no settling, logging into `folder`.
 pub(crate) fn controller(control_plane: &ControlPlane, folder: &Path, name: &str, more: &[&str]) -> Process {
+    controller_as(&control_plane.kubeconfig(), folder, name, more)
+}
+
+/// The same, with the credential of somebody else than the administrator.
+pub(crate) fn controller_as(kubeconfig: &Path, folder: &Path, name: &str, more: &[&str]) -> Process {
     let mut arguments = vec![
         "controller".to_owned(),
         "--kubeconfig".to_owned(),
-        control_plane.kubeconfig().display().to_string(),
+        kubeconfig.display().to_string(),
         "--identity".to_owned(),
         name.to_owned(),
         "--lease-duration=3".to_owned(),
@@ -21,6 +26,17 @@ pub(crate) fn controller(control_plane: &ControlPlane, folder: &Path, name: &str
     arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
     let log = folder.join(format!("{name}.log"));
     Process::start(&binary("machinist"), &arguments, &[], &log).expect("the controller starts")
+}
+
+/// Where a controller serves its health, once it does: `http://127.0.0.1:PORT`.
+pub(crate) async fn listening(process: &Process) -> String {
+    testkit::wait_until("the controller to listen", || async {
+        let output = process.output();
+        let line = output.lines().find(|line| line.contains("serving health"))?;
+        let port: String = line.split("127.0.0.1:").nth(1)?.chars().take_while(char::is_ascii_digit).collect();
+        Some(format!("http://127.0.0.1:{port}"))
+    })
+    .await
 }
 
 /// Starts `machinistd` for a node whose host is the folder `root`, with the kubelet's own credential.

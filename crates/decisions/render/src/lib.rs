@@ -12,7 +12,6 @@ mod name;
 mod provenance;
 mod remote;
 mod selection;
-mod selector;
 mod spec;
 
 use std::collections::BTreeMap;
@@ -29,7 +28,6 @@ pub use fragment::{EXTENSIONS, check};
 pub use name::{is_same_content, keep_name, name};
 pub use remote::{Fetched, Need};
 pub use selection::{order, select};
-pub use selector::Selector;
 
 /// What the API server stores at most for one object: etcd's request limit.
 pub const OBJECT_LIMIT: usize = 1_572_864;

@@ -1,9 +1,11 @@
 //! Which fragments a pool gets, and in which order they are merged.
 
+use std::collections::BTreeMap;
+
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::selector::Selector;
 
 use crate::error::{Error, Problem};
-use crate::selector::Selector;
 use crate::{is_base, name_of};
 
 /// The fragments a pool's selector accepts. No selector accepts none; an empty one is refused, as it would accept all.
@@ -18,7 +20,10 @@ pub fn select<'a>(
     if selector.is_empty() {
         return Err(refuse("an empty selector would select every MachineConfig".to_owned()));
     }
-    let chosen = fragments.into_iter().filter(|fragment| selector.matches(fragment.metadata.labels.as_ref()));
+    let unlabelled = BTreeMap::new();
+    let chosen = fragments
+        .into_iter()
+        .filter(|fragment| selector.matches(fragment.metadata.labels.as_ref().unwrap_or(&unlabelled)));
     Ok(chosen.collect())
 }
 

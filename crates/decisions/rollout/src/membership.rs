@@ -10,6 +10,8 @@ use api::machineconfiguration::MachineConfigPool;
 use api::selector::{Selector, SelectorError};
 use api::{labels, names};
 
+use crate::node::NodeFacts;
+
 /// Every pool's node selector, checked.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
@@ -96,6 +98,29 @@ impl Pools {
     /// The selector of one pool.
     pub fn selector(&self, pool: &str) -> Option<&NodeSelector> {
         self.pools.iter().find(|(name, _)| name == pool).map(|(_, selector)| selector)
+    }
+
+    /// Decides where a node belongs. One that was born into a custom pool and does not carry that pool's labels yet belongs
+    /// nowhere until it does, so that it is not given the config of another pool first.
+    pub fn of(&self, facts: &NodeFacts) -> Membership {
+        match self.birthplace(facts) {
+            Some((_, selector)) if !selector.matches(&facts.labels) => Membership::Unmanaged,
+            Some(_) | None => self.of_node(&facts.name, &facts.labels),
+        }
+    }
+
+    /// The custom pool that a node was born into, while the node has not been given that pool's labels.
+    pub(crate) fn birthplace(&self, facts: &NodeFacts) -> Option<(&str, &Selector)> {
+        let born = facts.first_pivot.as_deref().filter(|_| !facts.labels_applied)?;
+        let (pool, _) = born.strip_prefix(names::RENDERED_PREFIX)?.rsplit_once('-')?;
+        if matches!(pool, names::POOL_MASTER | names::POOL_WORKER) {
+            return None;
+        }
+        let found = self.pools.iter().find(|(name, _)| name == pool)?;
+        match &found.1 {
+            NodeSelector::Labels(selector) => Some((&found.0, selector)),
+            NodeSelector::Missing | NodeSelector::Everything | NodeSelector::Broken(_) => None,
+        }
     }
 
     /// Decides where a node with these labels belongs.

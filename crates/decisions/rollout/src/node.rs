@@ -40,6 +40,10 @@ pub struct NodeFacts {
     pub cordoned_by: Option<String>,
     pub drain_started: Option<Timestamp>,
     pub unschedulable: bool,
+    /// The rendered config the node was born with.
+    pub first_pivot: Option<String>,
+    /// It was given the labels of the custom pool it was born into.
+    pub labels_applied: bool,
     pub labels: BTreeMap<String, String>,
 }
 
@@ -141,6 +145,8 @@ impl NodeFacts {
             cordoned_by: said(annotations::CORDONED_BY),
             drain_started: said(annotations::DRAIN_STARTED).and_then(|time| time.parse().ok()),
             unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
+            first_pivot: said(annotations::FIRST_PIVOT_CONFIG),
+            labels_applied: annotation(annotations::CUSTOM_POOL_LABELS_APPLIED).is_some(),
             labels: metadata.labels.clone().unwrap_or_default(),
         }
     }

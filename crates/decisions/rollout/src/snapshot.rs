@@ -151,7 +151,7 @@ impl Snapshot {
     fn sort_in(&mut self, pools: &Pools, facts: NodeFacts, reports: &BTreeMap<&str, &MachineConfigNode>) {
         self.nodes.seen_until(facts.resource_version.number);
         let report = reports.get(facts.name.as_str()).map(|report| Report::from_object(report)).unwrap_or_default();
-        match pools.of_node(&facts.name, &facts.labels) {
+        match pools.of(&facts) {
             Membership::Member { primary, .. } if primary == self.pool.name => {
                 self.nodes.observe_report(&facts.name, report);
                 self.nodes.observe(facts);

@@ -133,6 +133,8 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     let pools = cluster::Queue::default();
     let rendering = Arc::new(render::Render::new(context.clone(), pools.clone()));
     let rollout = Arc::new(rollout::Rollout::new(context.clone(), pools));
+    let states = Arc::downgrade(&rollout);
+    context.metrics.states_from(move || states.upgrade().map(|rollout| rollout.states()).unwrap_or_default());
     let (blocked, blocks) = tokio::sync::mpsc::unbounded_channel();
     let drain = Arc::new(drain::Drain::new(context, blocked));
     let events = Events::start(client.clone(), "machineconfigcontroller", &namespace);

@@ -124,7 +124,12 @@ impl Render {
                 Some(change) = changes.nodes.recv() => self.node_changed(&change),
                 Some(change) = changes.controller_configs.recv() => self.controller_config_changed(&change),
                 Some(_) = changes.cluster_settings.recv() => self.queue_all(),
-                Some(_) = changes.machine_configurations.recv() => self.queue_all(),
+                Some(change) = changes.machine_configurations.recv() => {
+                    let enforcement = change.new.as_ref().and_then(|it| it.spec.boot_image_skew_enforcement.as_ref());
+                    let is_off = enforcement.is_some_and(|it| it.mode == "None");
+                    self.context.metrics.skew_unenforced.set(is_off.into());
+                    self.queue_all();
+                }
                 else => return,
             }
         }

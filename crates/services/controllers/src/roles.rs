@@ -38,10 +38,11 @@ pub const ROLES: [Role; 4] = [
             right(MACHINE_CONFIG, "machineconfignodes", &["create", "patch", "delete"]),
             right(MACHINE_CONFIG, "machineconfignodes/status", &["patch"]),
             right(MACHINE_CONFIG, "controllerconfigs", WATCH),
+            right(api::config::GROUP, "schedulers", WATCH),
             right(OURS, "poolpolicies", WATCH),
             right(OURS, "poolledgers", WATCH),
             right(OURS, "poolledgers", &["create", "update"]),
-            // Annotations and taints, always with a resource version.
+            // Annotations, labels and taints, always with a resource version.
             right("", "nodes", &["get", "list", "watch", "patch"]),
             // Etcd's pods.
             right("", "pods", WATCH),

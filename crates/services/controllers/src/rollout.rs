@@ -6,6 +6,7 @@
 mod apply;
 mod background;
 mod index;
+mod nodes;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -41,6 +42,10 @@ pub(crate) struct Rollout {
     context: Arc<Context>,
     index: Mutex<Index>,
     pools: Pools,
+    /// Nodes that lack a mark or whose MachineConfigNode does not say what it should.
+    nodes: Queue<String>,
+    /// What the cluster's Scheduler last said about the control plane.
+    schedulable: Mutex<Option<bool>>,
     events: Events,
     /// The version of each node that a target or fence was last sent to and that is under way or met a newer one.
     sent: Mutex<HashMap<String, String>>,
@@ -62,6 +67,8 @@ impl Rollout {
         Self {
             index: Mutex::new(Index::new(&context)),
             pools,
+            nodes: Queue::default(),
+            schedulable: Mutex::default(),
             events,
             sent: Mutex::default(),
             places: Semaphore::new(AT_ONCE),
@@ -74,12 +81,20 @@ impl Rollout {
         }
     }
 
+    /// The latest condition of each pool, for `mco_state`.
+    pub(crate) fn states(&self) -> Vec<metrics::PoolState> {
+        self.index.lock().states()
+    }
+
     /// Plans pools for ever. To be called once everything was listed.
     pub(crate) async fn run(self: Arc<Self>) {
         let _end = self.background.until_dropped();
         self.prime();
-        let pools = self.pools.clone();
-        pools.run(WORKERS, |pool| self.clone().reconcile(pool)).await;
+        let (pools, nodes) = (self.pools.clone(), self.nodes.clone());
+        tokio::join!(
+            pools.run(WORKERS, |pool| self.clone().reconcile(pool)),
+            nodes.run(nodes::WORKERS, |node| self.clone().reconcile_node(node)),
+        );
     }
 
     /// Takes in everything at once, so that the first plan cannot see half a pool. The changes that tell the same arrive
@@ -94,21 +109,32 @@ impl Rollout {
             let name = ledger.metadata.name.clone().unwrap_or_default();
             index.put_ledger(&self.pools, &name, Ledger::from_object(Some(&ledger)), false);
         }
-        for node in world.nodes.all() {
-            index.observe(&self.pools, node);
+        let nodes = world.nodes.all();
+        for node in &nodes {
+            index.observe(&self.pools, node.clone());
         }
+        drop(index);
+        nodes.iter().for_each(|node| self.look_at(&node.name));
+        world.reports.keys().iter().for_each(|key| self.look_at(&key.name));
     }
 
     /// Takes in changes for ever and queues the pools they concern.
     pub(crate) async fn follow(self: Arc<Self>, mut changes: RolloutChanges, mut blocked: UnboundedReceiver<Blocked>) {
         loop {
             tokio::select! {
-                Some(change) = changes.pools.recv() => self.index.lock().pool_changed(&self.pools, &change),
+                Some(change) = changes.pools.recv() => {
+                    self.index.lock().pool_changed(&self.pools, &change);
+                    if !change.old.iter().zip(&change.new).any(|(old, new)| index::selects_the_same(old, new)) {
+                        self.look_at_all();
+                    }
+                }
+                Some(_) = changes.schedulers.recv() => self.look_at_all(),
                 Some(change) = changes.nodes.recv() => {
                     if change.new.is_none() {
                         self.sent.lock().remove(&change.key.name);
                     }
                     self.index.lock().node_changed(&self.pools, &change);
+                    self.look_at(&change.key.name);
                 }
                 Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
                 Some(change) = changes.policies.recv() => self.index.lock().policy_changed(&self.pools, &change),
@@ -117,7 +143,9 @@ impl Rollout {
                     self.index.lock().controller_config_changed(&self.pools, change.new.as_deref());
                 }
                 Some(change) = changes.reports.recv() => {
-                    self.index.lock().report_changed(&self.pools, &change.key.name, change.new.as_deref().cloned());
+                    let report = change.new.as_ref().map(|object| object.report.clone());
+                    self.index.lock().report_changed(&self.pools, &change.key.name, report);
+                    self.look_at(&change.key.name);
                 }
                 Some(Blocked { node, why }) = blocked.recv() => self.index.lock().drain_blocked(&self.pools, &node, why),
                 else => return,

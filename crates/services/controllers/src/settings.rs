@@ -15,6 +15,8 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// How long a pool's target must stay the same before a node gets it, unless the pool's policy says otherwise.
     pub settle: Duration,
+    /// How long remote content of one file may take.
+    pub fetch_timeout: Duration,
     /// The node this process runs on, which is updated last.
     pub node: Option<String>,
     /// Value of the annotation `generated-by-controller-version` on what this process generates.
@@ -29,6 +31,8 @@ impl Default for Settings {
             lease: None,
             listen: None,
             settle: Duration::from_secs(5),
+            // A rendered config has to fit into one object, so a single file never needs longer on a line that works.
+            fetch_timeout: Duration::from_secs(30),
             node: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }

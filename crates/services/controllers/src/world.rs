@@ -9,7 +9,7 @@ use drain::DisruptionBudget;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::Api;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use rollout::{EtcdMember, NodeFacts, Report};
@@ -29,7 +29,9 @@ pub(crate) struct World {
     pub(crate) controller_configs: Store<ControllerConfig>,
     pub(crate) cluster_settings: Store<ClusterSettings>,
     pub(crate) machine_configurations: Store<MachineConfiguration>,
-    pub(crate) reports: Store<Report>,
+    pub(crate) reports: Store<NodeObject>,
+    /// Whether workloads may run on the control plane, where the cluster says so.
+    pub(crate) schedulers: Store<bool>,
     /// Pods of etcd, where they can be seen.
     pub(crate) etcd: [Store<Option<EtcdMember>>; 2],
     pub(crate) budgets: Store<DisruptionBudget>,
@@ -43,6 +45,14 @@ pub(crate) struct Provenance {
     pub(crate) name: String,
     pub(crate) pool: String,
     pub(crate) pins: Vec<api::machinist::Pin>,
+}
+
+/// What is kept in memory of a MachineConfigNode.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct NodeObject {
+    pub(crate) pool: String,
+    pub(crate) desired: String,
+    pub(crate) report: Report,
 }
 
 /// Changes, for the consumers that turn them into work.
@@ -69,7 +79,8 @@ pub(crate) struct RolloutChanges {
     pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
     pub(crate) ledgers: UnboundedReceiver<Change<PoolLedger>>,
     pub(crate) policies: UnboundedReceiver<Change<PoolPolicy>>,
-    pub(crate) reports: UnboundedReceiver<Change<Report>>,
+    pub(crate) reports: UnboundedReceiver<Change<NodeObject>>,
+    pub(crate) schedulers: UnboundedReceiver<Change<bool>>,
     pub(crate) controller_configs: UnboundedReceiver<Change<ControllerConfig>>,
     pub(crate) etcd: UnboundedReceiver<Change<Option<EtcdMember>>>,
 }
@@ -87,7 +98,7 @@ impl World {
         let (mut ledgers, mut policies, provenances) = (Watch::default(), Watch::default(), Watch::default());
         let (mut reports, mut budgets, daemon_sets) = (Watch::default(), Watch::default(), Watch::default());
         let (mut controller_configs, mut cluster_settings) = (Watch::default(), Watch::default());
-        let mut machine_configurations = Watch::default();
+        let (mut machine_configurations, mut schedulers) = (Watch::default(), Watch::default());
         let render = RenderChanges {
             controller_configs: controller_configs.subscribe(),
             cluster_settings: cluster_settings.subscribe(),
@@ -106,6 +117,7 @@ impl World {
             ledgers: ledgers.subscribe(),
             policies: policies.subscribe(),
             reports: reports.subscribe(),
+            schedulers: schedulers.subscribe(),
         };
         let drain = DrainChanges { nodes: nodes.subscribe(), budgets: budgets.subscribe() };
         let world = Self {
@@ -120,6 +132,7 @@ impl World {
             cluster_settings: cluster_settings.store(),
             machine_configurations: machine_configurations.store(),
             reports: reports.store(),
+            schedulers: schedulers.store(),
             etcd,
             budgets: budgets.store(),
             daemon_sets: daemon_sets.store(),
@@ -134,7 +147,14 @@ impl World {
         tasks.spawn(cluster_settings.run(Api::all(client.clone()), all(), slim::<ClusterSettings>));
         tasks.spawn(machine_configurations.run(Api::all(client.clone()), all(), slim::<MachineConfiguration>));
         tasks.spawn(provenances.run(Api::all(client.clone()), all(), Provenance::from_object));
-        tasks.spawn(reports.run(Api::all(client.clone()), all(), |node: MachineConfigNode| Report::from_object(&node)));
+        tasks.spawn(reports.run(Api::all(client.clone()), all(), NodeObject::from_object));
+        let scheduler = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(api::config::GROUP, "v1", "Scheduler"),
+            "schedulers",
+        );
+        tasks.spawn(schedulers.run(Api::all_with(client.clone(), &scheduler), all(), |scheduler: DynamicObject| {
+            scheduler.data["spec"]["mastersSchedulable"].as_bool().unwrap_or(false)
+        }));
         tasks.spawn(budgets.run(Api::all(client.clone()), all(), |budget: PodDisruptionBudget| {
             DisruptionBudget::from_object(&budget)
         }));
@@ -184,6 +204,13 @@ impl World {
             State::Broken { trouble } => Some((kind, trouble)),
         };
         states.into_iter().filter_map(trouble).collect()
+    }
+}
+
+impl NodeObject {
+    fn from_object(object: MachineConfigNode) -> Self {
+        let report = Report::from_object(&object);
+        Self { pool: object.spec.pool.name, desired: object.spec.config_version.desired, report }
     }
 }
 

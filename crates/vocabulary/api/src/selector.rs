@@ -71,6 +71,17 @@ impl Selector {
         self.requirements.is_empty()
     }
 
+    /// The labels that an object needs at least to be selected, as far as the selector says which: equality, a list of one
+    /// value, or existence.
+    pub fn implied_labels(&self) -> BTreeMap<String, String> {
+        let implied = self.requirements.iter().filter_map(|it| match (it.operator, it.values.as_slice()) {
+            (Operator::In, [value]) => Some((it.key.clone(), value.clone())),
+            (Operator::Exists, _) => Some((it.key.clone(), String::new())),
+            (Operator::In | Operator::NotIn | Operator::DoesNotExist, _) => None,
+        });
+        implied.collect()
+    }
+
     /// Whether these labels satisfy every requirement.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))

@@ -1,15 +1,27 @@
 //! Nonsense in objects becomes a condition or an event that names the object and the fix; nothing else stops.
 
-use fleet::Behaviour;
+use api::annotations;
+use fleet::{Behaviour, Fault};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use testkit::objects::{file_config, machine_config, pool};
-use testkit::{Kind, wait_for};
+use testkit::{Kind, wait_for_all};
 
 use super::on_both;
 use super::stage::Stage;
+use crate::watching::annotation;
 
 on_both!(nonsense_stops_nothing_else);
+
+/// Waits until a node is at work on another config than `old`.
+async fn works(stage: &Stage, old: &str) {
+    wait_for_all(&stage.nodes, "a node to be at work", |nodes| {
+        nodes.iter().any(|node| {
+            annotation(node, annotations::STATE) == "Working" && annotation(node, annotations::DESIRED_CONFIG) != old
+        })
+    })
+    .await;
+}
 
 async fn nonsense_stops_nothing_else(kind: Kind) {
     let Some(stage) = Stage::start(kind, Behaviour::default()).await else { return };
@@ -37,26 +49,31 @@ async fn nonsense_stops_nothing_else(kind: Kind) {
     stage.event("SelectingAll", &["non-empty selector is required"]).await;
 
     // A fragment that becomes unreadable while a rollout runs, and annotations that no daemon wrote.
+    stage.fleet.inject("a", Some(Fault::Hang));
+    stage.fleet.inject("b", Some(Fault::Hang));
     stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
+    works(&stage, &first).await;
+    let second = stage.target("worker").await;
+    stage.write(&machine_config("50-more", "worker", json!({ "ignition": { "version": "99.0.0" } }))).await;
+    stage.condition("worker", "RenderDegraded", &["50-more", "version"]).await;
     stage.annotate("b", json!({ "machineconfiguration.openshift.io/state": "Confused \u{1F600}" })).await;
     stage.annotate("b", json!({ "machineconfiguration.openshift.io/desiredConfig": "../../etc/passwd" })).await;
     stage.annotate("b", json!({ "machineconfiguration.openshift.io/desiredDrain": "explode" })).await;
-    let second = stage.updated("worker", &first, 2).await;
-    stage.write(&machine_config("50-more", "worker", json!({ "ignition": { "version": "99.0.0" } }))).await;
-    stage.condition("worker", "RenderDegraded", &["50-more", "version"]).await;
-    assert_eq!(stage.target("worker").await, second);
+    stage.fleet.inject("a", None);
+    stage.fleet.inject("b", None);
+    assert_eq!(stage.updated("worker", &first, 2).await, second, "the rollout ends with the last good config");
 
     // A pool that goes away in the middle; its nodes fall back to worker, and its config lives while it is used.
     stage.pools.create(&PostParams::default(), &pool("infra")).await.unwrap();
     stage.write(&file_config("50-more", "worker", "/etc/more", "again")).await;
     stage.well("worker", "RenderDegraded").await;
+    let third = stage.updated("worker", &second, 2).await;
+    stage.write(&file_config("10-infra", "infra", "/etc/infra", "infra")).await;
+    stage.fleet.inject("a", Some(Fault::Hang));
     stage.relabel("a", json!({ "node-role.kubernetes.io/infra": "" })).await;
-    wait_for(&stage.pools, "infra", "infra to have a node", |pool| {
-        pool.and_then(|pool| pool.status.as_ref()).is_some_and(|status| status.machine_count == Some(1))
-    })
-    .await;
+    works(&stage, &third).await;
     stage.pools.delete("infra", &DeleteParams::default()).await.unwrap();
-    let third = stage.target("worker").await;
+    stage.fleet.inject("a", None);
     stage.node_at("a", &third).await;
     stage.node_at("b", &third).await;
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use testkit::objects::file_config;
 use testkit::{Kind, wait_for};
 
+use super::on_both;
 use super::stage::Stage;
 use crate::watching::{annotation, is_down};
 
@@ -29,23 +30,14 @@ fn pod(name: &str, node: &str, owner: &ReplicaSet) -> Pod {
     .unwrap()
 }
 
-async fn place(stage: &Stage, pod: &Pod) {
-    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
-    // The namespace's service account comes a moment after the server.
-    let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = Api::namespaced(stage.client.clone(), "default");
-    wait_for(&accounts, "default", "the default service account", |account| account.is_some()).await;
-    let name = pod.metadata.name.clone().unwrap();
-    pods.create(&PostParams::default(), pod).await.unwrap();
-    let ready = json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] } });
-    pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
-}
+on_both!(
+    a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may,
+    a_drain_goes_on_where_it_was_after_a_restart,
+    a_cordon_that_a_person_made_stays,
+);
 
-#[tokio::test]
-async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may() {
-    let Some(stage) = Stage::start(Kind::Real, Behaviour { drains: true, ..Behaviour::default() }).await else {
-        return;
-    };
-    let first = stage.settled_pool("worker", &["a"]).await;
+/// A pod that a disruption budget keeps on node `a`.
+async fn guarded_pod(stage: &Stage) -> ReplicaSet {
     // Nothing runs it, but the garbage collector wants to see it.
     let owners: Api<ReplicaSet> = Api::namespaced(stage.client.clone(), "default");
     let owner = serde_json::from_value(json!({
@@ -59,9 +51,7 @@ async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may() {
         },
     }));
     let owner = owners.create(&PostParams::default(), &owner.unwrap()).await.unwrap();
-    place(&stage, &pod("shop", "a", &owner)).await;
-    place(&stage, &pod("free", "a", &owner)).await;
-    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
+    stage.place("default", &pod("shop", "a", &owner)).await;
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "default");
     let budget = serde_json::from_value(json!({
         "metadata": { "name": "shop-stays" },
@@ -72,6 +62,16 @@ async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may() {
         budget.and_then(|budget| budget.status.as_ref()).is_some_and(|status| status.current_healthy == 1)
     })
     .await;
+    owner
+}
+
+async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may(kind: Kind) {
+    let Some(stage) = Stage::start(kind, Behaviour { drains: true, ..Behaviour::default() }).await else { return };
+    let first = stage.settled_pool("worker", &["a"]).await;
+    let owner = guarded_pod(&stage).await;
+    stage.place("default", &pod("free", "a", &owner)).await;
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "default");
 
     stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
     wait_for(&pods, "free", "the unprotected pod to go", |pod| pod.is_none()).await;
@@ -91,11 +91,34 @@ async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may() {
     .await;
 }
 
-#[tokio::test]
-async fn a_cordon_that_a_person_made_stays() {
-    let Some(stage) = Stage::start(Kind::Real, Behaviour { drains: true, ..Behaviour::default() }).await else {
-        return;
-    };
+async fn a_drain_goes_on_where_it_was_after_a_restart(kind: Kind) {
+    let Some(mut stage) = Stage::start(kind, Behaviour { drains: true, ..Behaviour::default() }).await else { return };
+    let first = stage.settled_pool("worker", &["a"]).await;
+    guarded_pod(&stage).await;
+    stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
+    stage.condition("worker", "Updating", &["default/shop-stays"]).await;
+    let before = stage.nodes.get("a").await.unwrap();
+    let started = annotation(&before, annotations::DRAIN_STARTED);
+    assert!(is_down(&before) && !started.is_empty());
+
+    stage.stop_controllers().await;
+    // Somebody takes the pool's sentence away, so that only a new look can bring it back.
+    let blank = json!({ "status": { "conditions": [] } });
+    stage.pools.patch_status("worker", &PatchParams::default(), &Patch::Merge(blank)).await.unwrap();
+    stage.start_controllers();
+    stage.condition("worker", "Updating", &["default/shop-stays", "ReplicaSet/shop-7d9"]).await;
+    let after = stage.nodes.get("a").await.unwrap();
+    assert_eq!(annotation(&after, annotations::DRAIN_STARTED), started, "the hour until the alarm goes on");
+    assert_eq!(annotation(&after, annotations::CORDONED_BY), api::names::cordon::MACHINIST);
+
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(stage.client.clone(), "default");
+    budgets.delete("shop-stays", &DeleteParams::default()).await.unwrap();
+    stage.updated("worker", &first, 1).await;
+    wait_for(&stage.nodes, "a", "the node to take pods again", |node| node.is_some_and(|node| !is_down(node))).await;
+}
+
+async fn a_cordon_that_a_person_made_stays(kind: Kind) {
+    let Some(stage) = Stage::start(kind, Behaviour { drains: true, ..Behaviour::default() }).await else { return };
     let first = stage.settled_pool("worker", &["a"]).await;
     let cordon = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
     stage.nodes.patch("a", &PatchParams::default(), &cordon).await.unwrap();

@@ -8,20 +8,62 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
 use testkit::objects::{file_config, pool};
-use testkit::{Kind, control_plane, wait_for, wait_for_all};
+use testkit::{Kind, control_plane, wait_for, wait_for_all, wait_until};
 
-use crate::processes::controller;
+use super::on_both;
+use crate::processes::{controller, listening};
 use crate::watching::{annotation, watch_fleet};
 
-#[tokio::test]
-async fn a_leader_that_was_stopped_and_wakes_up_late_cannot_exceed_the_budget() {
-    let Some(control_plane) = control_plane(Kind::Real).await else { return };
+on_both!(
+    a_leader_that_was_stopped_and_wakes_up_late_cannot_exceed_the_budget,
+    a_leader_that_dies_is_replaced_within_its_lease,
+);
+
+fn holder(lease: Option<&Lease>) -> Option<String> {
+    lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.clone())
+}
+
+async fn a_leader_that_dies_is_replaced_within_its_lease(kind: Kind) {
+    let Some(control_plane) = control_plane(kind).await else { return };
+    control_plane.install().await;
+    let folder = tempfile::tempdir().unwrap();
+    let leases: Api<Lease> = Api::namespaced(control_plane.client().await, api::names::NAMESPACE);
+    let mut first = controller(&control_plane, folder.path(), "first", &[]);
+    wait_for(&leases, api::names::LEASE_CONTROLLER, "the first to lead", |lease| {
+        holder(lease).as_deref() == Some("first")
+    })
+    .await;
+    let second = controller(&control_plane, folder.path(), "second", &[]);
+    let url = listening(&second).await;
+    let ready = || async { reqwest::get(format!("{url}/readyz")).await.ok()?.text().await.ok() };
+    let standby = wait_until("the second to be up", || async { ready().await.filter(|it| it.contains("ok")) }).await;
+    assert_eq!(standby, "ok: another process leads\n", "a standby is ready, and says so");
+
+    first.kill();
+    let last = leases.get(api::names::LEASE_CONTROLLER).await.unwrap().spec.unwrap();
+    let lease = wait_for(&leases, api::names::LEASE_CONTROLLER, "the second to lead", |lease| {
+        holder(lease).as_deref() == Some("second")
+    });
+    let taken = lease.await.unwrap().spec.unwrap();
+    let waited = taken.acquire_time.unwrap().0.duration_since(last.renew_time.unwrap().0);
+    let lease = jiff::SignedDuration::from_secs(i64::from(last.lease_duration_seconds.unwrap()));
+    // The Lease has whole seconds and this machine has other work.
+    assert!(
+        waited <= lease + jiff::SignedDuration::from_secs(2),
+        "{waited:?} after the last sign of life, of {lease:?}"
+    );
+    let leading =
+        wait_until("the second to lead", || async { ready().await.filter(|it| it.contains("leading")) }).await;
+    assert_eq!(leading, "ok: leading\n");
+}
+
+async fn a_leader_that_was_stopped_and_wakes_up_late_cannot_exceed_the_budget(kind: Kind) {
+    let Some(control_plane) = control_plane(kind).await else { return };
     control_plane.install().await;
     let folder = tempfile::tempdir().unwrap();
     let client = control_plane.client().await;
     let mut first = controller(&control_plane, folder.path(), "first", &[]);
     let leases: Api<Lease> = Api::namespaced(client.clone(), api::names::NAMESPACE);
-    let holder = |lease: Option<&Lease>| lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
     wait_for(&leases, api::names::LEASE_CONTROLLER, "the first to lead", |lease| {
         holder(lease).as_deref() == Some("first")
     })

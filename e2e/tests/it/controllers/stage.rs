@@ -6,13 +6,15 @@ use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use controllers::Settings;
 use fleet::{Behaviour, Fleet};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use testkit::objects::{file_config, pool};
 use testkit::{ControlPlane, Kind, control_plane, wait_for, wait_for_all};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::watching::annotation;
 
@@ -24,26 +26,68 @@ pub(crate) struct Stage {
     pub(crate) configs: Api<MachineConfig>,
     pub(crate) nodes: Api<Node>,
     pub(crate) fleet: Fleet,
+    settings: Settings,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Stage {
     /// Starts everything; the controllers run in this process, without an election and without settling.
     pub(crate) async fn start(kind: Kind, behaviour: Behaviour) -> Option<Self> {
+        Self::start_with(kind, behaviour, Settings::default()).await
+    }
+
+    pub(crate) async fn start_with(kind: Kind, behaviour: Behaviour, settings: Settings) -> Option<Self> {
         let control_plane = control_plane(kind).await?;
         control_plane.install().await;
         let client = cluster::connect(Some(&control_plane.kubeconfig())).await.unwrap();
-        let settings = Settings { settle: Duration::ZERO, identity: "story".into(), ..Settings::default() };
-        tokio::spawn(controllers::run(client.clone(), settings, std::future::pending()));
         let fleet = Fleet::new(client.clone(), "story", behaviour);
         tokio::spawn(fleet.clone().run());
-        Some(Self {
+        let mut stage = Self {
             pools: Api::all(client.clone()),
             configs: Api::all(client.clone()),
             nodes: Api::all(client.clone()),
             fleet,
             client,
+            settings: Settings { settle: Duration::ZERO, identity: "story".into(), ..settings },
+            running: None,
             _control_plane: control_plane,
-        })
+        };
+        stage.start_controllers();
+        Some(stage)
+    }
+
+    pub(crate) fn start_controllers(&mut self) {
+        let (stop, stopped) = oneshot::channel();
+        let (client, settings) = (self.client.clone(), self.settings.clone());
+        let run = tokio::spawn(async move {
+            let stop = async { stopped.await.unwrap_or_default() };
+            controllers::run(client, settings, stop).await.unwrap();
+        });
+        self.running = Some((stop, run));
+    }
+
+    /// Ends the controllers; what they knew is gone.
+    pub(crate) async fn stop_controllers(&mut self) {
+        let (stop, run) = self.running.take().unwrap();
+        stop.send(()).unwrap();
+        run.await.unwrap();
+    }
+
+    /// Places a pod that is well on a node, as a scheduler and a kubelet would.
+    pub(crate) async fn place(&self, namespace: &str, pod: &Pod) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        // The namespace's service account comes a moment after the server.
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        wait_for(&accounts, "default", "the default service account", |account| account.is_some()).await;
+        pods.create(&PostParams::default(), pod).await.unwrap();
+        self.set_ready(namespace, &pod.name_any(), true).await;
+    }
+
+    pub(crate) async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let state = if ready { "True" } else { "False" };
+        let status = json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": state }] } });
+        pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
     /// A pool with nodes that are on its first config; returns that config's name.

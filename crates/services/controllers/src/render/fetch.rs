@@ -9,19 +9,17 @@ use std::time::Duration;
 
 use api::machineconfiguration::MachineConfig;
 use api::machinist::Pin;
+use api::names;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use render::{Fetched, Need};
-use reqwest::Client;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client};
 use sha2::{Digest, Sha256};
 
 use super::Render;
 use super::compose::Input;
-
-/// A rendered config has to fit into one object, so a single file never needs longer on a line that works.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -43,6 +41,14 @@ struct Allowed {
     insecure: bool,
 }
 
+/// How far one download may go, and whom it believes.
+struct Bounds {
+    bytes: usize,
+    time: Duration,
+    /// Beside the authorities of the system: those that the cluster's hosts trust too.
+    authorities: Vec<Certificate>,
+}
+
 impl Render {
     /// Everything that is needed, or one sentence about what could not be had.
     pub(super) async fn fetch(&self, input: &Input, needs: &[Need]) -> Result<Fetched, String> {
@@ -53,11 +59,16 @@ impl Render {
             remote: sources.and_then(|sources| sources.allow_remote).unwrap_or(true),
             insecure: sources.and_then(|sources| sources.allow_insecure).unwrap_or(false),
         };
+        let bounds = Bounds {
+            bytes: input.settings.remote_limit,
+            time: self.context.settings.fetch_timeout,
+            authorities: self.authorities()?,
+        };
         let mut fetched = Fetched::default();
         for need in needs {
             let content = match self.remembered(input, need) {
                 Some(content) => content,
-                None => self.fetcher.fetch(need, allowed, input.settings.remote_limit).await.map_err(|why| {
+                None => self.fetcher.fetch(need, allowed, &bounds).await.map_err(|why| {
                     format!(
                         "MachineConfig {}: spec.config.storage.files: {}: content of {} cannot be fetched: {why}",
                         need.fragment, need.path, need.source
@@ -67,6 +78,16 @@ impl Render {
             fetched.insert(need, content);
         }
         Ok(fetched)
+    }
+
+    fn authorities(&self) -> Result<Vec<Certificate>, String> {
+        let config = self.context.world.controller_configs.named(names::CONTROLLER_CONFIG);
+        let Some(bundle) = config.and_then(|config| config.spec.additional_trust_bundle.clone()) else {
+            return Ok(Vec::new());
+        };
+        Certificate::from_pem_bundle(&bundle.0).map_err(|error| {
+            format!("spec.additionalTrustBundle of ControllerConfig {} is no PEM: {error}", names::CONTROLLER_CONFIG)
+        })
     }
 
     /// Content that this generation of the fragment brought before.
@@ -85,11 +106,11 @@ impl Render {
 }
 
 impl Fetcher {
-    async fn fetch(&self, need: &Need, allowed: Allowed, limit: usize) -> Result<Vec<u8>, String> {
+    async fn fetch(&self, need: &Need, allowed: Allowed, bounds: &Bounds) -> Result<Vec<u8>, String> {
         check(&need.source, allowed)?;
-        let fetching = download(need, allowed, limit);
-        let content =
-            tokio::time::timeout(TIMEOUT, fetching).await.map_err(|_| "it took longer than 30 s".to_owned())??;
+        let fetching = download(need, allowed, bounds);
+        let late = |_| format!("it took longer than {} s", bounds.time.as_secs());
+        let content = tokio::time::timeout(bounds.time, fetching).await.map_err(late)??;
         let key = (need.fragment.clone(), need.generation, need.source.clone());
         let mut contents = self.contents.lock();
         // An edited fragment will never ask for its old content again.
@@ -115,7 +136,7 @@ fn check(source: &str, allowed: Allowed) -> Result<(), String> {
     }
 }
 
-async fn download(need: &Need, allowed: Allowed, limit: usize) -> Result<Vec<u8>, String> {
+async fn download(need: &Need, allowed: Allowed, bounds: &Bounds) -> Result<Vec<u8>, String> {
     let redirects = Policy::custom(move |attempt| {
         if attempt.previous().len() > REDIRECTS {
             attempt.error("too many redirects")
@@ -125,8 +146,8 @@ async fn download(need: &Need, allowed: Allowed, limit: usize) -> Result<Vec<u8>
             attempt.follow()
         }
     });
-    let client =
-        Client::builder().redirect(redirects).connect_timeout(CONNECT).build().map_err(|error| chain(&error))?;
+    let client = Client::builder().redirect(redirects).connect_timeout(CONNECT);
+    let client = client.tls_certs_merge(bounds.authorities.clone()).build().map_err(|error| chain(&error))?;
     let request = client.get(&need.source).headers(headers(need)?);
     let response = request.send().await.map_err(|error| chain(&error))?;
     // A name may stand for any address, so the address is judged where the connection went.
@@ -140,8 +161,8 @@ async fn download(need: &Need, allowed: Allowed, limit: usize) -> Result<Vec<u8>
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| chain(&error))?;
-        if content.len() + chunk.len() > limit {
-            return Err(format!("it is larger than {limit} bytes"));
+        if content.len() + chunk.len() > bounds.bytes {
+            return Err(format!("it is larger than {} bytes", bounds.bytes));
         }
         content.extend_from_slice(&chunk);
     }

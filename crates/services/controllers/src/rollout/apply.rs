@@ -7,20 +7,23 @@ use std::time::{Duration, Instant};
 use api::annotations;
 use api::machineconfiguration::{MachineConfigNode, MachineConfigPool, MachineConfigPoolStatus};
 use api::machinist::{PoolLedger, PoolLedgerSpec};
-use api::names::{node_condition, status};
 use cluster::events::Severity;
 use cluster::{Outcome, Problem, problem, write};
 use futures::StreamExt;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
 use rollout::{About, Action, Event, Ledger, NodeFacts, Plan, ResourceVersion, Target};
 use serde_json::{Value, json};
 
+use super::nodes::degraded;
 use super::{AT_ONCE, COMPONENT, MANAGER, Rollout, outcome};
 
 /// Taints at once; they must leave room for what matters.
 const TAINTS_AT_ONCE: usize = 4;
+
+/// The least time of one batch of taints. A rollout that is through in seconds has better use for the API than taints that
+/// come off again at once, and one that takes minutes has all its taints long before they matter.
+const PACE: Duration = Duration::from_secs(1);
 
 /// How long a node rests after it could not be written.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -190,11 +193,13 @@ impl Rollout {
         let (this, pool) = (self.clone(), pool.to_owned());
         self.background.spawn(async move {
             let writing = writes.into_iter().map(async |write| this.write_node(&write).await);
+            let pace = Instant::now() + PACE;
             let answers: Vec<_> = futures::stream::iter(writing).buffer_unordered(TAINTS_AT_ONCE).collect().await;
             if let Some(error) = answers.into_iter().find_map(Result::err) {
                 tracing::warn!(pool, error = &error as &dyn std::error::Error, "cannot set a taint");
                 tokio::time::sleep(PAUSE).await;
             }
+            tokio::time::sleep_until(pace.into()).await;
             this.tainting.lock().remove(&pool);
             this.pools.add(pool);
         });
@@ -215,16 +220,7 @@ impl Rollout {
         if is_known || self.context.world.reports.named(node).is_none() {
             return;
         }
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let object = json!({
-            "apiVersion": format!("{}/{}", api::machineconfiguration::GROUP, api::machineconfiguration::VERSION),
-            "kind": "MachineConfigNode",
-            "metadata": { "name": node },
-            "status": { "conditions": [{
-                "type": node_condition::NODE_DEGRADED, "status": status::TRUE, "reason": "MultipleCustomPools",
-                "message": message, "lastTransitionTime": now,
-            }] },
-        });
+        let object = degraded(node, Some(message));
         let api: Api<MachineConfigNode> = Api::all(self.context.world.client.clone());
         match write::apply_status(&api, MANAGER, node, &object).await {
             Ok(_) => {

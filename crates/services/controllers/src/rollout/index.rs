@@ -16,12 +16,13 @@ use cluster::watch::Key;
 use jiff::{SignedDuration, Timestamp};
 use rollout::control_plane::is_control_plane;
 use rollout::{
-    EtcdMember, Ledger, Membership, NodeFacts, Peer, PoolFacts, Pools, Report, ResourceVersion, Settings, Snapshot,
+    EtcdMember, Ledger, Marks, Membership, NodeFacts, Peer, PoolFacts, Pools, Report, ResourceVersion, Settings,
+    Snapshot,
 };
 
 use super::Pools as Queue;
 use crate::context::Context;
-use crate::metrics::{self, Metrics};
+use crate::metrics::{self, Metrics, PoolState};
 
 pub(super) struct Index {
     context_settings: Settings,
@@ -51,6 +52,13 @@ struct Remark {
     report: Option<Report>,
     /// What blocks its drain, as the drain controller of this process saw it. The report says the same, later.
     blocked: Option<String>,
+}
+
+/// A node and where it belongs.
+pub(super) struct Placed {
+    pub(super) facts: Arc<NodeFacts>,
+    pub(super) membership: Membership,
+    pub(super) marks: Option<Marks>,
 }
 
 impl Index {
@@ -182,8 +190,8 @@ impl Index {
             {
                 return;
             }
-            Some(old) if old.facts.labels == facts.labels => old.membership.clone(),
-            Some(_) | None => self.pools.of_node(&name, &facts.labels),
+            Some(old) if belongs_by_the_same(&old.facts, &facts) => old.membership.clone(),
+            Some(_) | None => self.pools.of(&facts),
         };
         let old = self.nodes.insert(name.clone(), Entry { facts, membership: membership.clone() });
         if let Some(old) = old
@@ -260,8 +268,14 @@ impl Index {
 
     /// Passes what is known of a node on to the snapshot of its pool.
     fn remarked(&mut self, queue: &Queue, node: &str) {
-        let Some(Membership::Member { primary, .. }) = self.nodes.get(node).map(|entry| &entry.membership) else {
-            return;
+        let primary = match self.nodes.get(node).map(|entry| &entry.membership) {
+            Some(Membership::Member { primary, .. }) => primary,
+            Some(Membership::Contested(contested)) => {
+                // What no pool could tell its object before can be told now.
+                contested.pools.iter().for_each(|pool| queue.add(pool.clone()));
+                return;
+            }
+            Some(Membership::Unmanaged) | None => return,
         };
         let report = self.remarks.get(node).map(Remark::report).unwrap_or_default();
         if let Some(snapshot) = self.snapshots.get_mut(primary)
@@ -275,6 +289,39 @@ impl Index {
         }
     }
 
+    /// Where a node belongs, what it shall run, and which marks it lacks.
+    pub(super) fn node(&self, name: &str, masters_schedulable: Option<bool>) -> Option<Placed> {
+        let entry = self.nodes.get(name)?;
+        Some(Placed {
+            facts: entry.facts.clone(),
+            membership: entry.membership.clone(),
+            marks: rollout::marks(&entry.facts, &self.pools, masters_schedulable),
+        })
+    }
+
+    /// Nodes that lack a mark.
+    pub(super) fn unmarked(&self, masters_schedulable: Option<bool>) -> Vec<String> {
+        let lacking = |entry: &&Entry| rollout::marks(&entry.facts, &self.pools, masters_schedulable).is_some();
+        self.nodes.values().filter(lacking).map(|entry| entry.facts.name.clone()).collect()
+    }
+
+    /// For each pool its latest condition that is true, and the names of its nodes.
+    pub(super) fn states(&self) -> Vec<PoolState> {
+        let states = self.snapshots.values().filter_map(|snapshot| {
+            let conditions = snapshot.pool.status.conditions.iter();
+            let since = |it: &&MachineConfigPoolCondition| it.last_transition_time.as_ref().map(|time| time.0);
+            let latest = conditions.filter(|it| it.status == names::status::TRUE).max_by_key(since)?;
+            Some(PoolState {
+                pool: snapshot.pool.name.clone(),
+                state: latest.type_.clone(),
+                reason: latest.reason.clone(),
+                since: since(&latest).map_or(0, Timestamp::as_second),
+                nodes: snapshot.nodes.iter().map(|facts| facts.name.clone()).collect(),
+            })
+        });
+        states.collect()
+    }
+
     /// The status as last seen or written; nothing when the pool is gone.
     pub(super) fn status(&self, pool: &str) -> Option<MachineConfigPoolStatus> {
         self.objects.get(pool).map(|pool| pool.status.clone().unwrap_or_default())
@@ -286,7 +333,7 @@ impl Index {
         let names: Vec<String> = self.nodes.keys().cloned().collect();
         for name in names {
             let Some(entry) = self.nodes.get_mut(&name) else { continue };
-            let membership = self.pools.of_node(&name, &entry.facts.labels);
+            let membership = self.pools.of(&entry.facts);
             let old = std::mem::replace(&mut entry.membership, membership.clone());
             if old != membership {
                 self.leave(queue, &name, &old);
@@ -369,6 +416,11 @@ fn topology(config: &ControllerConfig) -> Option<String> {
     config.spec.infra.as_ref()?.status.as_ref()?.control_plane_topology.clone()
 }
 
+/// Whether nothing changed that decides where a node belongs.
+fn belongs_by_the_same(one: &NodeFacts, other: &NodeFacts) -> bool {
+    one.labels == other.labels && one.first_pivot == other.first_pivot && one.labels_applied == other.labels_applied
+}
+
 /// Both numbers known and the first smaller: an event that was overtaken by the answer to a write.
 fn is_older(one: &ResourceVersion, other: &ResourceVersion) -> bool {
     one.number != 0 && one.number < other.number
@@ -378,7 +430,7 @@ fn version(pool: &MachineConfigPool) -> ResourceVersion {
     ResourceVersion::parse(pool.metadata.resource_version.as_deref().unwrap_or_default())
 }
 
-fn selects_the_same(one: &MachineConfigPool, other: &MachineConfigPool) -> bool {
+pub(super) fn selects_the_same(one: &MachineConfigPool, other: &MachineConfigPool) -> bool {
     one.spec.node_selector == other.spec.node_selector && one.spec.machine_selector == other.spec.machine_selector
 }
 
