@@ -126,8 +126,8 @@ async fn trust(stage: &Stage, authority: &str) {
                 "apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": { "name": "cluster" },
                 "spec": { "platformSpec": { "type": "None" } },
             },
-            "ipFamilies": "IPv4", "kubeAPIServerServingCAData": "", "network": { "mtuMigration": null },
-            "proxy": null, "releaseImage": "", "rootCAData": "",
+            "ipFamilies": "IPv4", "kubeAPIServerServingCAData": "Y2VydA==", "network": { "mtuMigration": null },
+            "proxy": null, "releaseImage": "", "rootCAData": "Y2VydA==",
         },
     });
     api.patch("machine-config-controller", &PatchParams::apply("story").force(), &Patch::Apply(&object)).await.unwrap();
