@@ -20,6 +20,9 @@ pub const RETRY: SignedDuration = SignedDuration::from_secs(60);
 /// An eviction that fails for a reason of its own is tried again soon.
 const RETRY_FAILED: SignedDuration = SignedDuration::from_secs(5);
 
+/// A budget that allows it is asked again almost at once.
+const RETRY_ALLOWED: SignedDuration = SignedDuration::from_secs(1);
+
 /// What the API server answered to the last eviction of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -167,20 +170,19 @@ fn is_left_alone(pod: &PodFacts, daemon_sets: Option<&BTreeSet<String>>) -> bool
     pod.mirror || pod.finished || (pod.is_of_daemon_set() && exists())
 }
 
-/// A budget that has something to give again is the event that a refused eviction waits for; the clock is only there
-/// for what cannot be seen.
+/// A budget that has something to give again, or that is gone, is the event that a refused eviction waits for; the clock
+/// is only there for what cannot be seen.
 fn retry_at(refusal: &Refusal, protecting: &[&DisruptionBudget]) -> Timestamp {
-    let allowed = !protecting.is_empty() && protecting.iter().all(|budget| budget.disruptions_allowed > 0);
-    match &refusal.cause {
+    let pause = match &refusal.cause {
+        // The budget that refused is gone, or budgets cannot be seen at all.
+        Cause::Budget { .. } if protecting.is_empty() => RETRY_FAILED,
         // The answer may be a moment younger than the budget that we see, so it is not asked again at once.
-        Cause::Budget { .. } if allowed => {
-            refusal.at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(refusal.at)
-        }
-        Cause::Budget { .. } | Cause::SeveralBudgets { .. } | Cause::NamespaceTerminating => {
-            refusal.at.saturating_add(RETRY).unwrap_or(refusal.at)
-        }
-        Cause::Failed { .. } => refusal.at.saturating_add(RETRY_FAILED).unwrap_or(refusal.at),
-    }
+        Cause::Budget { .. } if protecting.iter().all(|budget| budget.disruptions_allowed > 0) => RETRY_ALLOWED,
+        Cause::SeveralBudgets { .. } if protecting.len() < 2 => RETRY_FAILED,
+        Cause::Budget { .. } | Cause::SeveralBudgets { .. } | Cause::NamespaceTerminating => RETRY,
+        Cause::Failed { .. } => RETRY_FAILED,
+    };
+    refusal.at.saturating_add(pause).unwrap_or(refusal.at)
 }
 
 fn blocked(pod: &PodFacts, refusal: &Refusal, protecting: &[&DisruptionBudget]) -> Blocked {

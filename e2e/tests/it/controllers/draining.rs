@@ -82,8 +82,10 @@ async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may(kind: Kind
     assert!(since.elapsed() < Duration::from_secs(5), "a block is told within 5 seconds: {:?}", since.elapsed());
 
     // Nobody waits for a clock: the drain goes on when the budget is gone.
+    let since = Instant::now();
     budgets.delete("shop-stays", &DeleteParams::default()).await.unwrap();
     wait_for(&pods, "shop", "the pod to go", |pod| pod.is_none()).await;
+    assert!(since.elapsed() < Duration::from_secs(30), "the event was enough: {:?}", since.elapsed());
     stage.updated("worker", &first, 1).await;
     wait_for(&stage.nodes, "a", "the node to take pods again", |node| {
         node.is_some_and(|node| !is_down(node) && annotation(node, annotations::CORDONED_BY).is_empty())

@@ -92,6 +92,12 @@ fn a_budget_that_has_something_to_give_again_ends_the_wait() {
 }
 
 #[test]
+fn a_budget_that_is_gone_ends_the_wait() {
+    assert_eq!(with_budget(&[], -2).evict.len(), 0, "it is not asked at every look when budgets cannot be seen");
+    assert_eq!(with_budget(&[], -5).evict.len(), 1);
+}
+
+#[test]
 fn without_any_event_a_refused_eviction_is_tried_again_after_a_minute() {
     assert_eq!(with_budget(&[budget("db", 0)], -59).evict.len(), 0);
     assert_eq!(with_budget(&[budget("db", 0)], -60).evict.len(), 1);

@@ -130,10 +130,16 @@ impl Rollout {
     /// met a newer one: of two writes to one version at most one can land.
     fn send(self: &Arc<Self>, pool: &str, actions: &[&Action]) {
         let mut sent = self.sent.lock();
-        let writes = actions.iter().filter_map(|action| node_write(action));
-        let fresh = writes
-            .filter(|write| sent.insert(write.node.clone(), write.version.clone()) != Some(write.version.clone()));
-        let fresh: Vec<Write> = fresh.collect();
+        let mut fresh: Vec<Write> = Vec::new();
+        for action in actions {
+            let Some((node, version)) = addressee(action) else { continue };
+            // Most of a plan is under way already, and is looked at once per plan.
+            if sent.get(node).is_some_and(|known| *known == version.text) {
+                continue;
+            }
+            sent.insert(node.to_owned(), version.text.clone());
+            fresh.extend(node_write(action));
+        }
         drop(sent);
         if fresh.is_empty() {
             return;
@@ -321,6 +327,18 @@ enum Landed {
     Yes,
     /// It met a newer node, or none.
     No,
+}
+
+/// The node and version that a target or fence is for.
+fn addressee(action: &Action) -> Option<(&str, &ResourceVersion)> {
+    match action {
+        Action::Target(target) => Some((&target.node, &target.resource_version)),
+        Action::Fence { node, resource_version } => Some((node, resource_version)),
+        Action::WriteLedger { .. }
+        | Action::DegradeNode { .. }
+        | Action::SetTaints { .. }
+        | Action::SetTopology { .. } => None,
+    }
 }
 
 fn node_write(action: &Action) -> Option<Write> {

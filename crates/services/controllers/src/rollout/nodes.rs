@@ -167,9 +167,15 @@ impl Rollout {
         if self.context.world.reports.named(name).is_none() {
             return Ok(());
         }
+        // The two watches are not in step: a node that is not known here may be a new one.
+        let fail = |source| Error::Write { node: name.to_owned(), source };
+        let nodes: Api<Node> = Api::all(self.context.world.client.clone());
+        if write::in_time(nodes.get_metadata_opt(name)).await.map_err(fail)?.is_some() {
+            return Ok(());
+        }
         let api: Api<MachineConfigNode> = Api::all(self.context.world.client.clone());
         let deleted = if_found(write::in_time(api.delete(name, &DeleteParams::default())).await);
-        deleted.map_err(|source| Error::Write { node: name.to_owned(), source })?;
+        deleted.map_err(fail)?;
         Ok(())
     }
 }
