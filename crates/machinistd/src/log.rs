@@ -7,15 +7,23 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormattedFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::{LookupSpan, Scope};
+use tracing_subscriber::util::SubscriberInitExt;
 
 pub(crate) fn start() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr);
-    if goes_to_journald() { log.event_format(Journald).init() } else { log.init() }
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr);
+    let log = tracing_subscriber::registry().with(filter());
+    if goes_to_journald() { log.with(lines.event_format(Journald)).init() } else { log.with(lines).init() }
+}
+
+/// `RUST_LOG`, levels by module. The richer language of filters on fields would cost a regular expression engine.
+fn filter() -> Targets {
+    let chosen = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
+    chosen.unwrap_or_else(|| Targets::new().with_default(Level::INFO))
 }
 
 /// systemd names the journal's socket by device and inode; a program whose output was sent elsewhere must not believe it.
