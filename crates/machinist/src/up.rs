@@ -227,8 +227,8 @@ impl Fleet<'_> {
         anstream::println!();
         if let Some(node) = names.last().filter(|_| !self.arguments.in_memory) {
             let (root, switch) = (folder.root_of(node), folder.switch_of(node));
-            anstream::println!("What is on {node}:       ls {}", root.join("etc").display());
-            anstream::println!("Switch {node} off:       touch {}", switch.display());
+            anstream::println!("What is on {node}:    ls {}", root.join("etc").display());
+            anstream::println!("Switch {node} off:    touch {}", switch.display());
         }
         anstream::println!("The log:                {}", folder.log_path().display());
         anstream::println!(

@@ -16,7 +16,7 @@ use testkit::process::Process;
 use testkit::{ControlPlane, Kind, control_plane, needs, wait_until};
 
 /// Pages in the order in which they are read; each leaves the fleet as it found it.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "change-the-kubelet.md",
     "an-infra-pool.md",
     "an-old-manifest.md",
@@ -24,6 +24,7 @@ const PAGES: [&str; 7] = [
     "when-somebody-interferes.md",
     "rotate-ssh-keys.md",
     "when-a-drain-does-not-finish.md",
+    "when-a-change-fails.md",
 ];
 
 /// How long a look may take to show what the page says.
