@@ -8,7 +8,37 @@ mod tokens;
 mod town;
 mod world;
 
+use std::sync::{Arc, Mutex};
+
+/// Everything that is logged at the most talkative level of ours.
+fn logs() -> Arc<Mutex<Vec<u8>>> {
+    #[derive(Clone)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let logs = Shared(Arc::default());
+    let writer = logs.clone();
+    let filter = "debug,server=trace,serving=trace,cluster=trace";
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone()).finish();
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    logs.0
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_right_machines_are_let_in_and_no_others() {
-    tokens::story(testkit::Kind::Embedded).await;
+async fn the_right_machines_are_let_in_and_no_others_and_no_secret_is_logged() {
+    let logs = logs();
+    let secrets = tokens::story(testkit::Kind::Embedded).await;
+    let logged = String::from_utf8_lossy(&logs.lock().unwrap()).into_owned();
+    assert!(logged.contains("a machine was refused"), "the log is looked at");
+    for secret in secrets {
+        assert!(!logged.contains(&secret), "a secret is in the log: {secret}");
+    }
 }

@@ -101,3 +101,107 @@ async fn garbage_is_answered_with_400_and_harms_nobody() {
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer:?}");
     assert_eq!(world.get("/healthz", "3.2.0").await.status(), 200);
 }
+
+#[tokio::test]
+async fn headers_that_make_no_sense_get_a_clean_status() {
+    let world = World::start(&plain_config());
+    let get = |head: &str| format!("GET /config/master HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n");
+    let accept = "application/vnd.coreos.ignition+json";
+    for (head, status) in [
+        (format!("Accept: {accept};version=3.2.0;q=1e999\r\n"), 200),
+        (format!("Accept: {accept};version=3.2.0;q=NaN,{accept};version=3.1.0;q=-1\r\n"), 200),
+        (format!("Accept: {}\r\n", ";,=/".repeat(2000)), 200),
+        (format!("Accept: {accept};version=99999999999999999999.0.0\r\n"), 200),
+        (format!("Accept: {accept};version=4.0.0\r\n"), 400),
+        ("Accept: \u{e4}\u{fc}\r\n".to_owned(), 200),
+        ("Authorization: Bearer\r\nAuthorization: Basic eDp5\r\n".to_owned(), 200),
+        ("If-None-Match: \"\r\nAccept-Encoding: ,,,gzip;q=x\r\n".to_owned(), 200),
+        ("Content-Length: -1\r\n".to_owned(), 400),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n".to_owned(), 400),
+        ("No colon\r\n".to_owned(), 400),
+        (" folded: x\r\n".to_owned(), 400),
+        ("X\u{0}Y: z\r\n".to_owned(), 400),
+    ] {
+        let answer = talk(&world, get(&head).as_bytes()).await;
+        let line = answer.lines().next().unwrap_or_default().to_owned();
+        let is_expected = line.starts_with(&format!("HTTP/1.1 {status}"));
+        // Some clients send both lengths; the standard lets a server take the chunks or refuse.
+        assert!(is_expected || (status == 400 && line.starts_with("HTTP/1.1 200")), "{head:?}: {line:?}");
+    }
+    assert_eq!(world.get("/healthz", "3.2.0").await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_pool_name_of_ten_megabytes_is_refused_and_harms_nobody() {
+    let world = World::start(&plain_config());
+    let request = format!("GET /config/{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(10_000_000));
+    let answer = talk(&world, request.as_bytes()).await;
+    let refused = ["HTTP/1.1 414", "HTTP/1.1 431", "HTTP/1.1 400"].iter().any(|line| answer.starts_with(line));
+    assert!(answer.is_empty() || refused, "{:?}", &answer[..answer.len().min(80)]);
+    assert_eq!(world.get("/healthz", "3.2.0").await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_broken_controller_config_is_named_and_nothing_of_it_is_shown() {
+    let world = World::start(&plain_config());
+    let path = world.folder.path().join("controller-config/machine-config-controller.yaml");
+    for broken in ["spec: {kubeAPIServerServingCAData: '%%% not base64', pullSecret: hush}", "[", "", "spec: 3"] {
+        std::fs::write(&path, broken).unwrap();
+        let answer = world.get("/config/master", "3.2.0").await;
+        assert_eq!(answer.status(), 500, "for {broken:?}");
+        let body = answer.text().await.unwrap();
+        assert!(body.contains("machine-config-controller.yaml") && !body.contains("hush"), "{body}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(world.get("/config/master", "3.2.0").await.status(), 503);
+}
+
+#[tokio::test]
+async fn connections_that_hold_on_to_nothing_cost_nobody_else_anything() {
+    let world = World::start(&plain_config());
+    let mut held = Vec::new();
+    for _ in 0..600 {
+        held.push(TcpStream::connect(world.plain).await.unwrap());
+    }
+    let begin = std::time::Instant::now();
+    assert_eq!(world.get("/config/master", "3.2.0").await.status(), 200);
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn a_bootstrap_host_asks_for_a_token_too_unless_it_is_opened() {
+    let world = World::start_closed(&plain_config());
+    let grant = serving::token::Grant { pool: "master".to_owned(), max_uses: Some(1), ..Default::default() };
+    let token = serde_json::to_string(&serving::token::object(&grant, "first-secret")).unwrap();
+    std::fs::create_dir(world.folder.path().join("bootstrap-tokens")).unwrap();
+    std::fs::write(world.folder.path().join("bootstrap-tokens/one.yaml"), token).unwrap();
+    std::fs::write(world.folder.path().join("bootstrap-tokens/broken.yaml"), "spec: [").unwrap();
+    let ask = |secret: &str| world.client().get(world.url("/config/master")).bearer_auth(secret).send();
+    assert_eq!(world.get("/config/master", "3.2.0").await.status(), 401);
+    assert_eq!(ask("guess").await.unwrap().status(), 401);
+    assert_eq!(ask("first-secret").await.unwrap().status(), 200);
+    assert_eq!(ask("first-secret").await.unwrap().status(), 401, "it was for one use");
+    let report = world.client().post(world.url("/report/master")).bearer_auth("first-secret");
+    assert_eq!(report.body("{\"stage\":\"FirstBoot\"}").send().await.unwrap().status(), 202);
+    let report = world.client().post(world.url("/report/master")).bearer_auth("guess");
+    assert_eq!(report.body("{\"stage\":\"FirstBoot\"}").send().await.unwrap().status(), 401);
+}
+
+#[tokio::test]
+async fn who_fails_too_often_waits_and_a_good_token_still_works_from_there() {
+    let world = World::start_closed(&plain_config());
+    let grant = serving::token::Grant { pool: "master".to_owned(), ..Default::default() };
+    let token = serde_json::to_string(&serving::token::object(&grant, "good")).unwrap();
+    std::fs::create_dir(world.folder.path().join("bootstrap-tokens")).unwrap();
+    std::fs::write(world.folder.path().join("bootstrap-tokens/one.yaml"), token).unwrap();
+    let client = world.client();
+    let ask = |secret: &str| client.get(world.url("/config/master")).bearer_auth(secret).send();
+    let mut last = 0;
+    for number in 0..25 {
+        let answer = ask(&format!("guess-{number}")).await.unwrap();
+        last = answer.status().as_u16();
+        assert_eq!(answer.headers().contains_key("retry-after"), last == 429);
+    }
+    assert_eq!(last, 429);
+    assert_eq!(ask("good").await.unwrap().status(), 200, "machines behind one balancer have one address");
+}

@@ -8,8 +8,9 @@ use testkit::{Kind, wait_until};
 
 use super::town::{CONFIG, SECRET_WORD, Town, in_an_hour};
 
-pub(crate) async fn story(kind: Kind) {
-    let Some(town) = Town::start(kind, 2).await else { return };
+/// Returns every secret that was in play.
+pub(crate) async fn story(kind: Kind) -> Vec<String> {
+    let Some(town) = Town::start(kind, 2).await else { return Vec::new() };
     nothing_is_given_without_a_token(&town).await;
     uses_are_counted_across_servers(&town).await;
     a_token_ends(&town).await;
@@ -19,6 +20,9 @@ pub(crate) async fn story(kind: Kind) {
     what_is_missing_is_told(&town).await;
     a_machine_tells_how_it_went(&town).await;
     nobody_is_refused_for_an_api_that_is_away(&town).await;
+    let mut secrets = town.secrets.lock().unwrap().clone();
+    secrets.extend([SECRET_WORD.to_owned(), "kubelet-token".to_owned()]);
+    secrets
 }
 
 async fn nothing_is_given_without_a_token(town: &Town) {

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Mutex;
 
 use api::machine::Machine;
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
@@ -28,6 +29,8 @@ pub(crate) struct Town {
     pub(crate) servers: Vec<SocketAddr>,
     pub(crate) web: reqwest::Client,
     pub(crate) folder: tempfile::TempDir,
+    /// Every token that was made.
+    pub(crate) secrets: Mutex<Vec<String>>,
 }
 
 impl Town {
@@ -47,7 +50,7 @@ impl Town {
         let certificate = std::fs::read(folder.path().join("tls.crt")).unwrap();
         let trusted = reqwest::Certificate::from_pem(&certificate).unwrap();
         let web = reqwest::Client::builder().tls_certs_only([trusted]).build().unwrap();
-        let mut town = Self { control_plane, client, servers: Vec::new(), web, folder };
+        let mut town = Self { control_plane, client, servers: Vec::new(), web, folder, secrets: Mutex::default() };
         for _ in 0..servers {
             let server = town.serve();
             town.servers.push(server);
@@ -111,6 +114,7 @@ impl Town {
         let mut grant = Grant { pool: "worker".to_owned(), ..Grant::default() };
         change(&mut grant);
         let secret = cluster::tokens::issue(&self.client, &grant).await.unwrap();
+        self.secrets.lock().unwrap().push(secret.clone());
         for index in 0..self.servers.len() {
             // A HEAD looks without using it up; whether it is refused or not, an unknown token is 401.
             let url = self.url(index, &format!("/config/{}", grant.pool));

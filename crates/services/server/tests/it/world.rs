@@ -17,6 +17,15 @@ pub(crate) struct World {
 impl World {
     /// Serves a pool `master` whose rendered config is `config`.
     pub(crate) fn start(config: &Value) -> World {
+        World::start_with(config, true)
+    }
+
+    /// The same for machines with a token only.
+    pub(crate) fn start_closed(config: &Value) -> World {
+        World::start_with(config, false)
+    }
+
+    fn start_with(config: &Value, open: bool) -> World {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         certify(folder.path(), "first");
@@ -50,7 +59,7 @@ impl World {
             certificate: folder.path().join("tls.crt"),
             key: folder.path().join("tls.key"),
         };
-        let source = FolderSource::new(folder.path().to_owned(), folder.path().join("kubeconfig")).open(true);
+        let source = FolderSource::new(folder.path().to_owned(), folder.path().join("kubeconfig")).open(open);
         let listener = Listener::bind(&settings, Source::Folder(source)).unwrap();
         let (secure, plain) = (listener.address().unwrap(), listener.insecure_address().unwrap());
         tokio::spawn(listener.run());
