@@ -66,17 +66,34 @@ async fn a_machine_boots_from_its_pointer_config_and_joins_its_pool_and_one_that
         "secrets are root's once it has joined"
     );
 
+    an_open_pool_says_so_and_serves_machines_without_a_token(&scene).await;
     a_machine_that_ignition_cannot_write_says_so(&scene).await;
     a_first_boot_that_fails_says_at_which_step(&scene).await;
 }
 
+async fn an_open_pool_says_so_and_serves_machines_without_a_token(scene: &Scene) {
+    let machine = Machine::new("guest", &scene.pointer(&["--open"]));
+    scene.open_pool(true).await;
+    let pools: Api<MachineConfigPool> = Api::all(scene.client.clone());
+    let is_open = |pool: Option<&MachineConfigPool>, word: &str| {
+        let conditions = pool.and_then(|pool| pool.status.as_ref()).map(|status| &status.conditions);
+        conditions.into_iter().flatten().any(|it| it.type_ == "ConfigServerOpen" && it.status == word)
+    };
+    wait_for(&pools, "worker", "the pool to say that it is open", |pool| is_open(pool, "True")).await;
+    scene.event("ConfigServerOpened", &["PoolPolicy worker"]).await;
+    machine.ignite().unwrap();
+    assert_eq!(machine.read("etc/greeting"), "hello");
+    scene.open_pool(false).await;
+    wait_for(&pools, "worker", "the pool to say that it is closed", |pool| is_open(pool, "False")).await;
+}
+
 async fn a_machine_that_ignition_cannot_write_says_so(scene: &Scene) {
     let machine = Machine::new("second", &scene.pointer(&[]));
-    // A folder stands where the config wants a file.
-    std::fs::create_dir_all(machine.path("etc/greeting/in-the-way")).unwrap();
+    // A file stands where the config needs a folder.
+    std::fs::write(machine.path("etc/kubernetes"), "in the way").unwrap();
     let log = machine.ignite().unwrap_err();
     machine.report_ignition(&log);
-    scene.event("IgnitionFailed", &["etc/greeting"]).await;
+    scene.event("IgnitionFailed", &["etc/kubernetes"]).await;
 }
 
 async fn a_first_boot_that_fails_says_at_which_step(scene: &Scene) {

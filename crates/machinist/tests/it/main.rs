@@ -6,6 +6,7 @@ mod diff;
 mod guide;
 mod help;
 mod render;
+mod server;
 mod verbs;
 
 use std::io::Write as _;

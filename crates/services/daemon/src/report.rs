@@ -50,7 +50,8 @@ impl Credential {
     pub fn on(root: &Path) -> Option<Self> {
         let text = std::fs::read(under(root, FIRST_BOOT)).ok()?;
         let credential: Self = serde_json::from_slice(&text).ok()?;
-        Some(Self { ca: std::fs::read(under(root, SERVER_CA)).unwrap_or_default(), ..credential })
+        // A root that Ignition has not finished may have the one and not the other.
+        Some(Self { ca: std::fs::read(under(root, SERVER_CA)).ok()?, ..credential })
     }
 
     /// The same from the config that Ignition has fetched, for a machine whose root it could not write.

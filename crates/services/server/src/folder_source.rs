@@ -148,7 +148,11 @@ impl FolderSource {
 fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Missing> {
     let broken = |error: String| Missing::Broken(format!("{}: {error}", path.display()));
     match std::fs::read_to_string(path) {
-        Ok(text) => serde_saphyr::from_str(&text).map(Some).map_err(|error| broken(error.to_string())),
+        Ok(text) => {
+            // A snippet of the file would show its secrets.
+            let options = serde_saphyr::options! { with_snippet: false };
+            serde_saphyr::from_str_with_options(&text, options).map(Some).map_err(|error| broken(error.to_string()))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(broken(error.to_string())),
     }

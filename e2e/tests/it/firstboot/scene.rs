@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
+use api::machinist::PoolPolicy;
 use api::names;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -71,6 +72,16 @@ impl Scene {
         let output = command.args(more).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Lets the config server serve anyone, or no longer.
+    pub(super) async fn open_pool(&self, open: bool) {
+        let policy = json!({
+            "apiVersion": "machinist.dev/v1alpha1", "kind": "PoolPolicy", "metadata": {"name": "worker"},
+            "spec": {"configServer": {"open": open}},
+        });
+        let policies: Api<PoolPolicy> = Api::all(self.client.clone());
+        policies.patch("worker", &PatchParams::apply("scene").force(), &Patch::Apply(&policy)).await.unwrap();
     }
 
     /// Waits for an event with this reason whose note has these words.
