@@ -152,14 +152,22 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
 async fn report_readiness(world: World, health: Health, events: Events, namespace: String) {
     let mut said = Vec::new();
     loop {
-        let troubles: Vec<String> =
-            world.troubles().into_iter().map(|(kind, trouble)| advise(kind, &trouble)).collect();
-        for trouble in troubles.iter().filter(|trouble| !said.contains(*trouble)) {
+        let troubles = world.troubles();
+        let told: Vec<String> =
+            troubles.iter().filter_map(|(kind, trouble)| Some(advise(kind, trouble.as_deref()?))).collect();
+        for trouble in told.iter().filter(|trouble| !said.contains(*trouble)) {
             tracing::warn!("{trouble}");
             events.publish::<Namespace>(&namespace, None, Severity::Warning, "CannotWatch", trouble);
         }
-        said.clone_from(&troubles);
-        health.set(if troubles.is_empty() { Readiness::Leading } else { Readiness::Starting(troubles) });
+        said = told;
+        let missing: Vec<String> = troubles
+            .iter()
+            .map(|(kind, trouble)| match trouble {
+                Some(trouble) => advise(kind, trouble),
+                None => format!("{kind} are being listed"),
+            })
+            .collect();
+        health.set(if missing.is_empty() { Readiness::Leading } else { Readiness::Starting(missing) });
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -182,8 +182,8 @@ impl World {
         }
     }
 
-    /// The kinds that cannot be watched now, each with the reason.
-    pub(crate) fn troubles(&self) -> Vec<(&'static str, String)> {
+    /// The kinds that cannot be watched now, each with the reason; without one, it was not listed yet.
+    pub(crate) fn troubles(&self) -> Vec<(&'static str, Option<String>)> {
         let states = [
             ("machineconfigpools", self.pools.state()),
             ("machineconfigs", self.configs.state()),
@@ -200,8 +200,8 @@ impl World {
         ];
         let trouble = |(kind, state)| match state {
             State::Synced => None,
-            State::Starting { trouble } => Some((kind, trouble.unwrap_or_else(|| "not listed yet".to_owned()))),
-            State::Broken { trouble } => Some((kind, trouble)),
+            State::Starting { trouble } => Some((kind, trouble)),
+            State::Broken { trouble } => Some((kind, Some(trouble))),
         };
         states.into_iter().filter_map(trouble).collect()
     }
