@@ -5,6 +5,7 @@
 //! inside the root is meant, but never leads outside. It decides nothing about what to write.
 
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -397,10 +398,17 @@ fn copy_extended_attributes(from: &File, to: &File) {
     }
 }
 
-/// One fixed name per file: what a crash leaves behind is replaced by the next try and cannot pile up.
+/// One fixed name per file: what a crash leaves behind is replaced by the next try and cannot pile up. Long names are cut, and
+/// told apart by a number.
 fn temporary_name(name: &str) -> String {
-    let short: String = name.chars().take(60).collect();
-    format!(".{short}.machinist")
+    const LENGTH: usize = 60;
+    if name.chars().count() <= LENGTH {
+        return format!(".{name}.machinist");
+    }
+    let short: String = name.chars().take(LENGTH).collect();
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    format!(".{short}.{:016x}.machinist", hasher.finish())
 }
 
 fn errno_of(error: &std::io::Error) -> Errno {

@@ -13,7 +13,7 @@ use change::target::{self, Target};
 use crate::faults::{self, Way};
 use crate::journal::{Journal, Phase, PostAction, Trial};
 use crate::store::{Reverted, Store};
-use crate::{apply, originals, store};
+use crate::{apply, originals, store, together};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -187,8 +187,8 @@ impl<'a> Engine<'a> {
         let mut keeping = true;
         let mut system = false;
         let mut unlabelled = Vec::new();
-        for (index, step) in steps.iter().enumerate() {
-            faults::at_step(way, index);
+        let mut index = 0;
+        while let Some(step) = steps.get(index) {
             if keeping && !keeps(step) {
                 self.host.files().flush()?;
                 keeping = false;
@@ -201,9 +201,14 @@ impl<'a> Engine<'a> {
             if *step == Step::DaemonReload {
                 self.label(&mut unlabelled)?;
             }
-            tracing::debug!(step = index + 1, of = steps.len(), "{step}");
-            apply::apply(self.host, target, step)?;
-            unlabelled.extend(apply::written(step));
+            let alike = together::alike(&steps[index..]);
+            together::each(alike, |offset, step| {
+                faults::at_step(way, index + offset);
+                tracing::debug!(step = index + offset + 1, of = steps.len(), "{step}");
+                apply::apply(self.host, target, step)
+            })?;
+            unlabelled.extend(alike.iter().filter_map(apply::written));
+            index += alike.len();
         }
         faults::at_step(way, steps.len());
         self.label(&mut unlabelled)?;

@@ -21,5 +21,6 @@ pub mod repair;
 pub mod report;
 pub mod run;
 pub mod store;
+mod together;
 pub mod trial;
 pub mod verify;

@@ -79,6 +79,28 @@ fn configs_are_kept_for_the_owner_only() {
 }
 
 #[test]
+fn many_files_arrive_together_and_go_back_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    // Names that differ only far behind, in folders that must be made.
+    let long = "x".repeat(100);
+    let names: Vec<String> = (0..200).map(|number| format!("/etc/many/{}/{long}-{number}", number % 7)).collect();
+    let files = |text: &'static str| names.iter().map(move |name| (name.as_str(), text)).collect::<Vec<_>>();
+    let one = config("one", &files("1"), &json!([]), &json!([]));
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    assert_eq!(verify::verify(&host, &daemon::engine::read(&one).unwrap()), []);
+    let mut more = files("2");
+    put(&host, "/etc/taken/by-somebody", "x");
+    more.push(("/etc/taken", "a folder is there"));
+    let two = config("two", &more, &json!([]), &json!([]));
+    let error = update(&host, &one, &two).unwrap_err();
+    assert!(matches!(error, Error::Undone { .. }), "{error}");
+    assert_eq!(verify::verify(&host, &daemon::engine::read(&one).unwrap()), []);
+    let left = (0..7).flat_map(|number| host.files().list(&path(&format!("/etc/many/{number}"))).unwrap());
+    assert_eq!(left.count(), 200, "no temporary file stays");
+}
+
+#[test]
 fn a_step_that_fails_takes_everything_back() {
     let folder = tempfile::tempdir().unwrap();
     let host = Directory::open(folder.path()).unwrap();

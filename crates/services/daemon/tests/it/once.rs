@@ -34,16 +34,20 @@ fn first_boot_changes_the_operating_system_only_where_it_differs() {
     let host = Directory::open(folder.path()).unwrap().with_backend(Backend::RpmOstree);
     let mut born = config("rendered-worker-1", &[], &json!([]), &json!([]));
     put(&host, store::ENCAPSULATED, &serde_json::to_string(&born).unwrap());
-    assert_eq!(once::first_boot(&host, &born).unwrap(), Outcome::Nothing);
+    assert_eq!(once::first_boot(&host, &born, &mut |_| {}).unwrap(), Outcome::Nothing);
     assert_eq!(host.files().look(&path(store::ENCAPSULATED)).unwrap(), None, "first boot is over");
 
     born.spec.kernel_arguments = vec!["nosmt".into()];
     put(&host, store::ENCAPSULATED, &serde_json::to_string(&born).unwrap());
-    assert_eq!(once::first_boot(&host, &born).unwrap(), Outcome::NeedsReboot);
+    assert_eq!(once::first_boot(&host, &born, &mut |_| {}).unwrap(), Outcome::NeedsReboot);
     assert!(host.system().kernel_arguments().unwrap().contains("nosmt"));
     assert!(host.files().look(&path(store::ENCAPSULATED_DONE)).unwrap().is_some());
     put(&host, store::ENCAPSULATED, &serde_json::to_string(&born).unwrap());
-    assert_eq!(once::first_boot(&host, &born).unwrap(), Outcome::Nothing, "the arguments are there already");
+    assert_eq!(
+        once::first_boot(&host, &born, &mut |_| {}).unwrap(),
+        Outcome::Nothing,
+        "the arguments are there already"
+    );
 }
 
 #[test]
