@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
@@ -323,7 +323,26 @@ fn is_up(node: &Node, view: &View) -> bool {
 }
 
 fn selects(spec: &PodSpec, node: &Node) -> bool {
-    spec.node_selector.iter().flatten().all(|(key, value)| node.labels().get(key) == Some(value))
+    let by_label = spec.node_selector.iter().flatten().all(|(key, value)| node.labels().get(key) == Some(value));
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    by_label && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| is_met(term, node)))
+}
+
+/// Whether a node has all that one term asks of its labels. What cannot be read is not met.
+fn is_met(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let expressions = term.match_expressions.as_deref().unwrap_or_default();
+    let met = |it: &NodeSelectorRequirement| {
+        let (label, values) = (node.labels().get(&it.key), it.values.as_deref().unwrap_or_default());
+        match it.operator.as_str() {
+            "Exists" => label.is_some(),
+            "DoesNotExist" => label.is_none(),
+            "In" => label.is_some_and(|label| values.contains(label)),
+            "NotIn" => label.is_none_or(|label| !values.contains(label)),
+            _ => false,
+        }
+    };
+    !expressions.is_empty() && expressions.iter().all(met)
 }
 
 fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
@@ -416,6 +435,18 @@ mod tests {
         assert_eq!(said(&plan(&view)), ["bind one to c"]);
         let only = View { nodes: view.nodes[..2].to_vec(), pods: vec![pod("one", None, false)], ..View::default() };
         assert_eq!(said(&plan(&only)), ["bind one to b"]);
+    }
+
+    #[test]
+    fn a_pod_goes_only_where_its_affinity_allows() {
+        let term = json!([{"matchExpressions": [{"key": "role", "operator": "Exists"}]}]);
+        let affinity =
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": term}}});
+        let spec: PodSpec = serde_json::from_value(json!({"containers": [], "affinity": affinity})).expect("a spec");
+        let mut chosen = Node::clone(&node("a", &json!({})));
+        assert!(!selects(&spec, &chosen));
+        chosen.metadata.labels = Some([("role".to_owned(), String::new())].into());
+        assert!(selects(&spec, &chosen));
     }
 
     #[test]
