@@ -13,7 +13,7 @@ use kube_cel::{
     KubeCelExt as _,
     cel::{Context, ExecutionError, Value as Cel, objects::OptionalValue},
 };
-use optional::Expression;
+pub(crate) use optional::Expression;
 use serde_json::Value;
 
 use crate::{
@@ -51,6 +51,11 @@ fn functions() -> Context<'static> {
         context.add_variable_from_value(name, Cel::String(Arc::new(format!("type {name}"))));
     }
     context
+}
+
+/// A scope in which expressions find every function.
+pub(crate) fn functions_scope<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    FUNCTIONS.with(|functions| work(&mut functions.new_inner_scope()))
 }
 
 fn type_name(value: &Cel) -> Cel {
@@ -283,7 +288,7 @@ impl Run<'_> {
 }
 
 /// A runtime error in the words of the real server's interpreter, where they are known.
-fn runtime(error: &ExecutionError) -> String {
+pub(crate) fn runtime(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::FunctionError { function, .. } if function == "quantity" => {

@@ -23,6 +23,7 @@ pub mod metadata;
 pub mod names;
 pub mod openapi;
 pub mod patch;
+pub mod policy;
 pub mod protobuf;
 pub mod selector;
 pub mod status;

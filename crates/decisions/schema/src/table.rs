@@ -5,8 +5,11 @@
 mod age;
 mod cells;
 mod columns;
+mod core;
 mod jsonpath;
 mod pods;
+mod print;
+mod workloads;
 
 pub use age::human;
 pub use cells::cells;

@@ -17,7 +17,7 @@ const ASK_EVERY: u64 = 64;
 
 /// The function that loops pay with.
 pub(super) const PAY: &str = "@pay";
-pub(super) const SPENT: &str = "operation cancelled: actual cost limit exceeded";
+pub(crate) const SPENT: &str = "operation cancelled: actual cost limit exceeded";
 
 type Patience = Box<dyn Fn() -> bool>;
 
@@ -35,18 +35,18 @@ pub fn with_patience<T>(patient: impl Fn() -> bool + 'static, work: impl FnOnce(
     answer
 }
 
-pub(super) fn begin_object() {
+pub(crate) fn begin_object() {
     LEFT_OF_OBJECT.set(OBJECT);
 }
 
 /// False if nothing is left for another rule.
-pub(super) fn begin_rule() -> bool {
+pub(crate) fn begin_rule() -> bool {
     LEFT_OF_RULE.set(RULE.min(LEFT_OF_OBJECT.get()));
     LEFT_OF_OBJECT.get() > 0
 }
 
 /// Takes what the rule spent from what the object has.
-pub(super) fn end_rule() {
+pub(crate) fn end_rule() {
     let spent = RULE.min(LEFT_OF_OBJECT.get()) - LEFT_OF_RULE.get();
     LEFT_OF_OBJECT.set(LEFT_OF_OBJECT.get() - spent);
 }

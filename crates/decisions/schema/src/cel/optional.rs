@@ -11,19 +11,19 @@ use kube_cel::cel::{
 };
 
 /// An expression that can be evaluated.
-pub(super) struct Expression(IdedExpr);
+pub(crate) struct Expression(IdedExpr);
 
 impl Expression {
-    pub(super) fn parse(text: &str, optional_old_self: bool) -> Result<Self, ParseErrors> {
+    pub(crate) fn parse(text: &str, optional_old_self: bool) -> Result<Self, ParseErrors> {
         let expression = Parser::new().enable_optional_syntax(true).parse(text)?;
         Ok(Self(Rewriter { optional_old_self }.rewrite(expression)))
     }
 
-    pub(super) fn execute(&self, context: &Context<'_>) -> ResolveResult {
+    pub(crate) fn execute(&self, context: &Context<'_>) -> ResolveResult {
         Value::resolve(&self.0, context)
     }
 
-    pub(super) fn uses(&self, variable: &str) -> bool {
+    pub(crate) fn uses(&self, variable: &str) -> bool {
         self.0.references().has_variable(variable)
     }
 }

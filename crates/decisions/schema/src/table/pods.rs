@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     age,
-    cells::{number, or, text},
+    print::{number, or, text},
 };
 
 /// Restarts and the last time one happened.

@@ -1,0 +1,265 @@
+//! Validating admission policies: which writes a policy is about, and what its expressions say of one.
+//!
+//! Which policies and bindings there are, and what happens to a denied write, is the caller's to know.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kube_cel::cel::{
+    Value as Cel,
+    objects::{Key, Map as CelMap},
+    to_value,
+};
+use serde_json::Value;
+
+use crate::{
+    cel::{Expression, budget, functions_scope, runtime},
+    selector,
+};
+
+/// One write, as policies see it.
+#[derive(Debug)]
+pub struct Review<'a> {
+    /// Null for a deletion.
+    pub object: &'a Value,
+    /// Null for a creation.
+    pub old: &'a Value,
+    /// The `request` of expressions: operation, kind, resource, name, namespace, userInfo and the like.
+    pub request: &'a Value,
+    /// The namespace of the object; null for cluster-wide kinds.
+    pub namespace: &'a Value,
+    /// What the binding's parameters are; null if it has none.
+    pub params: &'a Value,
+}
+
+/// Why a policy does not let a write pass.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Denial {
+    pub message: String,
+    /// The reason of the answer; `Invalid` unless the policy says otherwise.
+    pub reason: String,
+}
+
+/// Whether `matchConstraints` (of a policy) or `matchResources` (of a binding) select the write. None selects all.
+#[must_use]
+pub fn selects(constraints: &Value, review: &Review<'_>) -> bool {
+    if constraints.is_null() {
+        return true;
+    }
+    let rules = |key: &str| constraints[key].as_array().map_or(&[][..], Vec::as_slice);
+    let included = rules("resourceRules").is_empty() || rules("resourceRules").iter().any(|rule| about(rule, review));
+    let excluded = rules("excludeResourceRules").iter().any(|rule| about(rule, review));
+    let labelled = |selector: &Value, objects: &[&Value]| {
+        if selector.is_null() {
+            return true;
+        }
+        let Ok(selector) = selector::from_object(selector) else { return false };
+        objects.iter().any(|object| selector.matches(object["metadata"]["labels"].as_object()))
+    };
+    let objects: Vec<&Value> = [review.object, review.old].into_iter().filter(|object| object.is_object()).collect();
+    let in_namespace = review.namespace.is_null() || labelled(&constraints["namespaceSelector"], &[review.namespace]);
+    included && !excluded && in_namespace && labelled(&constraints["objectSelector"], &objects)
+}
+
+fn about(rule: &Value, review: &Review<'_>) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or("").to_string();
+    let has = |key: &str, wanted: &str| {
+        let list = rule[key].as_array().map_or(&[][..], Vec::as_slice);
+        list.iter().any(|own| own == "*" || own == wanted)
+    };
+    let (request, resource) = (review.request, &review.request["resource"]);
+    let (plural, sub) = (text(&resource["resource"]), text(&request["subResource"]));
+    let named =
+        rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str).any(|pattern| {
+            match pattern.split_once('/') {
+                None => sub.is_empty() && (pattern == "*" || pattern == plural),
+                Some((own, own_sub)) => (own == "*" || own == plural) && (own_sub == "*" || own_sub == sub),
+            }
+        });
+    let names = rule["resourceNames"].as_array().filter(|names| !names.is_empty());
+    let scope = match rule["scope"].as_str() {
+        Some("Namespaced") => review.namespace.is_object(),
+        Some("Cluster") => review.namespace.is_null(),
+        _ => true,
+    };
+    has("operations", &text(&request["operation"]))
+        && has("apiGroups", &text(&resource["group"]))
+        && has("apiVersions", &text(&resource["version"]))
+        && named
+        && names.is_none_or(|names| names.contains(&request["name"]))
+        && scope
+}
+
+/// What a policy has against a write that it selects.
+#[must_use]
+pub fn judge(policy: &Value, review: &Review<'_>) -> Vec<Denial> {
+    let spec = &policy["spec"];
+    let lenient = spec["failurePolicy"] == "Ignore";
+    budget::begin_object();
+    let mut run = Run { review, variables: HashMap::new(), known: &spec["variables"] };
+    for condition in spec["matchConditions"].as_array().into_iter().flatten() {
+        match run.evaluate(&condition["expression"]) {
+            Ok(Cel::Bool(true)) => {}
+            Ok(_) => return Vec::new(),
+            Err(_) if lenient => return Vec::new(),
+            Err(error) => {
+                let message = format!("matchCondition '{}' resulted in error: {error}", plain(&condition["name"]));
+                return vec![Denial { message, reason: "Invalid".to_string() }];
+            }
+        }
+    }
+    let mut denials = Vec::new();
+    for validation in spec["validations"].as_array().into_iter().flatten() {
+        let expression = plain(&validation["expression"]).trim();
+        let message = match run.evaluate(&validation["expression"]) {
+            Ok(Cel::Bool(true)) => continue,
+            Ok(_) => run.message(validation).unwrap_or_else(|| format!("failed expression: {expression}")),
+            Err(_) if lenient => continue,
+            Err(error) => format!("expression '{expression}' resulted in error: {error}"),
+        };
+        let reason = validation["reason"].as_str().filter(|reason| !reason.is_empty()).unwrap_or("Invalid");
+        denials.push(Denial { message, reason: reason.to_string() });
+    }
+    denials
+}
+
+fn plain(value: &Value) -> &str {
+    value.as_str().unwrap_or("")
+}
+
+struct Run<'a> {
+    review: &'a Review<'a>,
+    /// Variables evaluated so far; each is evaluated when an expression first needs it.
+    variables: HashMap<Key, Cel>,
+    known: &'a Value,
+}
+
+impl Run<'_> {
+    fn message(&mut self, validation: &Value) -> Option<String> {
+        let spoken = match &validation["messageExpression"] {
+            Value::String(_) => match self.evaluate(&validation["messageExpression"]) {
+                Ok(Cel::String(text)) => Some(text.trim().to_string()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let spoken = spoken.filter(|text| !text.is_empty() && !text.contains('\n'));
+        spoken.or_else(|| validation["message"].as_str().map(|text| text.trim().to_string()))
+    }
+
+    fn evaluate(&mut self, expression: &Value) -> Result<Cel, String> {
+        let text = plain(expression);
+        for variable in self.known.as_array().into_iter().flatten() {
+            let name = plain(&variable["name"]);
+            let key = Key::String(Arc::new(name.to_string()));
+            if self.variables.contains_key(&key) || !text.contains(&format!("variables.{name}")) {
+                continue;
+            }
+            let value = self.evaluate(&variable["expression"])?;
+            self.variables.insert(key, value);
+        }
+        let parsed = Expression::parse(text, false).map_err(|error| error.to_string())?;
+        let Review { object, old, request, namespace, params } = *self.review;
+        let variables = Cel::Map(CelMap { map: Arc::new(self.variables.clone()) });
+        if !budget::begin_rule() {
+            return Err(budget::SPENT.to_string());
+        }
+        let outcome = functions_scope(|scope| {
+            let all = [
+                ("object", object),
+                ("oldObject", old),
+                ("request", request),
+                ("namespaceObject", namespace),
+                ("params", params),
+            ];
+            scope.add_variable_from_value("variables", variables);
+            for (name, value) in all {
+                let value = to_value(value).map_err(|error| error.to_string())?;
+                scope.add_variable_from_value(name, value);
+            }
+            parsed.execute(scope).map_err(|error| runtime(&error))
+        });
+        budget::end_rule();
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(operation: &str, resource: &str) -> Value {
+        json!({"operation": operation, "name": "a", "subResource": "",
+            "resource": {"group": "", "version": "v1", "resource": resource}, "userInfo": {"groups": ["system:nodes"]}})
+    }
+
+    #[track_caller]
+    fn check(spec: Value, object: Value, expected: &[(&str, &str)]) {
+        let request = request("CREATE", "configmaps");
+        let review = Review {
+            object: &object,
+            old: &Value::Null,
+            request: &request,
+            namespace: &Value::Null,
+            params: &Value::Null,
+        };
+        let denials = judge(&json!({"spec": spec}), &review);
+        let shown: Vec<_> = denials.iter().map(|denial| (denial.message.as_str(), denial.reason.as_str())).collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_policy_says_what_it_has_against_a_write() {
+        let spec = json!({"variables": [{"name": "d", "expression": "has(object.data) ? object.data : {}"}], "validations": [
+            {"expression": "!('bad' in variables.d)", "message": "no bad", "reason": "Forbidden"},
+            {"expression": "!('odd' in variables.d)"},
+            {"expression": "'x' in variables.d", "messageExpression": "'said ' + object.name"},
+        ]});
+        check(spec.clone(), json!({"name": "n", "data": {"x": "1"}}), &[]);
+        check(
+            spec,
+            json!({"name": "n", "data": {"bad": "1", "odd": "1"}}),
+            &[
+                ("no bad", "Forbidden"),
+                ("failed expression: !('odd' in variables.d)", "Invalid"),
+                ("said n", "Invalid"),
+            ],
+        );
+    }
+
+    #[test]
+    fn errors_count_as_the_policy_says() {
+        let mut spec = json!({"validations": [{"expression": "object.none == 'x'"}]});
+        let error = "expression 'object.none == 'x'' resulted in error: no such key: none";
+        check(spec.clone(), json!({}), &[(error, "Invalid")]);
+        spec["failurePolicy"] = "Ignore".into();
+        check(spec, json!({}), &[]);
+    }
+
+    #[test]
+    fn conditions_come_first() {
+        let spec = json!({"matchConditions": [{"name": "c", "expression": "'system:nodes' in request.userInfo.groups && has(object.x)"}],
+            "validations": [{"expression": "false"}]});
+        check(spec.clone(), json!({}), &[]);
+        check(spec, json!({"x": 1}), &[("failed expression: false", "Invalid")]);
+    }
+
+    #[test]
+    fn rules_select_by_operation_resource_and_labels() {
+        let rule = json!({"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["configmaps", "pods/*"]});
+        let constraints = json!({"resourceRules": [rule], "objectSelector": {"matchLabels": {"a": "b"}}});
+        let object = json!({"metadata": {"labels": {"a": "b"}}});
+        let selected = |operation: &str, resource: &str, object: &Value| {
+            let request = request(operation, resource);
+            let none = Value::Null;
+            let review = Review { object, old: &none, request: &request, namespace: &none, params: &none };
+            selects(&constraints, &review)
+        };
+        assert!(selected("CREATE", "configmaps", &object));
+        assert!(!selected("UPDATE", "configmaps", &object));
+        assert!(!selected("CREATE", "secrets", &object));
+        assert!(selected("CREATE", "pods", &object), "with its subresources");
+        assert!(!selected("CREATE", "configmaps", &json!({"metadata": {}})));
+    }
+}
