@@ -1,5 +1,7 @@
 //! Checks that look beyond the object: its namespace, the rights of the writer, what else exists.
 
+pub(crate) mod policies;
+
 use serde_json::Value;
 
 use crate::{

@@ -123,6 +123,19 @@ impl Store {
         self.index.write().collection_or_new(collection).subscribe()
     }
 
+    /// Every change of one object, from the state that `begin` is shown on: no change falls between.
+    pub(crate) fn follow<T>(
+        &self,
+        collection: &Arc<str>,
+        name: &Name,
+        begin: impl FnOnce(&Index) -> T,
+    ) -> (mpsc::Receiver<Change>, T) {
+        let mut index = self.index.write();
+        let changes = index.collection_or_new(collection).follow(name);
+        let began = begin(&index);
+        (changes, began)
+    }
+
     /// Every change from the start of this process on, for the one reader that keeps house.
     pub(crate) fn take_feed(&self) -> Option<mpsc::UnboundedReceiver<Change>> {
         self.feed.lock().take()

@@ -9,12 +9,14 @@ use std::{
     sync::Arc,
 };
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::object::{Key, Name, Object};
 
 /// What a watcher may lag behind before it must list again, per collection.
 const HISTORY_BYTES: usize = 8 << 20;
+/// What a watcher of one object may leave unread before it must list again.
+const UNREAD: usize = 256;
 /// Small collections keep at least this many changes, however large the objects are.
 const HISTORY_LEAST: usize = 64;
 
@@ -155,6 +157,8 @@ pub(crate) struct Collection {
     forgotten: u64,
     last: u64,
     changed: watch::Sender<u64>,
+    /// Those who watch one object; thousands of them cost nothing while other objects change.
+    followers: HashMap<Name, Vec<mpsc::Sender<Change>>>,
 }
 
 impl Collection {
@@ -167,6 +171,7 @@ impl Collection {
             forgotten: version,
             last: version,
             changed,
+            followers: HashMap::new(),
         }
     }
 
@@ -185,6 +190,15 @@ impl Collection {
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// Every change of one object from now on. A reader that leaves too much unread is cut off.
+    pub(super) fn follow(&mut self, name: &Name) -> mpsc::Receiver<Change> {
+        let (sender, receiver) = mpsc::channel(UNREAD);
+        let known = self.followers.entry(name.clone()).or_default();
+        known.retain(|sender| !sender.is_closed());
+        known.push(sender);
+        receiver
     }
 
     /// Objects in order, in one namespace or in all, after `after` if given.
@@ -233,6 +247,12 @@ impl Collection {
     fn apply(&mut self, change: Change) {
         self.last = change.version;
         if let Some(object) = change.object() {
+            if let Some(followers) = self.followers.get_mut(&object.key.name) {
+                followers.retain(|follower| follower.try_send(change.clone()).is_ok());
+                if followers.is_empty() {
+                    self.followers.remove(&object.key.name);
+                }
+            }
             match &change.current {
                 Some(current) => self.objects.insert(object.key.name.clone(), Arc::clone(current)),
                 None => self.objects.remove(&object.key.name),

@@ -55,6 +55,7 @@ pub(crate) async fn insert(request: &Request<'_>, mut value: Value, name: &str, 
         node::admit(&call.user, &written)?;
         builtin::prepare_create(resource, &mut value, &call.user);
         validate(request, &value, &name)?;
+        admission::policies::check(request, "CREATE", &name, None, Some(&value))?;
         if options.dry_run {
             if api.store.get(&resource.collection, &request.key(&name).name).is_some() {
                 return Err(Failure::already_exists(resource, &name));

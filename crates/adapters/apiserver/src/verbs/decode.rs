@@ -23,6 +23,7 @@ pub(crate) enum Problem {
     Media,
     /// The text of the parser, as clients of Kubernetes know it.
     Syntax(String),
+    Yaml(String),
     /// The envelope could be read, the object in it could not.
     Object(String),
 }
@@ -49,11 +50,31 @@ pub(crate) fn parse_json(body: &[u8]) -> Result<Document, Problem> {
 }
 
 pub(crate) fn parse_yaml(body: &[u8]) -> Result<Document, Problem> {
-    let text = std::str::from_utf8(body).map_err(|_| Problem::Syntax("yaml: invalid UTF-8".to_owned()))?;
+    let text = std::str::from_utf8(body).map_err(|_| Problem::Yaml("yaml: invalid UTF-8".to_owned()))?;
     match serde_saphyr::from_str::<Value>(text) {
         Ok(value) => Ok(Document { value, duplicates: Vec::new() }),
-        Err(error) => Err(Problem::Syntax(format!("yaml: {error}"))),
+        Err(error) => Err(Problem::Yaml(yaml_complaint(&error.to_string()))),
     }
+}
+
+/// What a document is, in Go's words, if it is no object.
+pub(crate) fn other_than_object(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Object(_) => None,
+        Value::Array(_) => Some("array"),
+        Value::String(_) => Some("string"),
+        Value::Number(_) => Some("number"),
+        Value::Bool(_) => Some("bool"),
+        Value::Null => Some("null"),
+    }
+}
+
+/// A mistake in YAML, with its line in front as clients know it.
+fn yaml_complaint(error: &str) -> String {
+    let number = |text: &str| -> String { text.chars().take_while(char::is_ascii_digit).collect() };
+    let line = error.split("line ").skip(1).map(number).find(|digits| !digits.is_empty());
+    let first = error.lines().next().unwrap_or_default();
+    format!("yaml: line {}: {first}", line.unwrap_or_else(|| "1".to_owned()))
 }
 
 /// The object of a built-in kind in a protobuf body, unless the body says it is of another kind.
@@ -102,6 +123,7 @@ impl Request<'_> {
         let document = match self.document() {
             Ok(document) => document,
             Err(Problem::Media) => return Err(Failure::unsupported_media(ACCEPTED)),
+            Err(Problem::Yaml(error)) => return Err(self.unrecognised(&error)),
             Err(Problem::Object(error)) => return Err(self.misfit(&error)),
             Err(Problem::Syntax(error)) if media(self.call) == PROTOBUF => return Err(self.unrecognised(&error)),
             Err(Problem::Syntax(error)) => {
@@ -109,16 +131,10 @@ impl Request<'_> {
             }
         };
         let Document { mut value, duplicates } = document;
-        if !value.is_object() {
-            let found = match &value {
-                Value::Array(_) => "array",
-                Value::String(_) => "string",
-                Value::Number(_) => "number",
-                Value::Bool(_) => "bool",
-                Value::Null | Value::Object(_) => {
-                    return Err(self.unrecognised("Object 'Kind' is missing in 'null'"));
-                }
-            };
+        if value.is_null() {
+            return Err(self.unrecognised("Object 'Kind' is missing in 'null'"));
+        }
+        if let Some(found) = other_than_object(&value) {
             let error = format!(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
             );

@@ -109,8 +109,10 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
         let schema = schema::Schema::builtin(OPTIONS).ok_or_else(|| Failure::internal("no schema of DeleteOptions"))?;
         return match decode::protobuf(&request.call.body, "DeleteOptions", &schema) {
             Ok(options) => parse_options(&options),
-            Err(decode::Problem::Syntax(error) | decode::Problem::Object(error)) => Err(Failure::bad_request(error)),
             Err(decode::Problem::Media) => Err(Failure::bad_request("the body is no DeleteOptions")),
+            Err(decode::Problem::Syntax(error) | decode::Problem::Yaml(error) | decode::Problem::Object(error)) => {
+                Err(Failure::bad_request(error))
+            }
         };
     }
     match decode::parse(request.call) {
@@ -131,6 +133,7 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
             "application/yaml",
             "application/vnd.kubernetes.protobuf",
         ])),
+        Err(decode::Problem::Yaml(error)) => Err(Failure::bad_request(error)),
         Err(decode::Problem::Syntax(error) | decode::Problem::Object(error)) => {
             Err(Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
         }
@@ -188,6 +191,7 @@ pub(crate) async fn remove(request: &Request<'_>, name: &str, options: &DeleteOp
         let written = node::Written { resource, subresource: "", name, old: Some(&old), new: None };
         node::admit(&request.call.user, &written)?;
         crate::admission::delete(api, resource, name)?;
+        crate::admission::policies::check(request, "DELETE", name, Some(&old), None)?;
         let (new, pending) = match plan(request, &old, options) {
             Plan::Leave => return Ok(Deleted::Pending(old)),
             Plan::Mark(new) => (new, true),

@@ -117,6 +117,10 @@ pub(crate) fn selected(request: &Request<'_>) -> Answer<Vec<Arc<Object>>> {
 
 fn check_options(request: &Request<'_>) -> Answer<()> {
     let query = &request.call.query;
+    let timeout = query.text("timeoutSeconds");
+    if !timeout.is_empty() && timeout.parse::<i64>().is_err() {
+        return Err(Failure::bad_request(format!("strconv.ParseInt: parsing {timeout:?}: invalid syntax")));
+    }
     let (version, matching) = (query.text("resourceVersion"), query.text("resourceVersionMatch"));
     let mut errors = Vec::new();
     const FIELD: &str = "resourceVersionMatch";
@@ -241,7 +245,13 @@ fn print_token(resource: &Resource, version: i64, name: &Name) -> String {
 /// The version (none: the newest) and the last name of the page before.
 fn read_token(request: &Request<'_>, token: &str) -> Answer<(Option<u64>, Name)> {
     let invalid = |why: &str| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-    let data = URL_SAFE_NO_PAD.decode(token).map_err(|error| invalid(&error.to_string()))?;
+    let data = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
+        let at = match error {
+            base64::DecodeError::InvalidByte(at, _) => at,
+            _ => token.len() / 4 * 4,
+        };
+        invalid(&format!("illegal base64 data at input byte {at}"))
+    })?;
     let value: Value = serde_json::from_slice(&data).map_err(|error| invalid(&error.to_string()))?;
     if text(&value["v"]) != "meta.k8s.io/v1" {
         return Err(Failure::bad_request("invalid continue token: server does not recognize this encoded version"));

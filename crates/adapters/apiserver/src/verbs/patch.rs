@@ -62,19 +62,13 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
 fn parse(request: &Request<'_>, media: &str) -> Answer<decode::Document> {
     let document = match decode::parse_json(&request.call.body) {
         Ok(document) => document,
-        Err(decode::Problem::Syntax(error) | decode::Problem::Object(error)) => {
+        Err(decode::Problem::Syntax(error) | decode::Problem::Yaml(error) | decode::Problem::Object(error)) => {
             return Err(Failure::bad_request(format!("error decoding patch: {error}")));
         }
         Err(decode::Problem::Media) => return Err(Failure::method_not_allowed()),
     };
-    let found = match &document.value {
-        _ if media == JSON => return Ok(document),
-        Value::Object(_) => return Ok(document),
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
+    let Some(found) = decode::other_than_object(&document.value).filter(|_| media != JSON) else {
+        return Ok(document);
     };
     Err(Failure::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
@@ -209,14 +203,16 @@ fn applied_document(request: &Request<'_>, options: &Options) -> Answer<Value> {
         Err(_) => decode::parse_yaml(body),
     };
     let mut document = parsed.map_err(|problem| match problem {
-        decode::Problem::Syntax(error) | decode::Problem::Object(error) => {
-            Failure::bad_request(format!("error decoding YAML: {error}"))
+        decode::Problem::Syntax(error) | decode::Problem::Yaml(error) | decode::Problem::Object(error) => {
+            Failure::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
         }
         decode::Problem::Media => Failure::bad_request("error decoding YAML"),
     })?;
     let resource = request.resource;
-    if !document.value.is_object() {
-        return Err(Failure::bad_request("error decoding YAML: the document is not an object"));
+    if let Some(found) = decode::other_than_object(&document.value) {
+        return Err(Failure::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )));
     }
     let metadata = &document.value["metadata"];
     if metadata["managedFields"].as_array().is_some_and(|list| !list.is_empty()) {

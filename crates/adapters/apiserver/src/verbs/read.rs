@@ -25,7 +25,9 @@ pub(crate) async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
 
 /// A version to read from must be a number the store has reached.
 pub(crate) fn reached(request: &Request<'_>, version: &str) -> Answer<u64> {
-    let asked: u64 = version.parse().map_err(|_| Failure::bad_request(no_number(version)))?;
+    let asked: u64 = version
+        .parse()
+        .map_err(|_| Failure::bad_request(format!("invalid resource version: {}", no_number(version))))?;
     let current = request.api.store.version();
     if asked > current {
         return Err(Failure::too_new(asked, current));

@@ -196,7 +196,10 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     if subresource != "binding" {
         errors.extend(builtin::validate(resource, new, Some(old)));
     }
-    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }
+    if !errors.is_empty() {
+        return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));
+    }
+    admission::policies::check(request, "UPDATE", name, Some(old), Some(new))
 }
 
 /// An object being deleted ends with its last finalizer, once its time has passed too.

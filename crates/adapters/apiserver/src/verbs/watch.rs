@@ -1,16 +1,20 @@
 //! Watch: changes as they are committed, one JSON document per line.
 //!
-//! A watcher keeps no queue: it remembers the version it has reached and reads on in the history of its collection. One
-//! that falls behind the history is told so (410) and lists again.
+//! A watcher of many objects keeps no queue: it remembers the version it has reached and reads on in the history of its
+//! collection. A watcher of one object has a short queue of that object's changes, so that it sleeps while others change.
+//! Whoever falls behind is told so (410) and lists again.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::Response;
 use rand::RngExt;
 use schema::FieldError;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::{
+    sync::{mpsc, watch as latest},
+    time::Instant,
+};
 
 use super::{
     Request, convert,
@@ -20,11 +24,11 @@ use super::{
 };
 use crate::{
     http::{Accept, Body, Shape, respond},
-    object::Object,
+    object::{Name, Object},
     registry::Resource,
     server::{Api, stopped},
     status::{Answer, Failure},
-    store::Past,
+    store::{Change, Index, Past},
 };
 
 /// Bookmarks come about this often while nothing happens, as on the real server.
@@ -45,14 +49,36 @@ struct Watcher {
     reached: u64,
     /// Whether column definitions were sent; only the first table carries them.
     headed: bool,
-    changed: tokio::sync::watch::Receiver<u64>,
-    stopping: tokio::sync::watch::Receiver<bool>,
+    source: Source,
+    stopping: latest::Receiver<bool>,
     deadline: Instant,
     bookmark_due: Instant,
     /// Objects that existed at the start and are still to be sent.
     initial: std::vec::IntoIter<Arc<Object>>,
     initial_end: bool,
     ended: bool,
+}
+
+/// Where changes come from.
+enum Source {
+    /// The history of the collection; this tells when it has grown.
+    Collection(latest::Receiver<u64>),
+    /// The changes of one object.
+    Object { queue: mpsc::Receiver<Change>, waiting: VecDeque<Change> },
+}
+
+impl Source {
+    /// Ends when there may be something to send; false if there will never be.
+    async fn wait(&mut self) -> bool {
+        match self {
+            Self::Collection(changed) => changed.changed().await.is_ok(),
+            Self::Object { queue, waiting } => {
+                // A queue that was cut off ends the watch with its reason, which sending finds out.
+                waiting.extend(queue.recv().await);
+                true
+            }
+        }
+    }
 }
 
 enum Woken {
@@ -80,7 +106,7 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
     };
     let now = Instant::now();
     // Subscribing before reading the version means that no change falls between.
-    let changed = api.store.subscribe(&resource.collection);
+    let source = Source::Collection(api.store.subscribe(&resource.collection));
     let namespace = if resource.namespaced { request.namespace } else { "" };
     let mut watcher = Watcher {
         api: Arc::clone(api),
@@ -91,7 +117,7 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
         bookmarks: query.flag("allowWatchBookmarks"),
         reached: asked,
         headed: false,
-        changed,
+        source,
         stopping: api.stopping.clone(),
         deadline: now + Duration::from_secs(timeout.min(86_400)),
         bookmark_due: now + BOOKMARK_EVERY,
@@ -99,7 +125,16 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
         initial_end: false,
         ended: false,
     };
-    watcher.begin(asked, send_initial)?;
+    match watcher.object() {
+        Some(name) => {
+            let mut began = VecDeque::new();
+            let follow = |index: &Index| watcher.begin(index, asked, send_initial).map(|past| began = past);
+            let (queue, outcome) = api.store.follow(&resource.collection, &name, follow);
+            outcome?;
+            watcher.source = Source::Object { queue, waiting: began };
+        }
+        None => watcher.begin(&api.store.read(), asked, send_initial).map(drop)?,
+    }
     Ok(respond::stream(futures::stream::unfold(watcher, |mut watcher| async move {
         watcher.next().await.map(|chunk| (chunk, watcher))
     })))
@@ -138,14 +173,16 @@ fn check_options(request: &Request<'_>, send_initial: Option<bool>) -> Answer<()
 }
 
 impl Watcher {
-    /// Decides where to start: with what exists, or after a version.
-    fn begin(&mut self, asked: u64, send_initial: Option<bool>) -> Answer<()> {
-        let api = Arc::clone(&self.api);
-        let index = api.store.read();
+    /// The one object this watch is about, if it is about one.
+    fn object(&self) -> Option<Name> {
+        let name = self.selection.fields.exact("metadata.name")?;
+        (!self.resource.namespaced || !self.namespace.is_empty()).then(|| Name::new(&self.namespace, name))
+    }
+
+    /// Decides where to start: with what exists, or after a version. Returns the changes since that version which this
+    /// watch is about, for those who do not read them from the history.
+    fn begin(&mut self, index: &Index, asked: u64, send_initial: Option<bool>) -> Answer<VecDeque<Change>> {
         let current = index.version();
-        if asked > current {
-            return Err(Failure::too_new(asked, current));
-        }
         let collection = index.collection(&self.resource.collection);
         if send_initial.unwrap_or(asked == 0) {
             let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -155,19 +192,24 @@ impl Watcher {
             self.initial = objects.into_iter();
             self.initial_end = send_initial == Some(true) && self.bookmarks;
             self.reached = current;
-            return Ok(());
+            return Ok(VecDeque::new());
         }
         if asked == 0 {
             self.reached = current;
-            return Ok(());
+            return Ok(VecDeque::new());
         }
-        if let Some(Past::Forgotten) = collection.map(|found| match found.since(asked) {
-            Past::Known(_) => Past::Known(()),
-            Past::Forgotten => Past::Forgotten,
-        }) {
-            return Err(Failure::too_old(asked, current));
+        let Some(wanted) = self.object() else {
+            let forgotten = collection.is_some_and(|found| matches!(found.since(asked), Past::Forgotten));
+            return if forgotten { Err(Failure::too_old(asked, current)) } else { Ok(VecDeque::new()) };
+        };
+        match collection.map(|found| found.since(asked)) {
+            None => Ok(VecDeque::new()),
+            Some(Past::Forgotten) => Err(Failure::too_old(asked, current)),
+            Some(Past::Known(changes)) => {
+                let about = |change: &&Change| change.object().is_some_and(|object| object.key.name == wanted);
+                Ok(changes.filter(about).cloned().collect())
+            }
         }
-        Ok(())
     }
 
     fn selects(&self, object: &Object) -> bool {
@@ -194,14 +236,16 @@ impl Watcher {
             return Some(out.freeze());
         }
         loop {
-            self.changed.mark_unchanged();
+            if let Source::Collection(changed) = &mut self.source {
+                changed.mark_unchanged();
+            }
             self.catch_up(&mut out);
             if !out.is_empty() {
                 return Some(out.freeze());
             }
             let wake = self.deadline.min(if self.bookmarks { self.bookmark_due } else { self.deadline });
             let woken = tokio::select! {
-                changed = self.changed.changed() => if changed.is_ok() { Woken::Changed } else { Woken::Stopped },
+                more = self.source.wait() => if more { Woken::Changed } else { Woken::Stopped },
                 () = stopped(&mut self.stopping) => Woken::Stopped,
                 () = tokio::time::sleep_until(wake) => Woken::Due,
             };
@@ -235,44 +279,74 @@ impl Watcher {
     /// Writes the changes since `reached` and moves it on.
     fn catch_up(&mut self, out: &mut BytesMut) {
         let api = Arc::clone(&self.api);
+        if let Source::Object { queue, waiting } = &mut self.source {
+            // Changes are queued before their version can be read, so all up to this one are here.
+            let version = api.store.version();
+            let cut_off = loop {
+                match queue.try_recv() {
+                    Ok(change) => waiting.push_back(change),
+                    Err(mpsc::error::TryRecvError::Empty) => break false,
+                    Err(mpsc::error::TryRecvError::Disconnected) => break true,
+                }
+            };
+            for change in std::mem::take(waiting) {
+                self.send(out, &change);
+            }
+            self.reached = self.reached.max(version);
+            if cut_off {
+                self.fell_behind(out, version);
+            }
+            return;
+        }
         let index = api.store.read();
         let Some(collection) = index.collection(&self.resource.collection) else {
-            self.reached = index.version();
+            self.reached = self.reached.max(index.version());
             return;
         };
         let changes = match collection.since(self.reached) {
             Past::Known(changes) => changes,
-            Past::Forgotten => {
-                let failure = Failure::too_old(self.reached, index.version());
-                line(out, "ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default());
-                self.ended = true;
-                return;
-            }
+            Past::Forgotten => return self.fell_behind(out, index.version()),
         };
         let mut complete = true;
         for change in changes {
-            self.reached = change.version;
-            let before = change.previous.as_ref().is_some_and(|object| self.selects(object));
-            let after = change.current.as_ref().filter(|object| self.selects(object));
-            match (before, after) {
-                (false, Some(object)) => self.write(out, "ADDED", object),
-                (true, Some(object)) => self.write(out, "MODIFIED", object),
-                (true, None) => self.write_departure(out, change),
-                (false, None) => {}
-            }
+            self.send(out, change);
             if out.len() >= CHUNK {
                 complete = false;
                 break;
             }
         }
         if complete {
-            self.reached = index.version();
+            self.reached = self.reached.max(index.version());
+        }
+    }
+
+    /// Tells the client to list again, and ends the watch.
+    fn fell_behind(&mut self, out: &mut BytesMut, version: u64) {
+        let failure = Failure::too_old(self.reached, version);
+        line(out, "ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default());
+        self.ended = true;
+    }
+
+    /// Writes a change as the event it is to this watch, if it is one.
+    fn send(&mut self, out: &mut BytesMut, change: &Change) {
+        // A watch that was begun in the future waits for it.
+        if change.version <= self.reached {
+            return;
+        }
+        self.reached = change.version;
+        let before = change.previous.as_ref().is_some_and(|object| self.selects(object));
+        let after = change.current.as_ref().filter(|object| self.selects(object));
+        match (before, after) {
+            (false, Some(object)) => self.write(out, "ADDED", object),
+            (true, Some(object)) => self.write(out, "MODIFIED", object),
+            (true, None) => self.write_departure(out, change),
+            (false, None) => {}
         }
     }
 
     /// A deletion, or a change after which the selectors do not match any more: the last matching state, at the version
     /// of the change.
-    fn write_departure(&mut self, out: &mut BytesMut, change: &crate::store::Change) {
+    fn write_departure(&mut self, out: &mut BytesMut, change: &Change) {
         match (&change.last, &change.previous) {
             (Some(last), _) => self.write(out, "DELETED", last),
             (None, Some(previous)) => {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::child::{Admin, Process};
 
@@ -10,6 +11,9 @@ use crate::child::{Admin, Process};
 const KILLS: u32 = 200;
 const WRITERS: usize = 4;
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Longer than any machine takes for two dozen writes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What one writer knows about its object: the last acknowledged state, and what it was told nothing about.
 #[derive(Debug, Clone, Default)]
@@ -29,15 +33,18 @@ async fn a_killed_server_loses_no_acknowledged_write_and_keeps_no_torn_one() {
     let admin = Arc::new(Admin::of(folder.path()));
     let mut acknowledged = 0;
     for round in 0..kills {
+        let told = Arc::new(watch::Sender::new(0_u32));
+        let mut seen = told.subscribe();
         let tasks: Vec<_> = known
             .iter()
             .map(|(writer, state)| {
-                let (admin, server) = (Arc::clone(&admin), process.server.clone());
-                tokio::spawn(write_until_it_ends(admin, server, *writer, state.clone()))
+                let (admin, server, told) = (Arc::clone(&admin), process.server.clone(), Arc::clone(&told));
+                tokio::spawn(write_until_it_ends(admin, server, *writer, state.clone(), told))
             })
             .collect();
-        // From before the first write to well into the load, differently each time.
-        tokio::time::sleep(Duration::from_millis(u64::from(round * 7 % 41))).await;
+        // From before the first acknowledgement to well into the load, differently each time.
+        let enough = seen.wait_for(|count| *count >= round * 7 % 23);
+        tokio::time::timeout(PATIENCE, enough).await.expect("writes are acknowledged").unwrap();
         process.kill();
         for (task, state) in tasks.into_iter().zip(known.values_mut()) {
             let before = state.counter;
@@ -50,7 +57,13 @@ async fn a_killed_server_loses_no_acknowledged_write_and_keeps_no_torn_one() {
     assert!(acknowledged > u64::from(kills), "the load was too light to prove anything: {acknowledged} writes");
 }
 
-async fn write_until_it_ends(admin: Arc<Admin>, server: String, writer: usize, mut known: Known) -> Known {
+async fn write_until_it_ends(
+    admin: Arc<Admin>,
+    server: String,
+    writer: usize,
+    mut known: Known,
+    told: Arc<watch::Sender<u32>>,
+) -> Known {
     let name = format!("w{writer}");
     loop {
         let counter = known.counter + 1;
@@ -71,6 +84,7 @@ async fn write_until_it_ends(admin: Arc<Admin>, server: String, writer: usize, m
                 known.in_doubt = None;
                 known.counter = counter;
                 known.version = known.version.max(version(&reply));
+                told.send_modify(|count| *count += 1);
             }
             Ok((code, reply)) => panic!("{method} {path}: {code} {reply}"),
             Err(_) => return known,

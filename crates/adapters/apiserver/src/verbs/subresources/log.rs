@@ -24,7 +24,7 @@ pub struct PodLog {
 }
 
 /// Supplies the whole log of a container as it is now, oldest line first; `None` if there is none.
-pub type PodLogs = Arc<dyn Fn(&PodLog) -> Option<String> + Send + Sync>;
+pub(crate) type PodLogs = Arc<dyn Fn(&PodLog) -> Option<String> + Send + Sync>;
 
 /// How often a followed log is looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

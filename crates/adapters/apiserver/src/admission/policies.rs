@@ -1,0 +1,146 @@
+//! Validating admission policies: those in the store, asked about every write that nothing else refused.
+
+use serde_json::{Value, json};
+
+use crate::{
+    object::{Name, text},
+    status::{Answer, Failure},
+    verbs::Request,
+};
+
+const POLICIES: &str = "admissionregistration.k8s.io/validatingadmissionpolicies";
+const BINDINGS: &str = "admissionregistration.k8s.io/validatingadmissionpolicybindings";
+const NONE: Value = Value::Null;
+
+/// Refuses a write that a bound policy denies; a policy that only warns adds warnings.
+pub(crate) fn check(
+    request: &Request<'_>,
+    operation: &str,
+    name: &str,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) -> Answer<()> {
+    // Policies are never asked about policies: whoever locks themselves out must find the way back.
+    if request.resource.group == "admissionregistration.k8s.io" {
+        return Ok(());
+    }
+    let bindings = all(request, BINDINGS);
+    if bindings.is_empty() {
+        return Ok(());
+    }
+    let namespace = match request.namespace {
+        "" => None,
+        namespace => request.api.store.get("/namespaces", &Name::new("", namespace)).map(|found| found.value()),
+    };
+    let asked = asked(request, operation, name);
+    for binding in &bindings {
+        let wanted = Name::new("", text(&binding["spec"]["policyName"]));
+        let Some(policy) = request.api.store.get(POLICIES, &wanted) else { continue };
+        let policy = policy.value();
+        let mut review = schema::policy::Review {
+            object: new.unwrap_or(&NONE),
+            old: old.unwrap_or(&NONE),
+            request: &asked,
+            namespace: namespace.as_ref().unwrap_or(&NONE),
+            params: &NONE,
+        };
+        let selected = schema::policy::selects(&policy["spec"]["matchConstraints"], &review)
+            && schema::policy::selects(&binding["spec"]["matchResources"], &review);
+        if !selected {
+            continue;
+        }
+        let params = params(request, &policy, binding);
+        if params.is_none() && binding["spec"]["paramRef"]["parameterNotFoundAction"] == "Allow" {
+            continue;
+        }
+        let denials = match &params {
+            Some(params) => {
+                review.params = params;
+                crate::verbs::patiently(|| schema::policy::judge(&policy, &review))
+            }
+            None => vec![schema::policy::Denial {
+                message: "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned(),
+                reason: "Invalid".to_owned(),
+            }],
+        };
+        apply(request, name, &policy, binding, &denials)?;
+    }
+    Ok(())
+}
+
+fn all(request: &Request<'_>, collection: &str) -> Vec<Value> {
+    let index = request.api.store.read();
+    index
+        .collection(collection)
+        .map(|found| found.iter(None, None).map(|object| object.value()).collect())
+        .unwrap_or_default()
+}
+
+/// The `request` that expressions see.
+fn asked(request: &Request<'_>, operation: &str, name: &str) -> Value {
+    let resource = request.resource;
+    let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+    let place = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
+    let dry_run = request.call.query.all("dryRun").any(|run| run == "All");
+    json!({
+        "kind": kind, "requestKind": kind, "resource": place, "requestResource": place,
+        "subResource": request.subresource, "requestSubResource": request.subresource, "name": name,
+        "namespace": request.namespace, "operation": operation, "userInfo": request.call.user.value(), "dryRun": dry_run,
+    })
+}
+
+/// The object a binding names for its policy's parameters; null if the policy has none, nothing if it is not there.
+fn params(request: &Request<'_>, policy: &Value, binding: &Value) -> Option<Value> {
+    let (kind, reference) = (&policy["spec"]["paramKind"], &binding["spec"]["paramRef"]);
+    if !kind.is_object() || !reference.is_object() {
+        return Some(Value::Null);
+    }
+    let api_version = text(&kind["apiVersion"]);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let registry = request.api.registry.load();
+    let resource = registry.by_kind(group, version, text(&kind["kind"]))?;
+    let namespace = match (resource.namespaced, text(&reference["namespace"])) {
+        (false, _) => "",
+        (true, "") => request.namespace,
+        (true, named) => named,
+    };
+    let name = Name::new(namespace, text(&reference["name"]));
+    request.api.store.get(&resource.collection, &name).map(|found| found.value())
+}
+
+fn apply(
+    request: &Request<'_>,
+    name: &str,
+    policy: &Value,
+    binding: &Value,
+    denials: &[schema::policy::Denial],
+) -> Answer<()> {
+    let does = |action: &str| {
+        binding["spec"]["validationActions"].as_array().is_some_and(|actions| actions.iter().any(|own| own == action))
+    };
+    let (policy, binding_name) = (text(&policy["metadata"]["name"]), text(&binding["metadata"]["name"]));
+    if does("Warn") {
+        for denial in denials {
+            request.call.warn(format!(
+                "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding_name}': {}",
+                denial.message
+            ));
+        }
+    }
+    let Some(denial) = denials.first().filter(|_| does("Deny")) else { return Ok(()) };
+    let message = format!(
+        "ValidatingAdmissionPolicy '{policy}' with binding '{binding_name}' denied request: {}",
+        denial.message
+    );
+    let mut failure = Failure::forbidden(request.resource, name, &message);
+    if let Some(details) = &mut failure.details {
+        details["causes"] = json!([{"message": message}]);
+    }
+    (failure.code, failure.reason) = match denial.reason.as_str() {
+        "Forbidden" => (403, "Forbidden"),
+        "Unauthorized" => (401, "Unauthorized"),
+        "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
+        _ => (422, "Invalid"),
+    };
+    Err(failure)
+}
