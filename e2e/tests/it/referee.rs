@@ -18,6 +18,7 @@ mod deletion;
 mod discovery;
 mod eviction;
 mod lists;
+mod mistakes;
 mod patches;
 mod resources;
 mod validation;
@@ -57,6 +58,7 @@ fn all() -> Vec<Behaviour> {
         resources::all(),
         access::all(),
         clients::all(),
+        mistakes::all(),
     ]
     .concat()
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::wire::{MERGE, Scope, config_map};
+use super::wire::{Answer, MERGE, Scope, config_map};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
@@ -23,6 +23,31 @@ async fn allow(s: &Scope, user: &str, rules: Value) -> Result<()> {
 /// A client's rights change soon after its roles do.
 async fn soon(s: &Scope, path: &str, code: u16) -> Result<()> {
     s.until(path, "the right to be known", |answer| answer.code == code).await.map(drop)
+}
+
+/// A policy about config maps of the own namespace, bound under its own name.
+async fn policy(s: &Scope, actions: Value) -> Result<String> {
+    const PATH: &str = "/apis/admissionregistration.k8s.io/v1";
+    let name = s.unique("policy");
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]});
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": s.namespace}}},
+        "variables": [{"name": "d", "expression": "has(object.data) ? object.data : {}"}],
+        "validations": [
+            {"expression": "!('bad' in variables.d)", "message": "no bad", "reason": "Forbidden"},
+            {"expression": "!('odd' in variables.d)"},
+            {"expression": "!('boom' in variables.d) || object.data.none == 'x'"},
+        ],
+    });
+    let body = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    s.post(&format!("{PATH}/validatingadmissionpolicies"), &body("ValidatingAdmissionPolicy", spec))
+        .await?
+        .expect(201)?;
+    let binding = json!({"policyName": name, "validationActions": actions});
+    s.post(&format!("{PATH}/validatingadmissionpolicybindings"), &body("ValidatingAdmissionPolicyBinding", binding))
+        .await?
+        .expect(201)?;
+    Ok(name)
 }
 
 behaviours! {
@@ -45,6 +70,41 @@ behaviours! {
         let answer = s.as_user("jane", Some("team"))?.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await?.expect(201)?;
         same!(answer["status"]["userInfo"]["username"], "jane");
         same!(answer["status"]["userInfo"]["groups"], json!(["team", "system:authenticated"]));
+    }
+    a_policy_denies_in_its_own_words(s) {
+        let name = policy(&s, json!(["Deny"])).await?;
+        let denied = async |data: Value| -> Result<Answer> {
+            let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+            s.post(&s.core("configmaps?dryRun=All"), &body).await
+        };
+        let start = std::time::Instant::now();
+        while denied(json!({"bad": "1"})).await?.code != 403 {
+            holds!(start.elapsed().as_secs() < 30, "the policy never took effect");
+        }
+        let says = format!("ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: ");
+        let answer = denied(json!({"bad": "1"})).await?;
+        same!(answer.body["details"]["causes"], json!([{"message": format!("{says}no bad")}]));
+        same!(answer.refused(403, "Forbidden")?, format!("configmaps \"a\" is forbidden: {says}no bad"));
+        let message = denied(json!({"odd": "1"})).await?.refused(422, "Invalid")?;
+        same!(message, format!("configmaps \"a\" is forbidden: {says}failed expression: !('odd' in variables.d)"));
+        let message = denied(json!({"boom": "1"})).await?.refused(422, "Invalid")?;
+        same!(message, format!("configmaps \"a\" is forbidden: {says}expression '!('boom' in variables.d) || object.data.none == 'x'' resulted in error: no such key: none"));
+        denied(json!({"fine": "1"})).await?.expect(201)?;
+    }
+    a_policy_may_only_warn(s) {
+        let name = policy(&s, json!(["Warn"])).await?;
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"bad": "1", "odd": "1"}});
+        let start = std::time::Instant::now();
+        let warnings = loop {
+            let answer = s.post(&s.core("configmaps?dryRun=All"), &body).await?;
+            let warnings: Vec<String> = answer.headers.get_all("warning").iter().filter_map(|value| Some(value.to_str().ok()?.to_owned())).collect();
+            answer.expect(201)?;
+            if !warnings.is_empty() || start.elapsed().as_secs() > 30 {
+                break warnings;
+            }
+        };
+        let says = format!("299 - \"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{name}': ");
+        same!(warnings, [format!("{says}no bad\""), format!("{says}failed expression: !('odd' in variables.d)\"")]);
     }
     a_user_without_roles_is_forbidden(s) {
         let message = s.as_user("jane", None)?.get(&s.core("secrets/a")).await?.refused(403, "Forbidden")?;

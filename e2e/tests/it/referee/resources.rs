@@ -44,6 +44,10 @@ behaviours! {
         same!((&secret["data"]["k"], &secret["type"]), (&json!("aGVsbG8="), &json!("Opaque")));
         same!(secret["stringData"], Value::Null);
     }
+    a_secret_may_hold_nothing(s) {
+        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": ""}});
+        same!(s.post(&s.core("secrets"), &body).await?.expect(201)?["data"], json!({"k": ""}));
+    }
     the_type_of_a_secret_cannot_change(s) {
         s.post(&s.core("secrets"), &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})).await?.expect(201)?;
         let message = s.patch(&s.core("secrets/a"), MERGE, &json!({"type": "example.com/x"})).await?.refused(422, "Invalid")?;
