@@ -45,3 +45,9 @@ pub const CLUSTER_NAME: &str = "cluster.k8s.io/cluster-name";
 
 /// Taint (`PreferNoSchedule`) of nodes that wait for an update or are in one.
 pub const TAINT_UPDATE_IN_PROGRESS: &str = "UpdateInProgress";
+
+/// On every object of an installation, with the value [`PART_OF_MACHINIST`].
+pub const PART_OF: &str = "app.kubernetes.io/part-of";
+pub const PART_OF_MACHINIST: &str = "machinist";
+/// On workloads and their pods: the name that runbooks select by.
+pub const K8S_APP: &str = "k8s-app";

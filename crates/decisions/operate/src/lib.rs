@@ -1,0 +1,25 @@
+//! Decides what a cluster needs to run Machinist: which objects, how the operator's state reads, when certificates and
+//! tokens are renewed, which certificate requests are approved, and what an uninstallation takes away.
+//!
+//! Every function is from values to values. Who creates, signs, approves or deletes is the service `operator`.
+
+mod alerts;
+pub mod certificates;
+mod controller_config;
+mod definitions;
+mod facts;
+mod guards;
+mod installation;
+mod objects;
+mod pools;
+pub mod requests;
+pub mod status;
+pub mod trouble;
+pub mod uninstall;
+pub mod user_data;
+pub mod workloads;
+
+pub use definitions::difference;
+pub use facts::{Facts, NodeFacts, Platform, Sources};
+pub use installation::{Images, ImagesError, Installation};
+pub use objects::{Desired, Id, Keep, Step, found, installed};

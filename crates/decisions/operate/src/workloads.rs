@@ -1,0 +1,281 @@
+//! The processes: service accounts, RBAC, Deployments, DaemonSets and services, under the names that runbooks use.
+
+use api::labels;
+use serde_json::{Value, json};
+
+use crate::installation::Installation;
+use crate::objects::{Desired, Keep, Step};
+
+pub const OPERATOR: &str = "machine-config-operator";
+pub const CONTROLLER: &str = "machine-config-controller";
+pub const SERVER: &str = "machine-config-server";
+pub const DAEMON: &str = "machine-config-daemon";
+/// The account whose token a kubelet first speaks with.
+pub const BOOTSTRAPPER: &str = "node-bootstrapper";
+
+const METRICS_PORT: u16 = 8797;
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Accounts and what they may do.
+pub(crate) fn access(installation: &Installation) -> Vec<Desired> {
+    let namespace = &installation.namespace;
+    let account = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
+    };
+    let mut objects = Vec::new();
+    for (name, step) in [
+        (OPERATOR, Step::RenderConfig),
+        (CONTROLLER, Step::MachineConfigController),
+        (SERVER, Step::MachineConfigServer),
+        (DAEMON, Step::MachineConfigDaemon),
+        (BOOTSTRAPPER, Step::MachineConfigServer),
+    ] {
+        objects.push(Desired::new(step, Keep::Whole, account(name)));
+    }
+    for object in &installation.access {
+        let step = match object.pointer("/metadata/name").and_then(Value::as_str) {
+            Some(CONTROLLER) => Step::MachineConfigController,
+            Some(SERVER) => Step::MachineConfigServer,
+            Some(DAEMON) => Step::MachineConfigDaemon,
+            _ => Step::RenderConfig,
+        };
+        objects.push(Desired::new(step, Keep::Whole, object.clone()));
+    }
+    objects.push(Desired::new(Step::MachineConfigServer, Keep::Whole, bootstrap_binding(namespace)));
+    objects
+}
+
+/// A kubelet's first token may ask for a certificate, and nothing else.
+fn bootstrap_binding(namespace: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": {"name": "system-bootstrap-node-bootstrapper"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "system:node-bootstrapper"},
+        "subjects": [{"kind": "ServiceAccount", "name": BOOTSTRAPPER, "namespace": namespace}],
+    })
+}
+
+pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
+    let mut objects = vec![
+        // Its replicas are the switch that stops all healing, so the operator never puts its own Deployment back.
+        Desired::new(Step::RenderConfig, Keep::Once, operator(installation)),
+        Desired::new(Step::MachineConfigController, Keep::Whole, controller(installation)),
+        Desired::new(Step::MachineConfigDaemon, Keep::Whole, daemon(installation)),
+        Desired::new(Step::RenderConfig, Keep::Whole, service(OPERATOR, installation)),
+        Desired::new(Step::MachineConfigController, Keep::Whole, service(CONTROLLER, installation)),
+        Desired::new(Step::MachineConfigDaemon, Keep::Whole, service(DAEMON, installation)),
+    ];
+    objects.extend(installation.api_url.as_deref().map(|url| serving(installation, url)));
+    objects
+}
+
+/// The config server tells new machines where the API is, so it waits until that is known.
+pub(crate) fn serving(installation: &Installation, api_url: &str) -> Desired {
+    Desired::new(Step::MachineConfigServer, Keep::Whole, server(installation, api_url))
+}
+
+fn operator(installation: &Installation) -> Value {
+    let mut container = container(OPERATOR, &installation.images.machine_config_operator);
+    let mut arguments = installation.operator_arguments();
+    arguments.push(format!("--image={}", installation.images.machine_config_operator));
+    arguments.push(format!("--listen=0.0.0.0:{METRICS_PORT}"));
+    container["args"] = json!(arguments);
+    probed(&mut container);
+    let pod = control_plane_pod(OPERATOR, container);
+    // Two operators would fight, so the old pod goes before the new one comes.
+    workload("Deployment", OPERATOR, installation, json!({"replicas": 1, "strategy": {"type": "Recreate"}}), pod)
+}
+
+fn controller(installation: &Installation) -> Value {
+    let mut container = container(CONTROLLER, &installation.images.machine_config_operator);
+    container["args"] = json!([
+        "controller",
+        format!("--namespace={}", installation.namespace),
+        format!("--listen=0.0.0.0:{METRICS_PORT}"),
+    ]);
+    probed(&mut container);
+    let pod = control_plane_pod(CONTROLLER, container);
+    let mut deployment = workload("Deployment", CONTROLLER, installation, json!({"replicas": 1}), pod);
+    // The Lease decides who leads, so old and new may overlap.
+    deployment["spec"]["strategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    deployment
+}
+
+fn server(installation: &Installation, api_url: &str) -> Value {
+    let mut container = container(SERVER, &installation.images.machine_config_operator);
+    let mut arguments = vec![
+        "server".to_owned(),
+        format!("--namespace={}", installation.namespace),
+        "--address=::".to_owned(),
+        format!("--secure-port={}", Installation::SERVER_PORT),
+        "--cert=/etc/ssl/mcs/tls.crt".to_owned(),
+        "--key=/etc/ssl/mcs/tls.key".to_owned(),
+        "--bootstrap-token=/etc/mcs/bootstrap-token".to_owned(),
+    ];
+    arguments.push(format!("--apiserver-url={api_url}"));
+    container["args"] = json!(arguments);
+    container["volumeMounts"] = json!([
+        {"name": "certs", "mountPath": "/etc/ssl/mcs", "readOnly": true},
+        {"name": "node-bootstrap-token", "mountPath": "/etc/mcs/bootstrap-token", "readOnly": true},
+    ]);
+    let mut pod = control_plane_pod(SERVER, container);
+    // A new machine reaches the control plane's hosts before any service network.
+    pod["hostNetwork"] = json!(true);
+    pod["priorityClassName"] = json!("system-cluster-critical");
+    pod["tolerations"] = json!([{"operator": "Exists"}]);
+    pod["volumes"] = json!([
+        {"name": "certs", "secret": {"secretName": crate::certificates::TLS}},
+        {"name": "node-bootstrap-token", "secret": {"secretName": crate::certificates::BOOTSTRAP_TOKEN}},
+    ]);
+    let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}});
+    workload("DaemonSet", SERVER, installation, spec, pod)
+}
+
+fn daemon(installation: &Installation) -> Value {
+    let mut container = container(DAEMON, installation.images.daemon());
+    container["command"] = json!(["/usr/bin/machinistd"]);
+    // Without a kubeconfig the daemon speaks with its pod's account, which admission holds to its own node.
+    container["args"] = json!(["start", "--root=/rootfs", "--kubeconfig=", format!("--metrics-url=127.0.0.1:{METRICS_PORT}")]);
+    container["securityContext"] = json!({"privileged": true});
+    container["env"] = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
+    container["volumeMounts"] = json!([{"name": "rootfs", "mountPath": "/rootfs", "mountPropagation": "HostToContainer"}]);
+    let pod = json!({
+        "serviceAccountName": DAEMON,
+        "hostNetwork": true,
+        "hostPID": true,
+        "priorityClassName": "system-node-critical",
+        "nodeSelector": {labels::OS: "linux"},
+        "tolerations": [{"operator": "Exists"}],
+        // A daemon finishes the step it is in; what is journalled goes on in the next pod.
+        "terminationGracePeriodSeconds": 600,
+        "containers": [container],
+        "volumes": [{"name": "rootfs", "hostPath": {"path": "/", "type": "Directory"}}],
+    });
+    let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}});
+    workload("DaemonSet", DAEMON, installation, spec, pod)
+}
+
+fn container(name: &str, image: &str) -> Value {
+    json!({
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/usr/bin/machinist"],
+        "env": [
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "resources": {"requests": {"cpu": "20m", "memory": "50Mi"}},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    })
+}
+
+fn probed(container: &mut Value) {
+    container["ports"] = json!([{"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}]);
+    container["livenessProbe"] = json!({"httpGet": {"path": "/healthz", "port": "metrics"}, "initialDelaySeconds": 30});
+    container["readinessProbe"] = json!({"httpGet": {"path": "/readyz", "port": "metrics"}});
+    container["securityContext"] = json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true, "runAsUser": 65534,
+        "capabilities": {"drop": ["ALL"]},
+    });
+}
+
+/// On the control plane, under whichever label this cluster marks it with.
+fn control_plane_pod(name: &str, container: Value) -> Value {
+    let marked = |label: &str| json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
+    let terms = [marked(labels::NODE_ROLE_CONTROL_PLANE), marked(labels::NODE_ROLE_MASTER)];
+    let tolerated = |label: &str| json!({"key": label, "operator": "Exists", "effect": "NoSchedule"});
+    let leaves = |taint: &str| json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 120});
+    json!({
+        "serviceAccountName": name,
+        "priorityClassName": "system-cluster-critical",
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
+        "tolerations": [
+            tolerated(labels::NODE_ROLE_CONTROL_PLANE),
+            tolerated(labels::NODE_ROLE_MASTER),
+            leaves("node.kubernetes.io/unreachable"),
+            leaves("node.kubernetes.io/not-ready"),
+        ],
+        "containers": [container],
+    })
+}
+
+fn workload(kind: &str, name: &str, installation: &Installation, mut spec: Value, pod: Value) -> Value {
+    spec["selector"] = json!({"matchLabels": {labels::K8S_APP: name}});
+    spec["template"] = json!({
+        "metadata": {
+            "labels": {labels::K8S_APP: name},
+            "annotations": {"target.workload.openshift.io/management": r#"{"effect": "PreferredDuringScheduling"}"#},
+        },
+        "spec": pod,
+    });
+    json!({
+        "apiVersion": "apps/v1", "kind": kind,
+        "metadata": {"name": name, "namespace": installation.namespace, "labels": {labels::K8S_APP: name}},
+        "spec": spec,
+    })
+}
+
+fn service(name: &str, installation: &Installation) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": name, "namespace": installation.namespace, "labels": {labels::K8S_APP: name}},
+        "spec": {
+            "type": "ClusterIP",
+            "selector": {labels::K8S_APP: name},
+            "ports": [{"name": "metrics", "port": 9001, "targetPort": METRICS_PORT, "protocol": "TCP"}],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(kind: &str, name: &str) -> Value {
+        let installation =
+            Installation { namespace: "elsewhere".into(), api_url: Some("https://a:6443".into()), ..Installation::default() };
+        let all = all(&installation);
+        let found = all.into_iter().find(|one| one.object["kind"] == kind && one.object["metadata"]["name"] == name);
+        found.expect("it is there").object
+    }
+
+    #[test]
+    fn names_labels_and_the_host_are_where_runbooks_look() {
+        for (kind, name) in
+            [("Deployment", OPERATOR), ("Deployment", CONTROLLER), ("DaemonSet", SERVER), ("DaemonSet", DAEMON)]
+        {
+            let object = named(kind, name);
+            assert_eq!(object["metadata"]["namespace"], "elsewhere");
+            assert_eq!(object["spec"]["template"]["metadata"]["labels"]["k8s-app"], name);
+            assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["name"], name);
+        }
+        let daemon = named("DaemonSet", DAEMON);
+        let pod = &daemon["spec"]["template"]["spec"];
+        assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/rootfs");
+        assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/");
+    }
+
+    #[test]
+    fn flags_of_the_installation_reach_the_operator() {
+        let installation = Installation {
+            namespace: "machinist".into(),
+            source_namespace: "machinist".into(),
+            runtime_service: Some("containerd.service".into()),
+            admin_user: Some("ubuntu".into()),
+            server: Some("10.0.0.1".into()),
+            ..Installation::default()
+        };
+        assert_eq!(
+            installation.operator_arguments(),
+            [
+                "operator",
+                "--namespace=machinist",
+                "--admin-user=ubuntu",
+                "--runtime-service=containerd.service",
+                "--server=10.0.0.1"
+            ]
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! Rules of the operator, on made-up clusters.
+
+#![allow(clippy::unwrap_used)]
+
+mod objects;
+mod requests;
+mod status;

@@ -1,0 +1,170 @@
+//! What the parts of the operator share, and the work they hand each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Events, Outcome, Queue};
+use kube::Client;
+use operate::trouble::Trouble;
+use operate::{Desired, Id, Installation};
+use parking_lot::Mutex;
+
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::world::World;
+use crate::{approve, credentials, gather, keep, report, user_data};
+
+/// The name under which fields are ours.
+pub(crate) const MANAGER: &str = "machinist-operator";
+
+/// Changes come in bursts; one look at the end of a burst is enough.
+const QUIET: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Work {
+    /// Look at the cluster and decide what should be.
+    Facts,
+    /// Bring one object to what it should be.
+    Keep(Id),
+    /// Look at certificates, keys and the kubelets' first token.
+    Credentials,
+    /// Look at what new machines of one pool are given.
+    UserData(String),
+    /// Look at one certificate request.
+    Approve(String),
+    /// Write the ClusterOperator.
+    Report,
+}
+
+/// Where a trouble comes from, so that it goes when its cause does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    Object(Id),
+    Definition(Id),
+    Images,
+    Namespace,
+    Clock,
+    Credentials,
+    UserData(String),
+    Pods,
+    Operators,
+}
+
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) settings: Settings,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) health: Health,
+    pub(crate) events: Events,
+    pub(crate) queue: Queue<Work>,
+    /// What is in force: as set, with the images of the ConfigMap.
+    pub(crate) installation: Mutex<Installation>,
+    pub(crate) desired: Mutex<BTreeMap<Id, Desired>>,
+    /// What an object looked like when we last wrote it, so that our own writes are not taken for somebody's.
+    pub(crate) written: Mutex<BTreeMap<Id, u64>>,
+    troubles: Mutex<BTreeMap<Source, Trouble>>,
+    /// Objects that were brought to what they should be at least once.
+    pub(crate) kept: Mutex<BTreeSet<Id>>,
+}
+
+impl Context {
+    pub(crate) fn new(client: Client, settings: Settings, metrics: Arc<Metrics>, health: Health) -> Self {
+        let namespace = &settings.installation.namespace;
+        Self {
+            events: Events::start(client.clone(), "machineconfigoperator", namespace),
+            installation: Mutex::new(settings.installation.clone()),
+            client,
+            metrics,
+            health,
+            queue: Queue::default(),
+            desired: Mutex::default(),
+            written: Mutex::default(),
+            troubles: Mutex::default(),
+            kept: Mutex::default(),
+            settings,
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.settings.installation.namespace
+    }
+
+    pub(crate) fn installation(&self) -> Installation {
+        self.installation.lock().clone()
+    }
+
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        (self.settings.now)()
+    }
+
+    /// Notes what is wrong at `source`, or that nothing is any more.
+    pub(crate) fn trouble(&self, source: Source, trouble: Option<Trouble>) {
+        let mut troubles = self.troubles.lock();
+        let old = match trouble.clone() {
+            Some(trouble) => troubles.insert(source, trouble),
+            None => troubles.remove(&source),
+        };
+        self.metrics.troubles.set(i64::try_from(troubles.len()).unwrap_or(i64::MAX));
+        drop(troubles);
+        if old == trouble {
+            return;
+        }
+        if let Some(trouble) = trouble {
+            tracing::warn!(step = %trouble.step, "{}", trouble.message);
+        }
+        self.soon(Work::Report);
+    }
+
+    pub(crate) fn troubles(&self) -> Vec<Trouble> {
+        self.troubles.lock().values().cloned().collect()
+    }
+
+    /// After a moment of quiet.
+    pub(crate) fn soon(&self, work: Work) {
+        self.queue.add_quiet(work, QUIET, LONGEST);
+    }
+}
+
+/// A process that leads and sees the cluster.
+pub(crate) struct Leading {
+    pub(crate) context: Arc<Context>,
+    pub(crate) world: World,
+}
+
+impl Deref for Leading {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl Leading {
+    /// Asks for everything once.
+    pub(crate) fn begin(&self) {
+        self.queue.add(Work::Facts);
+        self.queue.add(Work::Credentials);
+        self.soon(Work::Report);
+    }
+
+    pub(crate) async fn handle(self: Arc<Self>, work: Work) -> Outcome {
+        if self.world.is_switched_off(self.namespace()) {
+            // Hand edits stand. What was missed is looked at when the Deployment is scaled up again.
+            tracing::debug!(?work, "the operator is scaled to 0, so nothing is done");
+            return Outcome::Done;
+        }
+        match &work {
+            Work::Facts => gather::look(&self).await,
+            Work::Keep(id) => keep::keep(&self, id).await,
+            Work::Credentials => credentials::renew(&self).await,
+            Work::UserData(pool) => user_data::renew(&self, pool).await,
+            Work::Approve(request) => approve::look(&self, request).await,
+            Work::Report => report::report(&self).await,
+        }
+    }
+}

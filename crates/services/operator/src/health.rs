@@ -1,0 +1,73 @@
+//! `/healthz`, `/readyz` and `/metrics`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::metrics::Metrics;
+
+/// How ready this process is, in words for the person who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// Another process leads. A standby is ready: it would take over.
+    Standby,
+    /// It leads and cannot do its work.
+    Hindered(Vec<String>),
+    Leading,
+}
+
+#[derive(Clone)]
+pub(crate) struct Health {
+    readiness: watch::Sender<Readiness>,
+    metrics: Arc<Metrics>,
+}
+
+impl Health {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { readiness: watch::channel(Readiness::Standby).0, metrics }
+    }
+
+    pub(crate) fn set(&self, readiness: Readiness) {
+        self.readiness.send_replace(readiness);
+    }
+
+    /// Binds `address` and serves until the task is dropped; returns where it listens.
+    pub(crate) async fn serve(
+        &self,
+        address: SocketAddr,
+    ) -> std::io::Result<(SocketAddr, impl Future<Output = ()> + use<>)> {
+        let listener = TcpListener::bind(address).await?;
+        let bound = listener.local_addr()?;
+        let router = Router::new()
+            .route("/healthz", get(async || "ok"))
+            .route("/readyz", get(readyz))
+            .route("/metrics", get(metrics))
+            .with_state(self.clone());
+        let serve = async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the health server ended");
+            }
+        };
+        Ok((bound, serve))
+    }
+}
+
+async fn readyz(State(health): State<Health>) -> impl IntoResponse {
+    match &*health.readiness.borrow() {
+        Readiness::Standby => (StatusCode::OK, "ok: another process leads\n".to_owned()),
+        Readiness::Leading => (StatusCode::OK, "ok: leading\n".to_owned()),
+        Readiness::Hindered(troubles) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", troubles.join("\n"))),
+    }
+}
+
+async fn metrics(State(health): State<Health>) -> impl IntoResponse {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], health.metrics.render())
+}

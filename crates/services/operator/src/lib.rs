@@ -1,0 +1,146 @@
+//! `machinist operator`: makes what a cluster needs to run Machinist, keeps it so, and says how it is.
+//!
+//! It gathers, asks `operate` what should be, writes exactly that and reports. A hand-edited or deleted object is put
+//! back when its watch tells; while the operator's own Deployment is scaled to 0 nothing is written at all.
+
+mod approve;
+mod context;
+mod credentials;
+mod gather;
+mod health;
+mod keep;
+mod metrics;
+mod prepare;
+mod report;
+mod roles;
+mod settings;
+mod sign;
+pub mod uninstall;
+mod user_data;
+mod world;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::leader::{self, Election, Leadership};
+use kube::Client;
+use tokio::task::JoinSet;
+
+use context::Context;
+use health::Health;
+use metrics::Metrics;
+pub use operate::{Images, Installation};
+pub use roles::{DAEMON_ROLES, ROLES, approver, nodes};
+pub use settings::Settings;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot prepare namespace {name}")]
+    Namespace {
+        name: String,
+        #[source]
+        source: cluster::connect::Error,
+    },
+    #[error("cannot listen on {address}; choose another address with --listen")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Election(#[from] leader::Error),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to stop.
+    Stopped,
+    /// Another process took the Lease.
+    Deposed,
+}
+
+/// How long it waits before it tries again to prepare a cluster that refuses it.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Runs until `stop` or until another process leads.
+pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = ()>) -> Result<End, Error> {
+    let metrics = Arc::new(Metrics::default());
+    let health = Health::new(metrics.clone());
+    let mut tasks = JoinSet::new();
+    if let Some(address) = settings.listen {
+        let (bound, serve) = health.serve(address).await.map_err(|source| Error::Listen { address, source })?;
+        tracing::info!(%bound, "serving health and metrics");
+        tasks.spawn(serve);
+    }
+    tokio::pin!(stop);
+    let mut leadership = None;
+    if let Some(duration) = settings.lease {
+        let namespace = settings.installation.namespace.clone();
+        let fail = |source| Error::Namespace { name: namespace.clone(), source };
+        cluster::ensure_namespace(&client, &namespace).await.map_err(fail)?;
+        leadership = Some(leader::elect(client.clone(), &election(&settings, duration)).await?);
+    }
+    tokio::select! {
+        () = won(&mut leadership) => {}
+        () = &mut stop => return Ok(end(leadership, End::Stopped).await),
+    }
+    tracing::info!(identity = settings.identity, "leading");
+    let context = Arc::new(Context::new(client, settings, metrics, health));
+    tasks.spawn(lead(context));
+    tokio::select! {
+        () = lost(&mut leadership) => Ok(End::Deposed),
+        () = &mut stop => {
+            // Nothing may be written after the Lease is given back.
+            tasks.shutdown().await;
+            Ok(end(leadership, End::Stopped).await)
+        }
+    }
+}
+
+/// Prepares the cluster, then follows it.
+async fn lead(context: Arc<Context>) {
+    while !prepare::prepare(&context).await {
+        report::report_early(&context).await;
+        tokio::time::sleep(AGAIN).await;
+    }
+    let mut tasks = JoinSet::new();
+    let (world, changes) = world::World::start(&context, &mut tasks);
+    tasks.spawn(changes.follow(context.clone()));
+    world.settled().await;
+    let context = Arc::new(context::Leading { context, world });
+    context.begin();
+    let queue = context.queue.clone();
+    // One worker: objects are few, and two that write at once could overtake each other.
+    queue.run(1, |work| context.clone().handle(work)).await;
+}
+
+fn election(settings: &Settings, duration: Duration) -> Election {
+    Election {
+        namespace: settings.installation.namespace.clone(),
+        lease: api::names::LEASE_OPERATOR.to_owned(),
+        identity: settings.identity.clone(),
+        duration,
+    }
+}
+
+async fn won(leadership: &mut Option<Leadership>) {
+    if let Some(leadership) = leadership {
+        leadership.won().await;
+    }
+}
+
+async fn lost(leadership: &mut Option<Leadership>) {
+    match leadership {
+        Some(leadership) => leadership.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn end(leadership: Option<Leadership>, end: End) -> End {
+    if let Some(leadership) = leadership {
+        leadership.release().await;
+    }
+    end
+}

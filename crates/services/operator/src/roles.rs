@@ -1,0 +1,151 @@
+//! What the operator reads and writes, and what the daemon may do with its pod's account.
+//!
+//! The operator hands out rights, and the API server lets nobody hand out what they do not have. So its role is its own
+//! table and those of the processes it looks after, put together by the binary.
+
+use cluster::rights::{Right, Role, WATCH};
+use serde_json::{Value, json};
+
+const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+const KEEP: &[&str] = &["create", "patch"];
+const MCO: &str = "machineconfiguration.openshift.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub const ROLES: &[Role] = &[
+    Role {
+        name: "keep",
+        everywhere: &[
+            Right { group: "", resource: "namespaces", verbs: WRITE },
+            Right { group: "", resource: "nodes", verbs: WATCH },
+            Right { group: "", resource: "services", verbs: WRITE },
+            Right { group: "", resource: "serviceaccounts", verbs: WRITE },
+            Right { group: "", resource: "configmaps", verbs: WATCH },
+            Right { group: "apps", resource: "deployments", verbs: WRITE },
+            Right { group: "apps", resource: "daemonsets", verbs: WRITE },
+            Right { group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: WRITE },
+            Right { group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", verbs: WRITE },
+            Right { group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicybindings", verbs: WRITE },
+            Right { group: RBAC, resource: "clusterroles", verbs: WRITE },
+            Right { group: RBAC, resource: "clusterrolebindings", verbs: WRITE },
+            Right { group: RBAC, resource: "roles", verbs: WRITE },
+            Right { group: RBAC, resource: "rolebindings", verbs: WRITE },
+            Right { group: "monitoring.coreos.com", resource: "prometheusrules", verbs: WRITE },
+            Right { group: MCO, resource: "machineconfigpools", verbs: WRITE },
+            Right { group: MCO, resource: "controllerconfigs", verbs: WRITE },
+            Right { group: "machinist.dev", resource: "clustersettings", verbs: WRITE },
+            Right { group: "machinist.dev", resource: "poolpolicies", verbs: WATCH },
+            Right { group: "operator.openshift.io", resource: "machineconfigurations", verbs: WRITE },
+            Right { group: "discovery.k8s.io", resource: "endpointslices", verbs: &["list"] },
+            Right { group: "config.openshift.io", resource: "infrastructures", verbs: &["get"] },
+            Right { group: "config.openshift.io", resource: "dnses", verbs: &["get"] },
+            Right { group: "config.openshift.io", resource: "proxies", verbs: &["get"] },
+        ],
+        at_home: &[
+            Right { group: "", resource: "configmaps", verbs: WRITE },
+            Right { group: "", resource: "pods", verbs: WATCH },
+        ],
+    },
+    Role {
+        name: "report",
+        everywhere: &[
+            Right { group: "config.openshift.io", resource: "clusteroperators", verbs: WRITE },
+            Right { group: "config.openshift.io", resource: "clusteroperators/status", verbs: &["get", "patch"] },
+        ],
+        at_home: &[
+            Right { group: "coordination.k8s.io", resource: "leases", verbs: &["get", "list", "watch", "create", "patch", "update"] },
+        ],
+    },
+    Role {
+        name: "tell",
+        // Events about namespaced objects are written beside them.
+        everywhere: &[Right { group: "events.k8s.io", resource: "events", verbs: KEEP }],
+        at_home: &[],
+    },
+    Role {
+        name: "new machines",
+        everywhere: &[
+            Right { group: "machinist.dev", resource: "bootstraptokens", verbs: WRITE },
+            Right { group: "machine.openshift.io", resource: "machines", verbs: WATCH },
+            Right { group: "certificates.k8s.io", resource: "certificatesigningrequests", verbs: WATCH },
+            Right { group: "certificates.k8s.io", resource: "certificatesigningrequests/approval", verbs: &["patch", "update"] },
+            // What it hands to kubelets that have nothing yet.
+            Right { group: "certificates.k8s.io", resource: "certificatesigningrequests", verbs: &["create"] },
+        ],
+        at_home: &[
+            Right { group: "", resource: "secrets", verbs: WRITE },
+            Right { group: "", resource: "serviceaccounts/token", verbs: &["create"] },
+        ],
+    },
+];
+
+/// The daemon in its pod. Admission holds it to the Node and MachineConfigNode of the node it runs on.
+pub const DAEMON_ROLES: &[Role] = &[Role {
+    name: "daemon",
+    everywhere: &[
+        Right { group: "", resource: "nodes", verbs: &["get", "list", "watch", "patch"] },
+        Right { group: MCO, resource: "machineconfigs", verbs: &["get"] },
+        Right { group: MCO, resource: "controllerconfigs", verbs: WATCH },
+        Right { group: MCO, resource: "machineconfignodes", verbs: &["get", "create", "patch", "update"] },
+        Right { group: MCO, resource: "machineconfignodes/status", verbs: &["get", "create", "patch", "update"] },
+        Right { group: "machinist.dev", resource: "poolpolicies", verbs: &["get"] },
+        Right { group: "machinist.dev", resource: "clustersettings", verbs: &["get"] },
+        Right { group: "operator.openshift.io", resource: "machineconfigurations", verbs: &["get"] },
+        Right { group: "events.k8s.io", resource: "events", verbs: KEEP },
+    ],
+    at_home: &[],
+}];
+
+/// What the table cannot say: which signers the operator may approve for, and what it may do in the machines' namespace.
+pub fn approver(namespace: &str, machine_namespace: &str, source_namespace: &str) -> Vec<Value> {
+    let name = operate::workloads::OPERATOR;
+    let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
+    let signers = [operate::requests::CLIENT, operate::requests::SERVING];
+    let binding = |kind: &str, metadata: Value, role: &str| {
+        let of = if kind == "ClusterRoleBinding" { "ClusterRole" } else { "Role" };
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": of, "name": role}, "subjects": subject,
+        })
+    };
+    let approver = format!("{name}-approver");
+    let mut objects = vec![
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": {"name": approver},
+            "rules": [{
+                "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": signers, "verbs": ["approve"],
+            }],
+        }),
+        binding("ClusterRoleBinding", json!({"name": approver}), &approver),
+    ];
+    let mut elsewhere = vec![];
+    if machine_namespace != namespace {
+        elsewhere.push((machine_namespace, json!(WRITE)));
+    }
+    if source_namespace != namespace {
+        elsewhere.push((source_namespace, json!(WATCH)));
+    }
+    for (namespace, verbs) in elsewhere {
+        objects.push(json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": name, "namespace": namespace},
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}],
+        }));
+        objects.push(binding("RoleBinding", json!({"name": name, "namespace": namespace}), name));
+    }
+    objects
+}
+
+/// What a daemon may do with the kubelet's own credential, where it runs as a service of the host.
+pub fn nodes() -> Vec<Value> {
+    let mut rights: Vec<Right> = DAEMON_ROLES.iter().flat_map(|role| role.everywhere).copied().collect();
+    // The Node authorizer gives each node its own Node, and no more.
+    rights.retain(|right| right.resource != "nodes");
+    let rules = serde_json::to_value(cluster::rights::rules(&rights)).unwrap_or_default();
+    vec![
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": {"name": "machinistd"}, "rules": rules}),
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "machinistd"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "machinistd"},
+            "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"}],
+        }),
+    ]
+}

@@ -1,0 +1,144 @@
+//! Keeps the `<pool>-user-data-managed` secrets and the tokens inside them.
+
+use std::time::Duration;
+
+use api::machinist::{BootstrapToken, BootstrapTokenSpec};
+use cluster::watch::Key;
+use cluster::{Outcome, Problem, problem, write};
+use ignition::data_url;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use operate::Step;
+use operate::trouble::Trouble;
+use operate::user_data::{LIFE, POOL_LABEL, Plan, Present, plan, secret, secret_name};
+use serde_json::{Value, json};
+
+use crate::context::{Leading, MANAGER, Source};
+
+/// Looks at what new machines of one pool are given.
+pub(crate) async fn renew(leading: &Leading, pool: &str) -> Outcome {
+    if leading.world.pools.named(pool).is_none() {
+        return forget(leading, pool).await;
+    }
+    let facts = crate::gather::gather(leading).await;
+    let installation = leading.installation();
+    let (Some(server), Some(ca)) = (facts.server(installation.server.as_deref()), &facts.server_ca) else {
+        // Without an address of the config server there is nothing to point to.
+        return Outcome::Done;
+    };
+    let now = leading.now();
+    let present = look(leading, pool);
+    let source = format!("https://{server}/config/{pool}");
+    match plan(&present, &source, &data_url::encode(ca.as_bytes()), now) {
+        Plan::Keep { next } => {
+            leading.trouble(Source::UserData(pool.to_owned()), None);
+            let left = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
+            next.map_or(Outcome::Done, |at| Outcome::Again(left(at).max(Duration::from_secs(60))))
+        }
+        Plan::Renew(why) => {
+            tracing::info!(pool, ?why, "making user data for new machines");
+            let made = make(leading, &installation, pool, &server, ca, present.open, now).await;
+            let text = |error: &kube::Error| format!("Secret {}/{} cannot be made: {error}", installation.machine_namespace, secret_name(pool));
+            let trouble = made.as_ref().err().map(|error| Trouble::new(Step::MachineConfigPools, text(error)));
+            leading.trouble(Source::UserData(pool.to_owned()), trouble);
+            if made.is_ok() { Outcome::Done } else { Outcome::Retry }
+        }
+    }
+}
+
+/// What there is of it.
+fn look(leading: &Leading, pool: &str) -> Present {
+    let namespace = leading.settings.installation.machine_namespace.clone();
+    let secret = leading.world.user_data.get(&Key { namespace, name: secret_name(pool) });
+    let data = secret.as_ref().and_then(|secret| secret.data.as_ref()?.get("userData"));
+    let user_data = data.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
+    let hash = user_data.as_deref().and_then(token_of).map(|token| serving::token::hash(&token));
+    let token = hash.and_then(|hash| leading.world.tokens.all().into_iter().find(|token| token.spec.sha256 == hash));
+    let policy = leading.world.policies.named(pool);
+    Present {
+        user_data,
+        token_expires: token.as_ref().and_then(|token| token.spec.expires.as_ref()).map(|time| time.0),
+        token_exists: token.is_some_and(|token| token.metadata.deletion_timestamp.is_none()),
+        open: policy.and_then(|policy| policy.spec.config_server.as_ref()?.open).unwrap_or(false),
+    }
+}
+
+/// The token inside user data.
+fn token_of(user_data: &str) -> Option<String> {
+    let pointer: Value = serde_json::from_str(user_data).ok()?;
+    let value = pointer.pointer("/ignition/config/merge/0/httpHeaders/0/value")?.as_str()?;
+    Some(value.strip_prefix("Bearer ")?.to_owned())
+}
+
+async fn make(
+    leading: &Leading,
+    installation: &operate::Installation,
+    pool: &str,
+    server: &str,
+    ca: &str,
+    open: bool,
+    now: Timestamp,
+) -> Result<(), kube::Error> {
+    let token = if open { None } else { Some(issue(leading, pool, now).await?) };
+    let pointer = serving::pointer::pointer(server, pool, ca.as_bytes(), token.as_deref());
+    let object = secret(installation, pool, &pointer);
+    let api: Api<Secret> = Api::namespaced(leading.client.clone(), &installation.machine_namespace);
+    write::apply(&api, MANAGER, &secret_name(pool), &object).await?;
+    retire(leading, pool, now).await;
+    Ok(())
+}
+
+/// A token that opens this pool for a month. Only its hash is kept in the cluster; the secret is in the user data alone.
+async fn issue(leading: &Leading, pool: &str, now: Timestamp) -> Result<String, kube::Error> {
+    let token = hex::encode(rand::random::<[u8; 32]>());
+    let hash = serving::token::hash(&token);
+    let spec = BootstrapTokenSpec {
+        pool: pool.to_owned(),
+        sha256: hash.clone(),
+        expires: Some(Time(now + LIFE)),
+        ..BootstrapTokenSpec::default()
+    };
+    let name = format!("{}-{}", secret_name(pool), &hash[..10]);
+    let object = json!({
+        "apiVersion": "machinist.dev/v1alpha1", "kind": "BootstrapToken",
+        "metadata": {"name": name, "labels": {POOL_LABEL: pool, api::labels::PART_OF: api::labels::PART_OF_MACHINIST}},
+        "spec": serde_json::to_value(spec).map_err(kube::Error::SerdeError)?,
+    });
+    let api: Api<BootstrapToken> = Api::all(leading.client.clone());
+    write::apply(&api, MANAGER, &name, &object).await?;
+    Ok(token)
+}
+
+/// Deletes tokens of ours that ended: they open nothing, and nobody needs to see them.
+async fn retire(leading: &Leading, pool: &str, now: Timestamp) {
+    let api: Api<BootstrapToken> = Api::all(leading.client.clone());
+    for token in leading.world.tokens.all() {
+        let is_ours = token.labels().get(POOL_LABEL).is_some_and(|of| of == pool);
+        let has_ended = token.spec.expires.as_ref().is_some_and(|expires| expires.0 <= now);
+        if is_ours && has_ended {
+            let _ = write::in_time(api.delete(&token.name_any(), &DeleteParams::default())).await;
+        }
+    }
+}
+
+/// A pool that is gone takes its user data with it.
+async fn forget(leading: &Leading, pool: &str) -> Outcome {
+    leading.trouble(Source::UserData(pool.to_owned()), None);
+    let namespace = leading.settings.installation.machine_namespace.clone();
+    let secrets: Api<Secret> = Api::namespaced(leading.client.clone(), &namespace);
+    let tokens: Api<BootstrapToken> = Api::all(leading.client.clone());
+    let mut answers = Vec::new();
+    if leading.world.user_data.get(&Key { namespace, name: secret_name(pool) }).is_some() {
+        answers.push(write::in_time(secrets.delete(&secret_name(pool), &DeleteParams::default())).await.map(drop));
+    }
+    for token in leading.world.tokens.all() {
+        if token.labels().get(POOL_LABEL).is_some_and(|of| of == pool) {
+            answers.push(write::in_time(tokens.delete(&token.name_any(), &DeleteParams::default())).await.map(drop));
+        }
+    }
+    let failed = |answer: &Result<(), kube::Error>| answer.as_ref().is_err_and(|error| problem(error) != Problem::NotFound);
+    if answers.iter().any(failed) { Outcome::Retry } else { Outcome::Done }
+}
