@@ -4,6 +4,7 @@
 //! [`GENERATORS`]. Nothing here edits a file that a generator did not return or whose folder it does not own.
 
 mod crds;
+mod install;
 mod kubernetes;
 mod rbac;
 mod wire;
@@ -39,6 +40,7 @@ enum Inputs {
 
 const GENERATORS: &[Generator] = &[
     Generator { folder: Some("manifests/crds"), inputs: Inputs::Repository, files: crds::files },
+    Generator { folder: Some("manifests/install"), inputs: Inputs::Repository, files: install::files },
     Generator { folder: Some("manifests/rbac"), inputs: Inputs::Repository, files: rbac::files },
     Generator { folder: None, inputs: Inputs::Downloads, files: kubernetes_tables },
 ];

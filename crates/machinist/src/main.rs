@@ -10,7 +10,9 @@ mod doctor;
 mod gather;
 mod help;
 mod inputs;
+mod install;
 mod manifests;
+mod operator;
 mod output;
 mod plan;
 mod pointer;
@@ -44,6 +46,13 @@ enum Verb {
     Crds(crds::Arguments),
     /// Make user data for new machines of a pool, with a fresh credential.
     Pointer(pointer::Arguments),
+    /// Print everything that a cluster needs to run Machinist, for `kubectl apply -f -`.
+    Install(install::Arguments),
+    /// Take Machinist out of a cluster: all that it made, and nothing that you made.
+    #[command(after_help = "Exit codes: 0 done, 3 something would be done, 1 failed, 2 wrong use.")]
+    Uninstall(install::Removing),
+    /// Run the operator that makes and keeps what `install` prints, and what depends on the cluster.
+    Operator(operator::Arguments),
     /// Print what would be put on the nodes of each pool, offline.
     #[command(after_help = help::RENDER)]
     Render(render::Arguments),
@@ -90,6 +99,9 @@ fn main() -> ExitCode {
         Verb::Controller(arguments) => controller::run(arguments),
         Verb::Crds(arguments) => crds::run(&arguments),
         Verb::Pointer(arguments) => pointer::run(&arguments),
+        Verb::Install(arguments) => install::run(&arguments),
+        Verb::Uninstall(arguments) => install::remove(&arguments),
+        Verb::Operator(arguments) => operator::run(arguments),
         Verb::Render(arguments) => render::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Status(arguments) => status::run(&arguments),

@@ -56,6 +56,9 @@ pub(crate) struct Start {
     /// How to reach the cluster. The kubelet's own by default.
     #[arg(long, env = "KUBECONFIG", default_value = "/var/lib/kubelet/kubeconfig", global = true)]
     pub(crate) kubeconfig: PathBuf,
+    /// Speak to the cluster with the account of the pod this runs in, instead of a kubeconfig.
+    #[arg(long, global = true)]
+    pub(crate) in_cluster: bool,
     /// Simulate services and reboots, whatever is at the root. So it is anyway where the root has no systemd.
     #[arg(long, global = true)]
     pub(crate) simulate: bool,

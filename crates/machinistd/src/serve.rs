@@ -22,7 +22,8 @@ pub(crate) fn start(arguments: &Start) -> anyhow::Result<()> {
 
 async fn serve(arguments: &Start) -> anyhow::Result<()> {
     let Some(node) = &arguments.node else { bail!("node-name is required: give --node or set NODE_NAME") };
-    let client = cluster::connect(Some(&arguments.kubeconfig)).await?;
+    let kubeconfig = (!arguments.in_cluster).then_some(arguments.kubeconfig.as_path());
+    let client = cluster::connect(kubeconfig).await?;
     let metrics = Metrics::default();
     let (os, version) = offline::os_release(&arguments.root);
     metrics.set_os(&os, &version);

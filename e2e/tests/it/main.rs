@@ -9,6 +9,7 @@ mod ignition_validate;
 mod kinds;
 mod kubectl;
 mod nodes;
+mod operator;
 mod processes;
 #[macro_use]
 mod referee;

@@ -102,7 +102,8 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         (Some(leaf), _) if snapshot.names.iter().any(|name| !leaf.certificate.names.contains(name)) => Some(Why::Names),
         (Some(_), _) => None,
     };
-    let due = |pair: &Option<Pair>, before: SignedDuration| pair.as_ref().map(|pair| pair.certificate.not_after - before);
+    let due =
+        |pair: &Option<Pair>, before: SignedDuration| pair.as_ref().map(|pair| pair.certificate.not_after - before);
     let next = due(&snapshot.authority, AUTHORITY_RENEW).into_iter().chain(due(&snapshot.leaf, LEAF_RENEW)).min();
     Plan { authority, leaf, next, trouble: None }
 }
@@ -112,7 +113,8 @@ fn clock(snapshot: &Snapshot) -> Option<String> {
     if let Some(skew) = snapshot.skew.filter(|skew| skew.abs() > SKEW) {
         return Some(clock_differs(skew));
     }
-    let begins = [&snapshot.authority, &snapshot.leaf].into_iter().flatten().map(|pair| pair.certificate.not_before).max()?;
+    let begins =
+        [&snapshot.authority, &snapshot.leaf].into_iter().flatten().map(|pair| pair.certificate.not_before).max()?;
     (begins > snapshot.now + SKEW).then(|| {
         format!(
             "a certificate in Secret {CA} or {TLS} is valid only from {begins}, and the clock here says {}: set the clocks of \
@@ -266,7 +268,8 @@ mod tests {
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut parameters = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).expect("parameters");
         parameters.subject_alt_names.push(rcgen::SanType::IpAddress("10.0.0.1".parse().expect("an address")));
-        (parameters.not_before, parameters.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2030, 1, 1));
+        (parameters.not_before, parameters.not_after) =
+            (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2030, 1, 1));
         let pem = parameters.self_signed(&key).expect("a certificate").pem();
         let read = read(pem.as_bytes()).expect("it reads");
         assert_eq!(read[0].names, ["a.example", "10.0.0.1"]);

@@ -28,7 +28,8 @@ pub(crate) fn object(installation: &Installation, facts: &Facts) -> Option<Desir
 fn spec(installation: &Installation, facts: &Facts) -> Option<ControllerConfigSpec> {
     let sources = &facts.sources;
     let bytes = |text: &String| ByteString(text.clone().into_bytes());
-    let registries = sources.registries.iter().map(|(file, ca)| ImageRegistryBundle { data: bytes(ca), file: file.clone() });
+    let registries =
+        sources.registries.iter().map(|(file, ca)| ImageRegistryBundle { data: bytes(ca), file: file.clone() });
     let pull_secret = sources.pull_secret.as_ref().map(|_| ObjectReference {
         kind: Some("Secret".to_owned()),
         namespace: Some(installation.source_namespace.clone()),
@@ -41,7 +42,11 @@ fn spec(installation: &Installation, facts: &Facts) -> Option<ControllerConfigSp
         base_os_container_image: String::new(),
         cloud_provider_ca_data: sources.cloud_ca.as_ref().map(bytes),
         cloud_provider_config: sources.cloud_config.clone().unwrap_or_default(),
-        cluster_dns_ip: facts.dns_address.clone().or_else(|| tenth(facts.service_addresses.first()?)).unwrap_or_default(),
+        cluster_dns_ip: facts
+            .dns_address
+            .clone()
+            .or_else(|| tenth(facts.service_addresses.first()?))
+            .unwrap_or_default(),
         dns: facts.dns.as_ref().and_then(read),
         image_registry_bundle_user_data: registries.collect(),
         images: installation.images.for_templates(),
@@ -94,7 +99,11 @@ fn ip_families(addresses: &[String]) -> &'static str {
     match addresses {
         [] => "IPv4",
         [first, rest @ ..] if rest.iter().all(|other| is_six(other) == is_six(first)) => {
-            if is_six(first) { "IPv6" } else { "IPv4" }
+            if is_six(first) {
+                "IPv6"
+            } else {
+                "IPv4"
+            }
         }
         [first, ..] if is_six(first) => "DualStackIPv6Primary",
         [_, ..] => "DualStack",
@@ -104,8 +113,12 @@ fn ip_families(addresses: &[String]) -> &'static str {
 /// DNS by convention: the API's service has the first address of its range, DNS the tenth.
 fn tenth(first: &str) -> Option<String> {
     match first.parse().ok()? {
-        std::net::IpAddr::V4(address) => Some(std::net::Ipv4Addr::from_bits(address.to_bits().checked_add(9)?).to_string()),
-        std::net::IpAddr::V6(address) => Some(std::net::Ipv6Addr::from_bits(address.to_bits().checked_add(9)?).to_string()),
+        std::net::IpAddr::V4(address) => {
+            Some(std::net::Ipv4Addr::from_bits(address.to_bits().checked_add(9)?).to_string())
+        }
+        std::net::IpAddr::V6(address) => {
+            Some(std::net::Ipv6Addr::from_bits(address.to_bits().checked_add(9)?).to_string())
+        }
     }
 }
 

@@ -19,8 +19,14 @@ pub fn difference(ours: &Value, live: &Value) -> Option<String> {
     differ("spec", ours.get("spec")?, live.get("spec").unwrap_or(&Value::Null))
 }
 
-/// Fields that the API server fills in when they are left out.
-const DEFAULTED: [&str; 4] = ["conversion", "preserveUnknownFields", "singular", "listKind"];
+/// What the API server fills in when it is left out.
+fn is_default(key: &str, value: &Value) -> bool {
+    match key {
+        "conversion" => value.get("strategy").is_none_or(|strategy| strategy == "None"),
+        "singular" | "listKind" => true,
+        _ => false,
+    }
+}
 
 fn differ(path: &str, ours: &Value, live: &Value) -> Option<String> {
     match (ours, live) {
@@ -34,8 +40,11 @@ fn differ(path: &str, ours: &Value, live: &Value) -> Option<String> {
                 }
             });
             missing.or_else(|| {
-                let added = |key: &&String| !ours.contains_key(*key) && !DEFAULTED.contains(&key.as_str());
-                live.keys().filter(added).find(|key| !is_empty(&live[*key])).map(|key| format!("{path}.{key} was added"))
+                let added = |key: &&String| !ours.contains_key(*key) && !is_default(key, &live[*key]);
+                live.keys()
+                    .filter(added)
+                    .find(|key| !is_empty(&live[*key]))
+                    .map(|key| format!("{path}.{key} was added"))
             })
         }
         (Value::Array(ours), Value::Array(live)) if ours.len() == live.len() => ours
@@ -84,11 +93,15 @@ mod tests {
         let live = json!({"spec": {"group": "a", "conversion": {"strategy": "None"},
             "names": {"kind": "A", "singular": "a", "listKind": "AList"}, "versions": [{"name": "v1", "bound": 1.0}]}});
         assert_eq!(difference(&ours, &live), None);
+        let mut converted = live.clone();
+        converted["spec"]["conversion"] = json!({"strategy": "Webhook"});
+        assert_eq!(difference(&ours, &converted), Some("spec.conversion was added".into()));
     }
 
     #[test]
     fn a_change_an_addition_and_an_omission_are_named_by_path() {
-        let ours = json!({"spec": {"versions": [{"served": true, "schema": {"properties": {"a": {"type": "string"}}}}]}});
+        let ours =
+            json!({"spec": {"versions": [{"served": true, "schema": {"properties": {"a": {"type": "string"}}}}]}});
         let mut live = ours.clone();
         live["spec"]["versions"][0]["schema"]["properties"]["a"]["type"] = json!("integer");
         let path = "spec.versions[0].schema.properties";

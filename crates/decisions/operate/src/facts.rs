@@ -122,9 +122,9 @@ impl Facts {
 }
 
 fn has_port(address: &str) -> bool {
-    address.rsplit_once(':').is_some_and(|(host, port)| {
-        port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
-    })
+    address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')))
 }
 
 /// The host of `https://host:port/…`.

@@ -33,9 +33,8 @@ fn pool(name: &str, facts: &Facts) -> Value {
 /// OpenShift labels every node with its role. Elsewhere only the control plane is labelled, so workers are the rest.
 fn node_selector(pool: &str, facts: &Facts) -> Value {
     let role = |role: &str| json!({"matchLabels": {format!("{}{role}", labels::NODE_ROLE_PREFIX): ""}});
-    let expression = |operator: &str| {
-        json!({"matchExpressions": [{"key": facts.control_plane_label(), "operator": operator}]})
-    };
+    let expression =
+        |operator: &str| json!({"matchExpressions": [{"key": facts.control_plane_label(), "operator": operator}]});
     match (facts.platform, pool) {
         (Platform::OpenShift, pool) => role(pool),
         (Platform::Plain, names::POOL_MASTER) => expression("Exists"),

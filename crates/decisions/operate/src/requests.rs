@@ -101,7 +101,11 @@ pub fn decide(request: &Request, known: &Known) -> Result<String, Left> {
     if known.pending > known.machines.len() + SPARE {
         return Err(Left::TooMany { pending: known.pending, machines: known.machines.len() });
     }
-    if serving { decide_serving(request, &wanted, known)? } else { decide_client(request, &wanted, known)? }
+    if serving {
+        decide_serving(request, &wanted, known)?
+    } else {
+        decide_client(request, &wanted, known)?
+    }
     Ok(wanted.node)
 }
 
@@ -178,7 +182,8 @@ impl Wanted {
             return Err(unreadable("something follows the request"));
         }
         let subject = &request.certification_request_info.subject;
-        let text = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| attribute.as_str().map(str::to_owned).ok();
+        let text =
+            |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| attribute.as_str().map(str::to_owned).ok();
         let common: Vec<_> = subject.iter_common_name().filter_map(text).collect();
         let groups: Vec<_> = subject.iter_organization().filter_map(text).collect();
         if subject.iter_attributes().count() != 2 || groups != ["system:nodes"] {

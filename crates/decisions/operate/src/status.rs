@@ -2,9 +2,7 @@
 //!
 //! Progressing follows rollouts, so that it tells whether nodes are being changed. One trouble never hides another.
 
-use api::config::{
-    ClusterOperatorCondition, ClusterOperatorRelatedObject, ClusterOperatorStatus, OperandVersion,
-};
+use api::config::{ClusterOperatorCondition, ClusterOperatorRelatedObject, ClusterOperatorStatus, OperandVersion};
 use api::labels;
 use api::machineconfiguration::MachineConfigPool;
 use api::names::{self, pool_condition, status};
@@ -40,12 +38,8 @@ pub fn plan(snapshot: &Snapshot) -> ClusterOperatorStatus {
     let progressing = progressing(snapshot, &troubles, deployed);
     let keeps_version = progressing.status == status::TRUE && !troubles.is_empty();
     let versions = if deployed && !keeps_version { own_versions(snapshot) } else { snapshot.present.versions.clone() };
-    let conditions = vec![
-        available(snapshot, &versions),
-        progressing,
-        degraded(snapshot, &troubles),
-        upgradeable(snapshot),
-    ];
+    let conditions =
+        vec![available(snapshot, &versions), progressing, degraded(snapshot, &troubles), upgradeable(snapshot)];
     ClusterOperatorStatus {
         conditions: conditions.into_iter().map(|condition| timed(condition, snapshot)).collect(),
         extension: Some(extension(snapshot, &troubles)),
@@ -200,7 +194,8 @@ fn condition(type_: &str, is_true: bool, reason: &str, message: impl Into<String
 
 /// A condition's time moves only with its status.
 fn timed(mut condition: ClusterOperatorCondition, snapshot: &Snapshot) -> ClusterOperatorCondition {
-    let old = snapshot.present.conditions.iter().find(|old| old.type_ == condition.type_ && old.status == condition.status);
+    let old =
+        snapshot.present.conditions.iter().find(|old| old.type_ == condition.type_ && old.status == condition.status);
     let since = old.and_then(|old| old.last_transition_time.clone());
     condition.last_transition_time = since.or(Some(Time(snapshot.now)));
     condition
@@ -219,13 +214,16 @@ fn extension(snapshot: &Snapshot, troubles: &[Trouble]) -> Value {
 
 /// Where a pool stands, in upstream's words.
 pub fn describe(pool: &MachineConfigPool) -> String {
-    let target = pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.as_deref()).unwrap_or_default();
+    let target =
+        pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.as_deref()).unwrap_or_default();
     let [total, ready, updated, ..] = counts(pool);
     if is(pool, pool_condition::RENDER_DEGRADED) {
-        let (reason, text) = (reason(pool, pool_condition::RENDER_DEGRADED), message(pool, pool_condition::RENDER_DEGRADED));
+        let (reason, text) =
+            (reason(pool, pool_condition::RENDER_DEGRADED), message(pool, pool_condition::RENDER_DEGRADED));
         format!("pool is degraded because rendering fails with \"{reason}\": \"{text}\"")
     } else if is(pool, pool_condition::NODE_DEGRADED) || is(pool, pool_condition::DEGRADED) {
-        let (reason, text) = (reason(pool, pool_condition::NODE_DEGRADED), message(pool, pool_condition::NODE_DEGRADED));
+        let (reason, text) =
+            (reason(pool, pool_condition::NODE_DEGRADED), message(pool, pool_condition::NODE_DEGRADED));
         format!("pool is degraded because nodes fail with \"{reason}\": \"{text}\"")
     } else if is(pool, pool_condition::UPDATED) {
         format!("all {total} nodes are at latest configuration {target}")
@@ -293,7 +291,9 @@ fn related(namespace: &str) -> Vec<ClusterOperatorRelatedObject> {
         object("machinist.dev", "poolledgers", ""),
         object("", "nodes", ""),
     ];
-    for name in [crate::workloads::OPERATOR, crate::workloads::CONTROLLER, crate::workloads::SERVER, crate::workloads::DAEMON] {
+    for name in
+        [crate::workloads::OPERATOR, crate::workloads::CONTROLLER, crate::workloads::SERVER, crate::workloads::DAEMON]
+    {
         all.push(object(rbac, "clusterroles", name));
         all.push(object(rbac, "clusterrolebindings", name));
     }

@@ -68,6 +68,14 @@ pub fn terminating(namespace: &Value) -> Option<String> {
     })
 }
 
+/// Nobody says what clients of the API trust.
+pub fn no_api_ca(namespace: &str) -> String {
+    format!(
+        "ConfigMap {namespace}/kube-root-ca.crt has no ca.crt, so nodes cannot be told what to trust: kube-controller-manager \
+         publishes it when it has --root-ca-file"
+    )
+}
+
 /// Another installation keeps the same cluster-wide objects.
 pub fn two_operators(own: &str, other: &str) -> String {
     format!(
@@ -113,7 +121,8 @@ impl Workload {
             updated: number(updated).unwrap_or(0),
             ready: number(ready).unwrap_or(0),
             unavailable: number(unavailable).unwrap_or(0),
-            observed: number("/status/observedGeneration").is_some_and(|seen| Some(seen) >= number("/metadata/generation")),
+            observed: number("/status/observedGeneration")
+                .is_some_and(|seen| Some(seen) >= number("/metadata/generation")),
             stuck: conditions.find(gave_up).and_then(|condition| Some(condition["message"].as_str()?.to_owned())),
         }
     }
@@ -125,7 +134,8 @@ impl Workload {
     /// Upstream's sentence.
     pub fn describe(&self) -> String {
         let Self { wanted, updated, ready, unavailable, .. } = self;
-        let (word, count) = if self.id.kind == "DaemonSet" { ("daemonset", "desired") } else { ("deployment", "replicas") };
+        let (word, count) =
+            if self.id.kind == "DaemonSet" { ("daemonset", "desired") } else { ("deployment", "replicas") };
         format!(
             "{word} {} is not ready. status: ({count}: {wanted}, updated: {updated}, ready: {ready}, unavailable: {unavailable})",
             self.id.name
@@ -173,8 +183,11 @@ mod tests {
     #[test]
     fn a_refusal_names_the_object_and_the_fix() {
         let forbidden = refused(&id(), 403, "deployments.apps is forbidden");
-        assert!(forbidden.starts_with("Deployment ns/a cannot be written: ") && forbidden.contains("machinist install"));
-        let leaving = refused(&id(), 403, "unable to create new content in namespace ns because it is being terminated");
+        assert!(
+            forbidden.starts_with("Deployment ns/a cannot be written: ") && forbidden.contains("machinist install")
+        );
+        let leaving =
+            refused(&id(), 403, "unable to create new content in namespace ns because it is being terminated");
         assert!(leaving.contains("namespace ns is terminating"), "{leaving}");
     }
 

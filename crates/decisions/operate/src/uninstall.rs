@@ -17,9 +17,15 @@ use crate::workloads::OPERATOR;
 pub enum Removal {
     Delete(Id),
     /// Take our annotations from a node, and the taint of an update.
-    CleanNode { name: String, patch: Value },
+    CleanNode {
+        name: String,
+        patch: Value,
+    },
     /// A definition whose objects are the user's.
-    Keep { id: Id, because: String },
+    Keep {
+        id: Id,
+        because: String,
+    },
 }
 
 /// What there is in the cluster that could be ours.
@@ -95,9 +101,14 @@ fn is_ours(object: &Value) -> bool {
 fn clean(node: &Value) -> Option<Removal> {
     let name = node.pointer("/metadata/name")?.as_str()?.to_owned();
     let annotations = node.pointer("/metadata/annotations").and_then(Value::as_object);
-    let is_ours = |key: &&String| key.starts_with("machineconfiguration.openshift.io/") || key.starts_with("machinist.dev/");
-    let ours: serde_json::Map<String, Value> =
-        annotations.into_iter().flat_map(serde_json::Map::keys).filter(is_ours).map(|key| (key.clone(), Value::Null)).collect();
+    let is_ours =
+        |key: &&String| key.starts_with("machineconfiguration.openshift.io/") || key.starts_with("machinist.dev/");
+    let ours: serde_json::Map<String, Value> = annotations
+        .into_iter()
+        .flat_map(serde_json::Map::keys)
+        .filter(is_ours)
+        .map(|key| (key.clone(), Value::Null))
+        .collect();
     let taints = node.pointer("/spec/taints").and_then(Value::as_array);
     let kept: Vec<&Value> =
         taints.into_iter().flatten().filter(|taint| taint["key"] != labels::TAINT_UPDATE_IN_PROGRESS).collect();

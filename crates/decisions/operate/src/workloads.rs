@@ -19,9 +19,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// Accounts and what they may do.
 pub(crate) fn access(installation: &Installation) -> Vec<Desired> {
     let namespace = &installation.namespace;
-    let account = |name: &str| {
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
-    };
+    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}});
     let mut objects = Vec::new();
     for (name, step) in [
         (OPERATOR, Step::RenderConfig),
@@ -135,11 +133,13 @@ fn server(installation: &Installation, api_url: &str) -> Value {
 fn daemon(installation: &Installation) -> Value {
     let mut container = container(DAEMON, installation.images.daemon());
     container["command"] = json!(["/usr/bin/machinistd"]);
-    // Without a kubeconfig the daemon speaks with its pod's account, which admission holds to its own node.
-    container["args"] = json!(["start", "--root=/rootfs", "--kubeconfig=", format!("--metrics-url=127.0.0.1:{METRICS_PORT}")]);
+    // Admission holds the pod's account to the node it runs on.
+    container["args"] =
+        json!(["start", "--root=/rootfs", "--in-cluster", format!("--metrics-url=127.0.0.1:{METRICS_PORT}")]);
     container["securityContext"] = json!({"privileged": true});
     container["env"] = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
-    container["volumeMounts"] = json!([{"name": "rootfs", "mountPath": "/rootfs", "mountPropagation": "HostToContainer"}]);
+    container["volumeMounts"] =
+        json!([{"name": "rootfs", "mountPath": "/rootfs", "mountPropagation": "HostToContainer"}]);
     let pod = json!({
         "serviceAccountName": DAEMON,
         "hostNetwork": true,
@@ -186,7 +186,8 @@ fn control_plane_pod(name: &str, container: Value) -> Value {
     let marked = |label: &str| json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
     let terms = [marked(labels::NODE_ROLE_CONTROL_PLANE), marked(labels::NODE_ROLE_MASTER)];
     let tolerated = |label: &str| json!({"key": label, "operator": "Exists", "effect": "NoSchedule"});
-    let leaves = |taint: &str| json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 120});
+    let leaves =
+        |taint: &str| json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 120});
     json!({
         "serviceAccountName": name,
         "priorityClassName": "system-cluster-critical",
@@ -234,8 +235,11 @@ mod tests {
     use super::*;
 
     fn named(kind: &str, name: &str) -> Value {
-        let installation =
-            Installation { namespace: "elsewhere".into(), api_url: Some("https://a:6443".into()), ..Installation::default() };
+        let installation = Installation {
+            namespace: "elsewhere".into(),
+            api_url: Some("https://a:6443".into()),
+            ..Installation::default()
+        };
         let all = all(&installation);
         let found = all.into_iter().find(|one| one.object["kind"] == kind && one.object["metadata"]["name"] == name);
         found.expect("it is there").object

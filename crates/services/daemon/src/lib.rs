@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod apply;
+mod certificates;
 pub mod cluster_policy;
 pub mod conditions;
 pub mod decide;

@@ -135,6 +135,14 @@ pub async fn run(
         finalize_failure: String::new(),
     };
     daemon.look_back().await;
+    // Certificates do not wait for updates, nor for a pool that is paused. The task ends with this loop.
+    let mut certificates = tokio::task::JoinSet::new();
+    certificates.spawn(crate::certificates::follow(
+        Arc::clone(&daemon.host),
+        daemon.client.clone(),
+        daemon.options.node.clone(),
+        daemon.events.clone(),
+    ));
     // Unfinished work is carried on before anything is heard from the API.
     let mut wake = Some(Instant::now());
     loop {

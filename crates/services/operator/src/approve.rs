@@ -40,7 +40,8 @@ async fn approve(leading: &Leading, request: &CertificateSigningRequest, node: &
         "lastUpdateTime": leading.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     }]);
     // The resource version makes the decision one about exactly this request.
-    let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": conditions}});
+    let patch =
+        json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": conditions}});
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     let name = request.name_any();
     match write::in_time(api.patch_approval(&name, &parameters, &Patch::Merge(patch))).await {
@@ -79,14 +80,19 @@ fn read(request: &CertificateSigningRequest) -> Request {
 }
 
 fn is_decided(request: &CertificateSigningRequest) -> bool {
-    request.status.as_ref().and_then(|status| status.conditions.as_ref()).is_some_and(|conditions| !conditions.is_empty())
+    request
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref())
+        .is_some_and(|conditions| !conditions.is_empty())
 }
 
 /// Machines are known by their objects, and by tokens that were made for one machine and were used.
 fn known(leading: &Leading) -> Known {
     let world = &leading.world;
     let machines = world.machines.all();
-    let mut machines: Vec<Machine> = machines.iter().filter(|one| one.metadata.deletion_timestamp.is_none()).map(|one| machine(one)).collect();
+    let mut machines: Vec<Machine> =
+        machines.iter().filter(|one| one.metadata.deletion_timestamp.is_none()).map(|one| machine(one)).collect();
     machines.extend(world.tokens.all().iter().filter_map(|token| {
         let name = token.spec.machine.clone()?;
         let used: Timestamp = token.status.as_ref()?.last_used.as_ref()?.0;

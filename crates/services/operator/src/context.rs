@@ -47,6 +47,7 @@ pub(crate) enum Source {
     Object(Id),
     Definition(Id),
     Images,
+    ApiCa,
     Namespace,
     Clock,
     Credentials,

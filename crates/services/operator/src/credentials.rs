@@ -50,13 +50,17 @@ enum Error {
 pub(crate) async fn renew(leading: &Leading) -> Outcome {
     let result = renew_all(leading).await;
     let trouble = result.as_ref().err().map(|error| {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        Trouble::new(Step::MachineConfigServer, text)
+        let cause = match error {
+            Error::Write { source: kube::Error::Api(status), .. } | Error::Token(kube::Error::Api(status)) => {
+                format!(
+                    "{}; give the operator back its rights with `machinist install | kubectl apply -f -`",
+                    status.message
+                )
+            }
+            Error::Write { source, .. } | Error::Token(source) => source.to_string(),
+            Error::Sign { source, .. } => source.to_string(),
+        };
+        Trouble::new(Step::MachineConfigServer, format!("{error}: {cause}"))
     });
     leading.trouble(Source::Credentials, trouble);
     match result {
@@ -109,7 +113,8 @@ async fn make_authority(leading: &Leading, now: Timestamp) -> Result<(), Error> 
     let mut previous = old_pair.map(|(certificate, _)| certificates::valid(&certificate, now)).unwrap_or_default();
     let earlier = old.as_deref().and_then(|old| text(old, "previous.crt")).unwrap_or_default();
     previous.extend(certificates::valid(&earlier, now));
-    let mut data = BTreeMap::from([("tls.crt", made.certificate), ("tls.key", made.key), ("previous.crt", previous.concat())]);
+    let mut data = BTreeMap::from([("tls.crt", made.certificate), ("tls.key", made.key)]);
+    data.extend((!previous.is_empty()).then(|| ("previous.crt", previous.concat())));
     data.extend(made.cross.map(|cross| ("cross.crt", cross)));
     write_secret(leading, CA, "Opaque", &data, &[]).await?;
     tell(leading, CA, "a new authority of the config server was made");
@@ -120,7 +125,8 @@ async fn make_leaf(leading: &Leading, snapshot: &Snapshot) -> Result<(), Error> 
     // What was just written may not have come back by the watch yet.
     let api: Api<Secret> = Api::namespaced(leading.client.clone(), leading.namespace());
     let authority = write::in_time(api.get(CA)).await.map_err(|source| Error::Write { name: CA, source })?;
-    let (certificate, key) = (text(&authority, "tls.crt").unwrap_or_default(), text(&authority, "tls.key").unwrap_or_default());
+    let (certificate, key) =
+        (text(&authority, "tls.crt").unwrap_or_default(), text(&authority, "tls.key").unwrap_or_default());
     let made = sign::leaf((&certificate, &key), &snapshot.names, snapshot.now);
     let made = made.map_err(|source| Error::Sign { name: TLS, source })?;
     let chain = made.certificate + &text(&authority, "cross.crt").unwrap_or_default();
@@ -145,7 +151,9 @@ async fn renew_token(leading: &Leading, ca: Option<&str>, now: Timestamp) -> Res
     let present = secret(leading, BOOTSTRAP_TOKEN);
     let note = |key: &str| present.as_ref().and_then(|secret| secret.annotations().get(key).cloned());
     let is_right = note(ACCOUNT).as_deref() == Some(&uid)
-        && present.as_deref().is_some_and(|secret| text(secret, "ca.crt").as_deref() == Some(ca) && text(secret, "token").is_some());
+        && present
+            .as_deref()
+            .is_some_and(|secret| text(secret, "ca.crt").as_deref() == Some(ca) && text(secret, "token").is_some());
     let expires = note(EXPIRES).filter(|_| is_right).and_then(|text| text.parse().ok());
     if let Err(due) = certificates::token_due(expires, now) {
         return Ok(Some(due));
@@ -154,8 +162,9 @@ async fn renew_token(leading: &Leading, ca: Option<&str>, now: Timestamp) -> Res
         spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_LIFE.as_secs()), ..TokenRequestSpec::default() },
         ..TokenRequest::default()
     };
-    let answer = accounts.create_token_request(operate::workloads::BOOTSTRAPPER, &PostParams::default(), &wanted);
-    let status = write::in_time(answer).await.map_err(Error::Token)?.status.unwrap_or_default();
+    let parameters = PostParams::default();
+    let answer = accounts.create_token_request(operate::workloads::BOOTSTRAPPER, &parameters, &wanted);
+    let Some(status) = write::in_time(answer).await.map_err(Error::Token)?.status else { return Ok(None) };
     let expires = status.expiration_timestamp.0;
     let data = BTreeMap::from([("token", status.token), ("ca.crt", ca.to_owned())]);
     let notes = [(EXPIRES, expires.to_string()), (ACCOUNT, uid)];

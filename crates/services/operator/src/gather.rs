@@ -21,6 +21,9 @@ pub(crate) async fn look(leading: &Leading) -> Outcome {
     namespace(leading);
     pods(leading);
     let facts = gather(leading).await;
+    let trouble =
+        facts.api_ca.is_none().then(|| Trouble::new(Step::RenderConfig, trouble::no_api_ca(leading.namespace())));
+    leading.trouble(Source::ApiCa, trouble);
     let installation = leading.installation();
     let mut wanted: BTreeMap<Id, operate::Desired> = BTreeMap::new();
     for desired in operate::installed(&installation).into_iter().chain(operate::found(&installation, &facts)) {
@@ -32,8 +35,11 @@ pub(crate) async fn look(leading: &Leading) -> Outcome {
         wanted.insert(id, desired);
     }
     let old = std::mem::replace(&mut *leading.desired.lock(), wanted.clone());
+    let is_first = old.is_empty();
     for (id, desired) in &wanted {
-        if old.get(id) != Some(desired) {
+        // What was written to prepare the cluster is right already.
+        let is_prepared = is_first && leading.written.lock().contains_key(id);
+        if old.get(id) != Some(desired) && !is_prepared {
             leading.queue.add(Work::Keep(id.clone()));
         }
     }
@@ -98,8 +104,7 @@ pub(crate) async fn gather(leading: &Leading) -> Facts {
     let world = &leading.world;
     let installation = &leading.settings.installation;
     let has = |name: &str| world.definitions.named(name).is_some();
-    let platform =
-        if has("infrastructures.config.openshift.io") { Platform::OpenShift } else { Platform::Plain };
+    let platform = if has("infrastructures.config.openshift.io") { Platform::OpenShift } else { Platform::Plain };
     let config = |plural: &'static str, kind: &'static str| async move {
         match platform {
             Platform::Plain => None,

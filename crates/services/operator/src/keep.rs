@@ -57,13 +57,19 @@ fn remember(context: &Context, desired: &Desired, id: &Id, live: Written, tells:
     let restored = tells && live.changed && before == Some(now);
     if restored {
         context.metrics.restored.get_or_create(&Object { kind: id.kind.clone() }).inc();
-        let message = format!("{id} was changed or deleted by somebody and put back; scale deployment machine-config-operator to 0 to keep hand edits");
+        let message = format!(
+            "{id} was changed or deleted by somebody and put back; scale deployment machine-config-operator to 0 to keep hand edits"
+        );
         tracing::info!("{message}");
         let about = ObjectReference {
             api_version: Some(id.api_version.clone()),
             kind: Some(id.kind.clone()),
             name: Some(id.name.clone()),
-            namespace: Some(if id.namespace.is_empty() { context.namespace().to_owned() } else { id.namespace.clone() }),
+            namespace: Some(if id.namespace.is_empty() {
+                context.namespace().to_owned()
+            } else {
+                id.namespace.clone()
+            }),
             ..ObjectReference::default()
         };
         context.events.publish_about(about, Severity::Normal, "ObjectRestored", &message);
@@ -88,7 +94,8 @@ async fn write_one(context: &Context, desired: &Desired) -> Result<Option<Writte
     let written = match (desired.keep, &present) {
         (Keep::Whole, _) => write::apply(&api, MANAGER, &id.name, &desired.object).await?,
         (Keep::Labels | Keep::Once, None) => {
-            let object: DynamicObject = serde_json::from_value(desired.object.clone()).map_err(kube::Error::SerdeError)?;
+            let object: DynamicObject =
+                serde_json::from_value(desired.object.clone()).map_err(kube::Error::SerdeError)?;
             let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
             match write::in_time(api.create(&parameters, &object)).await {
                 Err(error) if problem(&error) == Problem::Conflict => return Ok(None),
@@ -98,7 +105,8 @@ async fn write_one(context: &Context, desired: &Desired) -> Result<Option<Writte
         (Keep::Labels, Some(present)) => {
             let labels = &desired.object["metadata"]["labels"];
             let has = |(key, value): (&String, &Value)| {
-                present.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str) == value.as_str()
+                present.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str)
+                    == value.as_str()
             };
             if labels.as_object().is_some_and(|labels| labels.iter().all(has)) {
                 return Ok(None);

@@ -31,7 +31,7 @@ use context::Context;
 use health::Health;
 use metrics::Metrics;
 pub use operate::{Images, Installation};
-pub use roles::{DAEMON_ROLES, ROLES, approver, nodes};
+pub use roles::{DAEMON_ROLES, ROLES, access};
 pub use settings::Settings;
 
 #[derive(Debug, thiserror::Error)]

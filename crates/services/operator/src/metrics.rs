@@ -35,7 +35,11 @@ impl Default for Metrics {
             (Family::default(), Gauge::default(), Counter::default(), Family::default());
         let mut registry = Registry::default();
         registry.register("machinist_operator_restored", "Objects that were put back, by kind", restored.clone());
-        registry.register("machinist_operator_troubles", "What keeps the installation from being well", troubles.clone());
+        registry.register(
+            "machinist_operator_troubles",
+            "What keeps the installation from being well",
+            troubles.clone(),
+        );
         registry.register("machinist_operator_approved_requests", "Certificate requests approved", approved.clone());
         registry.register(
             "machinist_operator_certificate_expiry_seconds",

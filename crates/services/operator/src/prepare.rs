@@ -42,9 +42,12 @@ pub(crate) async fn prepare(context: &Context) -> bool {
         bring(context, namespace, false).await;
     }
     look_at_namespace(context).await;
+    let mut definitions = Vec::new();
     for definition in objects.iter().filter(|one| is(one, "CustomResourceDefinition")) {
-        bring(context, definition, false).await;
+        definitions.push(bring(context, definition, false));
     }
+    // Definitions are large, and a server takes several as fast as one.
+    futures::future::join_all(definitions).await;
     if context.settings.installs {
         let own = |one: &&Desired| is(one, "Deployment") && one.id().name == operate::workloads::OPERATOR;
         for deployment in objects.iter().filter(own) {

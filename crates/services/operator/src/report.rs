@@ -65,7 +65,8 @@ async fn write_status(context: &Context, world: Option<&World>) -> bool {
 fn is_synced(context: &Context) -> bool {
     let desired = context.desired.lock();
     let kept = context.kept.lock();
-    !desired.is_empty() && desired.keys().all(|id| kept.contains(id))
+    // Nodes wait for the ControllerConfig, which is decided last.
+    desired.keys().any(|id| id.kind == "ControllerConfig") && desired.keys().all(|id| kept.contains(id))
 }
 
 /// Another manager's conditions beside ours are no difference.
@@ -107,19 +108,33 @@ fn workloads(world: &World) -> Vec<Workload> {
 /// A change of Degraded is news.
 fn tell(context: &Context, old: &ClusterOperatorStatus, new: &ClusterOperatorStatus) {
     let degraded = |status: &ClusterOperatorStatus| {
-        status.conditions.iter().find(|one| one.type_ == "Degraded" && one.status == "True").map(|one| {
-            (one.reason.clone().unwrap_or_default(), one.message.clone().unwrap_or_default())
-        })
+        status
+            .conditions
+            .iter()
+            .find(|one| one.type_ == "Degraded" && one.status == "True")
+            .map(|one| (one.reason.clone().unwrap_or_default(), one.message.clone().unwrap_or_default()))
     };
     let (before, now) = (degraded(old), degraded(new));
     match &now {
         Some((reason, message)) if before != now => {
             let reason = format!("OperatorDegraded: {reason}");
-            context.events.publish::<ClusterOperator>(names::CLUSTER_OPERATOR, None, Severity::Warning, &reason, message);
+            context.events.publish::<ClusterOperator>(
+                names::CLUSTER_OPERATOR,
+                None,
+                Severity::Warning,
+                &reason,
+                message,
+            );
         }
         None if before.is_some() => {
             let message = "nothing is wrong any more";
-            context.events.publish::<ClusterOperator>(names::CLUSTER_OPERATOR, None, Severity::Normal, "OperatorRecovered", message);
+            context.events.publish::<ClusterOperator>(
+                names::CLUSTER_OPERATOR,
+                None,
+                Severity::Normal,
+                "OperatorRecovered",
+                message,
+            );
         }
         Some(_) | None => {}
     }

@@ -24,7 +24,11 @@ pub const ROLES: &[Role] = &[
             Right { group: "apps", resource: "daemonsets", verbs: WRITE },
             Right { group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: WRITE },
             Right { group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", verbs: WRITE },
-            Right { group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicybindings", verbs: WRITE },
+            Right {
+                group: "admissionregistration.k8s.io",
+                resource: "validatingadmissionpolicybindings",
+                verbs: WRITE,
+            },
             Right { group: RBAC, resource: "clusterroles", verbs: WRITE },
             Right { group: RBAC, resource: "clusterrolebindings", verbs: WRITE },
             Right { group: RBAC, resource: "roles", verbs: WRITE },
@@ -51,9 +55,11 @@ pub const ROLES: &[Role] = &[
             Right { group: "config.openshift.io", resource: "clusteroperators", verbs: WRITE },
             Right { group: "config.openshift.io", resource: "clusteroperators/status", verbs: &["get", "patch"] },
         ],
-        at_home: &[
-            Right { group: "coordination.k8s.io", resource: "leases", verbs: &["get", "list", "watch", "create", "patch", "update"] },
-        ],
+        at_home: &[Right {
+            group: "coordination.k8s.io",
+            resource: "leases",
+            verbs: &["get", "list", "watch", "create", "patch", "update"],
+        }],
     },
     Role {
         name: "tell",
@@ -67,7 +73,11 @@ pub const ROLES: &[Role] = &[
             Right { group: "machinist.dev", resource: "bootstraptokens", verbs: WRITE },
             Right { group: "machine.openshift.io", resource: "machines", verbs: WATCH },
             Right { group: "certificates.k8s.io", resource: "certificatesigningrequests", verbs: WATCH },
-            Right { group: "certificates.k8s.io", resource: "certificatesigningrequests/approval", verbs: &["patch", "update"] },
+            Right {
+                group: "certificates.k8s.io",
+                resource: "certificatesigningrequests/approval",
+                verbs: &["patch", "update"],
+            },
             // What it hands to kubelets that have nothing yet.
             Right { group: "certificates.k8s.io", resource: "certificatesigningrequests", verbs: &["create"] },
         ],
@@ -96,7 +106,7 @@ pub const DAEMON_ROLES: &[Role] = &[Role {
 }];
 
 /// What the table cannot say: which signers the operator may approve for, and what it may do in the machines' namespace.
-pub fn approver(namespace: &str, machine_namespace: &str, source_namespace: &str) -> Vec<Value> {
+fn approver(namespace: &str, machine_namespace: &str, source_namespace: &str) -> Vec<Value> {
     let name = operate::workloads::OPERATOR;
     let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
     let signers = [operate::requests::CLIENT, operate::requests::SERVING];
@@ -135,7 +145,7 @@ pub fn approver(namespace: &str, machine_namespace: &str, source_namespace: &str
 }
 
 /// What a daemon may do with the kubelet's own credential, where it runs as a service of the host.
-pub fn nodes() -> Vec<Value> {
+fn nodes() -> Vec<Value> {
     let mut rights: Vec<Right> = DAEMON_ROLES.iter().flat_map(|role| role.everywhere).copied().collect();
     // The Node authorizer gives each node its own Node, and no more.
     rights.retain(|right| right.resource != "nodes");
@@ -148,4 +158,31 @@ pub fn nodes() -> Vec<Value> {
             "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"}],
         }),
     ]
+}
+
+/// RBAC of a whole installation: one account for each process, and what each declares it needs.
+pub fn access(installation: &operate::Installation, controller: &[Role], server: &[Role]) -> Vec<Value> {
+    let namespace = &installation.namespace;
+    let all: Vec<Role> = [ROLES, DAEMON_ROLES, controller, server].into_iter().flatten().copied().collect();
+    let processes: [(&str, &[Role]); 4] = [
+        (operate::workloads::OPERATOR, &all),
+        (operate::workloads::CONTROLLER, controller),
+        (operate::workloads::SERVER, server),
+        (operate::workloads::DAEMON, DAEMON_ROLES),
+    ];
+    let mut objects: Vec<Value> =
+        processes.iter().flat_map(|(name, roles)| cluster::rights::manifests(name, namespace, roles)).collect();
+    // A role without rules is an object that says nothing.
+    let empty: Vec<(String, String)> = objects
+        .iter()
+        .filter(|object| object["rules"].as_array().is_some_and(Vec::is_empty))
+        .map(|object| (object["kind"].as_str().unwrap_or_default().to_owned(), object["metadata"]["name"].to_string()))
+        .collect();
+    objects.retain(|object| {
+        let kind = object["kind"].as_str().unwrap_or_default().trim_end_matches("Binding").to_owned();
+        !empty.contains(&(kind, object["metadata"]["name"].to_string()))
+    });
+    objects.extend(approver(namespace, &installation.machine_namespace, &installation.source_namespace));
+    objects.extend(nodes());
+    objects
 }

@@ -22,7 +22,8 @@ pub(crate) fn authority(now: Timestamp, old: Option<(&str, &str)>) -> Result<Mad
     // The name tells authorities apart: a leaf names its issuer.
     let mut parameters = parameters(&format!("machine-config-server-ca@{}", now.as_second()), now, AUTHORITY_LIFE);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
-    parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    parameters.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     let certificate = parameters.self_signed(&key)?.pem();
     let cross = match old {
         // A predecessor that cannot be used any more signs nothing; its machines get new user data.
@@ -36,11 +37,7 @@ pub(crate) fn authority(now: Timestamp, old: Option<(&str, &str)>) -> Result<Mad
 }
 
 /// The server's certificate for `names`, signed by the authority.
-pub(crate) fn leaf(
-    authority: (&str, &str),
-    names: &[String],
-    now: Timestamp,
-) -> Result<Made, rcgen::Error> {
+pub(crate) fn leaf(authority: (&str, &str), names: &[String], now: Timestamp) -> Result<Made, rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut parameters = parameters("machine-config-server", now, LEAF_LIFE);
     parameters.subject_alt_names = names
@@ -68,7 +65,6 @@ fn parameters(name: &str, now: Timestamp, life: SignedDuration) -> CertificatePa
     parameters.not_after = epoch + std::time::Duration::from_secs(seconds(now + life));
     parameters
 }
-
 
 fn seconds(time: Timestamp) -> u64 {
     u64::try_from(time.as_second()).unwrap_or(0)
@@ -115,7 +111,8 @@ mod tests {
         let ca = authority(now(), None).unwrap();
         let names = ["10.0.0.1".to_owned(), "api.example.com".to_owned()];
         let leaf = leaf((&ca.certificate, &ca.key), &names, now()).unwrap();
-        let (ca_pair, leaf_pair) = (pair(&ca.certificate, &ca.key).unwrap(), pair(&leaf.certificate, &leaf.key).unwrap());
+        let (ca_pair, leaf_pair) =
+            (pair(&ca.certificate, &ca.key).unwrap(), pair(&leaf.certificate, &leaf.key).unwrap());
         assert!(ca_pair.key_fits && leaf_pair.key_fits);
         assert_eq!(leaf_pair.certificate.issuer, ca_pair.certificate.subject);
         assert_eq!(leaf_pair.certificate.names, names);

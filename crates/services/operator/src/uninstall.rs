@@ -123,8 +123,11 @@ fn ignore_missing(answer: Result<(), kube::Error>, what: impl FnOnce() -> String
 async fn remove_namespace(client: &Client, name: &str, tell: &mut impl FnMut(&str)) -> Result<(), Error> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let what = || format!("Namespace {name}");
-    let present = write::in_time(namespaces.get_opt(name)).await.map_err(|source| Error::Remove { what: what(), source })?;
-    let is_ours = present.is_some_and(|one| one.labels().get(api::labels::PART_OF).is_some_and(|of| of == api::labels::PART_OF_MACHINIST));
+    let present =
+        write::in_time(namespaces.get_opt(name)).await.map_err(|source| Error::Remove { what: what(), source })?;
+    let is_ours = present.is_some_and(|one| {
+        one.labels().get(api::labels::PART_OF).is_some_and(|of| of == api::labels::PART_OF_MACHINIST)
+    });
     if !is_ours {
         return Ok(());
     }
@@ -159,7 +162,8 @@ async fn left(client: &Client, namespace: &str) -> Result<Vec<String>, Error> {
         };
         let made_by_kubernetes = ["kube-root-ca.crt", "openshift-service-ca.crt"];
         for object in list {
-            let is_ours = object.labels().get(api::labels::PART_OF).is_some_and(|of| of == api::labels::PART_OF_MACHINIST);
+            let is_ours =
+                object.labels().get(api::labels::PART_OF).is_some_and(|of| of == api::labels::PART_OF_MACHINIST);
             let is_leaving = object.metadata.deletion_timestamp.is_some();
             if !is_ours && !is_leaving && !made_by_kubernetes.contains(&object.name_any().as_str()) {
                 left.push(format!("{} {}", gvk.kind, object.name_any()));

@@ -5,7 +5,6 @@ use std::time::Duration;
 use api::machinist::{BootstrapToken, BootstrapTokenSpec};
 use cluster::watch::Key;
 use cluster::{Outcome, Problem, problem, write};
-use ignition::data_url;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -31,8 +30,12 @@ pub(crate) async fn renew(leading: &Leading, pool: &str) -> Outcome {
     };
     let now = leading.now();
     let present = look(leading, pool);
-    let source = format!("https://{server}/config/{pool}");
-    match plan(&present, &source, &data_url::encode(ca.as_bytes()), now) {
+    // What it should point to is read from a pointer without a token, so that both are spelled alike.
+    let right = serving::pointer::pointer(&server, pool, ca.as_bytes(), None);
+    let text = |path: &str| right.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let source = text("/ignition/config/merge/0/source");
+    let authority = text("/ignition/security/tls/certificateAuthorities/0/source");
+    match plan(&present, &source, &authority, now) {
         Plan::Keep { next } => {
             leading.trouble(Source::UserData(pool.to_owned()), None);
             let left = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
@@ -41,7 +44,9 @@ pub(crate) async fn renew(leading: &Leading, pool: &str) -> Outcome {
         Plan::Renew(why) => {
             tracing::info!(pool, ?why, "making user data for new machines");
             let made = make(leading, &installation, pool, &server, ca, present.open, now).await;
-            let text = |error: &kube::Error| format!("Secret {}/{} cannot be made: {error}", installation.machine_namespace, secret_name(pool));
+            let text = |error: &kube::Error| {
+                format!("Secret {}/{} cannot be made: {error}", installation.machine_namespace, secret_name(pool))
+            };
             let trouble = made.as_ref().err().map(|error| Trouble::new(Step::MachineConfigPools, text(error)));
             leading.trouble(Source::UserData(pool.to_owned()), trouble);
             if made.is_ok() { Outcome::Done } else { Outcome::Retry }
@@ -69,8 +74,7 @@ fn look(leading: &Leading, pool: &str) -> Present {
 /// The token inside user data.
 fn token_of(user_data: &str) -> Option<String> {
     let pointer: Value = serde_json::from_str(user_data).ok()?;
-    let value = pointer.pointer("/ignition/config/merge/0/httpHeaders/0/value")?.as_str()?;
-    Some(value.strip_prefix("Bearer ")?.to_owned())
+    serving::pointer::token(&pointer).map(str::to_owned)
 }
 
 async fn make(
@@ -139,6 +143,7 @@ async fn forget(leading: &Leading, pool: &str) -> Outcome {
             answers.push(write::in_time(tokens.delete(&token.name_any(), &DeleteParams::default())).await.map(drop));
         }
     }
-    let failed = |answer: &Result<(), kube::Error>| answer.as_ref().is_err_and(|error| problem(error) != Problem::NotFound);
+    let failed =
+        |answer: &Result<(), kube::Error>| answer.as_ref().is_err_and(|error| problem(error) != Problem::NotFound);
     if answers.iter().any(failed) { Outcome::Retry } else { Outcome::Done }
 }

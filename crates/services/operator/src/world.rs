@@ -72,16 +72,17 @@ impl World {
         let (line, work) = unbounded_channel();
         let mut start = Start { line: &line, tasks };
         let all = || watcher::Config::default().any_semantic().page_size(500);
-        let facts = || [Work::Facts];
-        let config_maps = start.watch(Api::namespaced(client.clone(), home), all(), slim::<ConfigMap>, |_| facts());
-        let secrets = start.watch(Api::namespaced(client.clone(), home), all(), slim::<Secret>, |_| {
-            [Work::Credentials, Work::Facts]
-        });
+        let config_maps =
+            start.watch(Api::namespaced(client.clone(), home), all(), slim::<ConfigMap>, |_| [Work::Facts]);
+        let secrets = start
+            .watch(Api::namespaced(client.clone(), home), all(), slim::<Secret>, |_| [Work::Credentials, Work::Facts]);
         let (source_maps, source_secrets) = if sources == home {
             (config_maps.clone(), secrets.clone())
         } else {
-            let maps = start.watch(Api::namespaced(client.clone(), sources), all(), slim::<ConfigMap>, |_| facts());
-            let secrets = start.watch(Api::namespaced(client.clone(), sources), all(), slim::<Secret>, |_| facts());
+            let maps =
+                start.watch(Api::namespaced(client.clone(), sources), all(), slim::<ConfigMap>, |_| [Work::Facts]);
+            let secrets =
+                start.watch(Api::namespaced(client.clone(), sources), all(), slim::<Secret>, |_| [Work::Facts]);
             (maps, secrets)
         };
         let own = operate::workloads::OPERATOR;
@@ -98,10 +99,11 @@ impl World {
             hints
         });
         let world = Self {
-            nodes: start.watch(Api::all(client.clone()), all(), node, |_| facts()),
+            nodes: start.watch(Api::all(client.clone()), all(), node, |_| [Work::Facts]),
             pools: start.watch(Api::all(client.clone()), all(), slim::<MachineConfigPool>, |change| {
                 let is_new = change.old.is_none() || change.new.is_none();
-                if is_new { vec![Work::Facts, Work::Report] } else { vec![Work::Report] }
+                let user_data = Work::UserData(change.key.name.clone());
+                if is_new { vec![Work::Facts, user_data, Work::Report] } else { vec![Work::Report] }
             }),
             policies: start.watch(Api::all(client.clone()), all(), slim::<PoolPolicy>, |change| {
                 [Work::UserData(change.key.name.clone())]
@@ -122,27 +124,27 @@ impl World {
                 Api::all(client.clone()),
                 all().fields(&format!("metadata.name={home}")),
                 |namespace: Namespace| serde_json::to_value(slim(namespace)).unwrap_or_default(),
-                |_| facts(),
+                |_| [Work::Facts],
             ),
             services: [
                 start.watch(
                     Api::namespaced(client.clone(), "default"),
                     all().fields("metadata.name=kubernetes"),
                     slim::<Service>,
-                    |_| facts(),
+                    |_| [Work::Facts],
                 ),
                 start.watch(
                     Api::namespaced(client.clone(), "kube-system"),
                     all().labels("k8s-app=kube-dns"),
                     slim::<Service>,
-                    |_| facts(),
+                    |_| [Work::Facts],
                 ),
             ],
             definitions: start.watch(
                 Api::all(client.clone()),
                 all(),
                 |_: PartialObjectMeta<CustomResourceDefinition>| (),
-                |_| facts(),
+                |_| [Work::Facts],
             ),
             requests: start.watch(Api::all(client.clone()), all(), slim::<CertificateSigningRequest>, |change| {
                 change.new.is_some().then(|| Work::Approve(change.key.name.clone()))
@@ -169,9 +171,12 @@ impl World {
             let config = all().labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_MACHINIST));
             let kind = (gvk.api_version(), gvk.kind.clone());
             let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(&gvk));
-            start.watch_hints(api, config, |object| looks(&value(object)), move |change| {
-                vec![Hint::Looks(id(&kind, &change.key), change.new.as_deref().copied())]
-            });
+            start.watch_hints(
+                api,
+                config,
+                |object| looks(&value(object)),
+                move |change| vec![Hint::Looks(id(&kind, &change.key), change.new.as_deref().copied())],
+            );
         }
         (world, Changes { work })
     }
@@ -344,8 +349,7 @@ pub(crate) fn looks(object: &Value) -> u64 {
     if let Some(metadata) = metadata {
         let keep = |(key, value): (&str, &Value)| Some((key.to_owned(), value.clone()));
         let kept = ["labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp"];
-        let kept: Map<String, Value> =
-            kept.iter().filter_map(|key| keep((key, metadata.get(*key)?))).collect();
+        let kept: Map<String, Value> = kept.iter().filter_map(|key| keep((key, metadata.get(*key)?))).collect();
         *metadata = kept;
     }
     let mut hasher = DefaultHasher::new();

@@ -38,6 +38,8 @@ async fn grant_nodes(client: Client) {
             { "apiGroups": ["machineconfiguration.openshift.io"],
               "resources": ["machineconfignodes", "machineconfignodes/status"],
               "verbs": ["get", "create", "patch", "update"] },
+            { "apiGroups": ["machineconfiguration.openshift.io"], "resources": ["controllerconfigs"],
+              "verbs": ["get", "list", "watch"] },
             { "apiGroups": ["machinist.dev"], "resources": ["poolpolicies", "clustersettings"], "verbs": ["get"] },
             { "apiGroups": ["operator.openshift.io"], "resources": ["machineconfigurations"], "verbs": ["get"] },
             { "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },

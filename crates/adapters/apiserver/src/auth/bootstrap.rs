@@ -134,6 +134,12 @@ fn cluster_roles() -> Vec<Role> {
     vec![
         ("cluster-admin", vec![], vec![rule(&["*"], &["*"], &["*"]), everything], None),
         (
+            "system:node-bootstrapper",
+            vec![],
+            vec![rule(&["create", "get", "list", "watch"], &["certificates.k8s.io"], &["certificatesigningrequests"])],
+            None,
+        ),
+        (
             "system:discovery",
             vec![],
             vec![paths(&[

@@ -135,12 +135,19 @@ fn late_and_early_requests_are_left_to_a_person() {
 
 #[test]
 fn what_a_kubelet_does_not_need_is_refused() {
-    let asks = |common: &str, organisation: &str, names: &[&str]| Request { pem: pem(common, organisation, names), ..client() };
+    let asks = |common: &str, organisation: &str, names: &[&str]| Request {
+        pem: pem(common, organisation, names),
+        ..client()
+    };
     left(&asks("system:node:worker-1", "system:masters", &[]), &known(), "the subject");
     left(&asks("admin", "system:nodes", &[]), &known(), "the subject");
     left(&asks("system:node:", "system:nodes", &[]), &known(), "the subject");
     left(&asks("system:node:worker-1", "system:nodes", &["api.example.com"]), &known(), "the name api.example.com");
-    for usages in [vec!["client auth"], vec!["digital signature", "server auth"], vec!["digital signature", "client auth", "cert sign"]] {
+    for usages in [
+        vec!["client auth"],
+        vec!["digital signature", "server auth"],
+        vec!["digital signature", "client auth", "cert sign"],
+    ] {
         let usages = usages.into_iter().map(str::to_owned).collect();
         left(&Request { usages, ..client() }, &known(), "usage");
     }
@@ -165,7 +172,9 @@ fn a_flood_of_requests_stops_every_approval() {
 
 #[test]
 fn garbage_is_unreadable_and_what_was_decided_stays_so() {
-    for pem in [&b""[..], b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n", &[0xff; 64]] {
+    for pem in
+        [&b""[..], b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n", &[0xff; 64]]
+    {
         let answer = decide(&Request { pem: pem.to_vec(), ..client() }, &known());
         assert!(matches!(answer, Err(Left::Unreadable(_))), "{answer:?}");
     }

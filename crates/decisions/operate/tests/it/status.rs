@@ -18,7 +18,11 @@ fn pool(name: &str, conditions: &[(&str, &str)], counts: [i32; 4]) -> MachineCon
         .iter()
         .map(|(type_, message)| json!({"type": type_, "status": "True", "reason": "because", "message": message}))
         .collect();
-    let required = if name == "master" { json!({"operator.machineconfiguration.openshift.io/required-for-upgrade": ""}) } else { json!({}) };
+    let required = if name == "master" {
+        json!({"operator.machineconfiguration.openshift.io/required-for-upgrade": ""})
+    } else {
+        json!({})
+    };
     serde_json::from_value(json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
         "metadata": {"name": name, "labels": required},
@@ -93,14 +97,18 @@ fn times_move_only_with_the_status() {
     let status = plan(&snapshot);
     assert!(status.conditions.iter().all(|one| one.last_transition_time.as_ref().unwrap().0 == now()));
     let rolling = Snapshot { pools: vec![pool("worker", &[("Updating", "")], [3, 2, 1, 1])], ..snapshot.clone() };
-    let times: Vec<bool> =
-        plan(&rolling).conditions.iter().map(|one| one.last_transition_time.as_ref().unwrap().0 == snapshot.now).collect();
+    let times: Vec<bool> = plan(&rolling)
+        .conditions
+        .iter()
+        .map(|one| one.last_transition_time.as_ref().unwrap().0 == snapshot.now)
+        .collect();
     assert_eq!(times, [false, true, false, false]);
 }
 
 #[test]
 fn a_rollout_is_progress_and_says_how_far_it_is() {
-    let pools = vec![pool("master", &[("Updated", "")], [1, 1, 1, 0]), pool("worker", &[("Updating", "")], [3, 2, 1, 1])];
+    let pools =
+        vec![pool("master", &[("Updated", "")], [1, 1, 1, 0]), pool("worker", &[("Updating", "")], [3, 2, 1, 1])];
     let snapshot = Snapshot { pools, ..settled() };
     check(
         &snapshot,

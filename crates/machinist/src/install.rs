@@ -1,0 +1,147 @@
+//! `machinist install` and `machinist uninstall`: puts Machinist into a cluster, and takes it away again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::operator::{Images, Installation};
+use anyhow::{Context, bail};
+use clap::Args;
+use operate::uninstall::Removal;
+use serde_json::Value;
+
+use crate::output::{self, Format};
+
+/// What both the operator and the installation have to know.
+#[derive(Args, Clone)]
+pub(crate) struct Names {
+    /// Namespace of Machinist's processes
+    #[arg(long, default_value = api::names::NAMESPACE)]
+    pub(crate) namespace: String,
+    /// Namespace of Machines, where new machines' user data is kept
+    #[arg(long, default_value = api::names::MACHINE_API_NAMESPACE)]
+    machine_namespace: String,
+    /// Namespace of `pull-secret`, `user-ca-bundle` and `image-registry-ca`; absent, that of the processes
+    #[arg(long)]
+    source_namespace: Option<String>,
+    /// Image of every process
+    #[arg(long, default_value_t = Images::default().machine_config_operator)]
+    image: String,
+    /// Image of the node daemon; absent, the same
+    #[arg(long)]
+    daemon_image: Option<String>,
+    /// The user whose SSH keys and password a MachineConfig may set; absent, `core`
+    #[arg(long)]
+    admin_user: Option<String>,
+    /// Unit of the container runtime, such as containerd.service; absent, found from the nodes
+    #[arg(long, value_name = "UNIT")]
+    runtime_service: Option<String>,
+    /// `host` or `host:port` at which new machines reach the config server; absent, beside the API
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<String>,
+    /// Address at which machines reach the API; absent, found from the cluster
+    #[arg(long, value_name = "URL")]
+    apiserver_url: Option<String>,
+    /// Install the groups of 2019 too, cluster.k8s.io and healthchecking.openshift.io
+    #[arg(long)]
+    with_older_groups: bool,
+}
+
+impl Names {
+    pub(crate) fn installation(&self) -> anyhow::Result<Installation> {
+        for (flag, name) in [
+            ("--namespace", Some(&self.namespace)),
+            ("--machine-namespace", Some(&self.machine_namespace)),
+            ("--source-namespace", self.source_namespace.as_ref()),
+        ] {
+            if let Some(name) = name.filter(|name| !is_label(name)) {
+                bail!(
+                    "{flag} {name:?} is not a name of a namespace: lower-case letters, digits and dashes, at most 63"
+                );
+            }
+        }
+        if self.image.trim().is_empty() || self.image.contains(char::is_whitespace) {
+            bail!("--image {:?} is not the name of an image", self.image);
+        }
+        let runtime = self.runtime_service.as_ref().map(|unit| match unit.contains('.') {
+            true => unit.clone(),
+            false => format!("{unit}.service"),
+        });
+        let mut installation = Installation {
+            namespace: self.namespace.clone(),
+            machine_namespace: self.machine_namespace.clone(),
+            source_namespace: self.source_namespace.clone().unwrap_or_else(|| self.namespace.clone()),
+            images: Images {
+                machine_config_operator: self.image.clone(),
+                machine_config_daemon: self.daemon_image.clone(),
+                ..Images::default()
+            },
+            admin_user: self.admin_user.clone(),
+            runtime_service: runtime,
+            server: self.server.clone(),
+            api_url: self.apiserver_url.clone(),
+            older_groups: self.with_older_groups,
+            access: Vec::new(),
+        };
+        installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
+        Ok(installation)
+    }
+}
+
+fn is_label(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let bytes = name.as_bytes();
+    (1..=63).contains(&bytes.len())
+        && bytes.iter().all(|byte| is_inner(*byte))
+        && bytes.first() != Some(&b'-')
+        && bytes.last() != Some(&b'-')
+}
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    names: Names,
+    /// How to print the objects
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    output: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let installation = arguments.names.installation()?;
+    let objects: Vec<Value> = operate::installed(&installation).into_iter().map(|one| one.object).collect();
+    output::print(&arguments.output.write_all(&objects)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Args)]
+pub(crate) struct Removing {
+    /// Kubeconfig of the cluster; absent, as kubectl would find it
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    names: Names,
+    /// Do it; without this, only what would be done is printed
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(crate) fn remove(arguments: &Removing) -> anyhow::Result<ExitCode> {
+    let installation = arguments.names.installation()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(async {
+        let client = cluster::connect(arguments.kubeconfig.as_deref()).await?;
+        if arguments.yes {
+            let tell = |line: &str| anstream::println!("{line}");
+            ::operator::uninstall::remove(&client, &installation, tell).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for removal in ::operator::uninstall::look(&client, &installation).await? {
+            match removal {
+                Removal::Delete(id) => anstream::println!("delete {id}"),
+                Removal::CleanNode { name, .. } => anstream::println!("clean Node {name}"),
+                Removal::Keep { id, because } => anstream::println!("keep {id}: {because}"),
+            }
+        }
+        anstream::println!("Nothing was changed. `machinist uninstall --yes` does it.");
+        Ok(ExitCode::from(3))
+    })
+}

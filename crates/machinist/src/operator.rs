@@ -1,0 +1,69 @@
+//! `machinist operator`: flags, environment and wiring of the operator.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ::operator::{End, Settings};
+use anyhow::Context;
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::install::Names;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Kubeconfig of the cluster; absent, as kubectl would find it, or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    names: Names,
+    /// Name of this process among the candidates for leadership; absent, the host's name and a number
+    #[arg(long, env = "POD_NAME")]
+    identity: Option<String>,
+    /// How long a leader that vanished still counts, in seconds; 0 runs without an election
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    lease_duration: u64,
+    /// Where /healthz, /readyz and /metrics are served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8798")]
+    listen: SocketAddr,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(operate(arguments))
+}
+
+async fn operate(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let settings = Settings {
+        installation: arguments.names.installation()?,
+        identity: arguments.identity.clone().unwrap_or_else(identity),
+        lease: (arguments.lease_duration > 0).then(|| Duration::from_secs(arguments.lease_duration)),
+        listen: Some(arguments.listen),
+        ..Settings::default()
+    };
+    let client = cluster::connect(arguments.kubeconfig.as_deref()).await?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    match ::operator::run(client, settings, stop).await? {
+        End::Stopped => tracing::info!("stopped"),
+        End::Deposed => tracing::warn!("another process leads now"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two processes on one host must not take each other for themselves, so a host's name alone is not enough.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{}", host.trim(), std::process::id())
+}

@@ -1,0 +1,8 @@
+//! The operator on real and embedded API servers: what it makes, heals, renews, approves and says.
+
+mod bad_input;
+mod healing;
+mod installing;
+mod new_machines;
+mod stage;
+mod upgrading;

@@ -1,0 +1,191 @@
+//! What new machines need: certificates, tokens, user data, and approval of their requests.
+
+use api::machine::Machine;
+use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
+use api::machinist::BootstrapToken;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use serde_json::{Value, json};
+use testkit::objects::pool;
+use testkit::{Kind, wait_for};
+
+use super::stage::{NAMESPACE, Stage, settings};
+
+fn text(secret: &Secret, key: &str) -> String {
+    String::from_utf8(secret.data.as_ref().unwrap()[key].0.clone()).unwrap()
+}
+
+#[tokio::test]
+async fn a_new_machine_finds_user_data_a_token_and_an_approver_that_knows_it() {
+    for kind in Kind::all() {
+        let Some(stage) = Stage::start(kind).await else { continue };
+        let _operator = stage.operate(settings());
+        stage.available().await;
+        certificates_are_made_and_made_again(&stage).await;
+        every_pool_has_user_data(&stage).await;
+        only_known_machines_are_approved(&stage).await;
+        secrets_of_the_user_reach_the_controller_config(&stage).await;
+    }
+}
+
+async fn certificates_are_made_and_made_again(stage: &Stage) {
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let has = |key: &'static str| {
+        move |secret: Option<&Secret>| {
+            secret.is_some_and(|one| one.data.as_ref().is_some_and(|data| data.contains_key(key)))
+        }
+    };
+    let tls = wait_for(&secrets, "machine-config-server-tls", "the certificate", has("tls.crt")).await.unwrap();
+    let names = operate::certificates::read(text(&tls, "tls.crt").as_bytes()).unwrap().remove(0).names;
+    assert_eq!(names, ["api-int.example.com"]);
+    let token = wait_for(&secrets, "node-bootstrapper-token", "the first token", has("token")).await.unwrap();
+    assert!(!text(&token, "token").is_empty() && text(&token, "ca.crt").contains("BEGIN CERTIFICATE"));
+
+    // A key that is not the certificate's is noticed, as is a certificate that is gone.
+    let foreign = KeyPair::generate().unwrap().serialize_pem();
+    let patch = Patch::Merge(json!({"stringData": {"tls.key": foreign}}));
+    secrets.patch("machine-config-server-tls", &PatchParams::default(), &patch).await.unwrap();
+    let before = text(&tls, "tls.crt");
+    wait_for(&secrets, "machine-config-server-tls", "a new certificate", |secret| {
+        secret.is_some_and(|secret| text(secret, "tls.crt") != before && text(secret, "tls.key") != foreign)
+    })
+    .await;
+    let old_ca = text(&secrets.get("machine-config-server-ca").await.unwrap(), "tls.crt");
+    secrets.delete("machine-config-server-ca", &DeleteParams::default()).await.unwrap();
+    let configs: Api<ControllerConfig> = Api::all(stage.client.clone());
+    wait_for(&configs, "machine-config-controller", "the new authority in the ControllerConfig", |config| {
+        config.is_some_and(|config| {
+            let root = String::from_utf8_lossy(&config.spec.root_ca_data.0).into_owned();
+            root.contains("BEGIN CERTIFICATE") && !root.contains(old_ca.trim())
+        })
+    })
+    .await;
+}
+
+async fn every_pool_has_user_data(stage: &Stage) {
+    let pools: Api<MachineConfigPool> = Api::all(stage.client.clone());
+    pools.create(&PostParams::default(), &pool("infra")).await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "openshift-machine-api");
+    let authority: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let ca = text(&authority.get("machine-config-server-ca").await.unwrap(), "tls.crt");
+    for pool in ["master", "worker", "infra"] {
+        let name = format!("{pool}-user-data-managed");
+        let secret = wait_for(&secrets, &name, "user data with the newest CA", |secret| {
+            let Some(secret) = secret else { return false };
+            let pointer: Value = serde_json::from_str(&text(secret, "userData")).unwrap();
+            let source = &pointer["ignition"]["security"]["tls"]["certificateAuthorities"][0]["source"];
+            ignition::data_url::decode(source.as_str().unwrap()).unwrap() == ca.as_bytes()
+        });
+        let secret = secret.await.unwrap();
+        let pointer: Value = serde_json::from_str(&text(&secret, "userData")).unwrap();
+        let merge = &pointer["ignition"]["config"]["merge"][0];
+        assert_eq!(merge["source"], format!("https://api-int.example.com:22623/config/{pool}"));
+        let bearer = merge["httpHeaders"][0]["value"].as_str().unwrap().strip_prefix("Bearer ").unwrap().to_owned();
+        let tokens: Api<BootstrapToken> = Api::all(stage.client.clone());
+        let hash = serving::token::hash(&bearer);
+        let known = tokens.list(&ListParams::default()).await.unwrap();
+        let token = known.iter().find(|token| token.spec.sha256 == hash).unwrap();
+        assert_eq!((token.spec.pool.as_str(), token.spec.expires.is_some()), (pool, true));
+        assert_eq!(text(&secret, "disableTemplating"), "true");
+        assert!(text(&secret, "userData").len() < 2048, "clouds take little");
+    }
+    pools.delete("infra", &DeleteParams::default()).await.unwrap();
+    wait_for(&secrets, "infra-user-data-managed", "user data to go with its pool", |secret| secret.is_none()).await;
+}
+
+fn request(name: &str, node: &str) -> CertificateSigningRequest {
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+    parameters.distinguished_name.push(DnType::CommonName, format!("system:node:{node}"));
+    let key = KeyPair::generate().unwrap();
+    let pem = parameters.serialize_request(&key).unwrap().pem().unwrap();
+    let mut request = CertificateSigningRequest {
+        spec: CertificateSigningRequestSpec {
+            request: ByteString(pem.into_bytes()),
+            signer_name: "kubernetes.io/kube-apiserver-client-kubelet".into(),
+            usages: Some(vec!["digital signature".into(), "client auth".into()]),
+            ..CertificateSigningRequestSpec::default()
+        },
+        ..CertificateSigningRequest::default()
+    };
+    request.metadata.name = Some(name.to_owned());
+    request
+}
+
+fn is_approved(request: Option<&CertificateSigningRequest>) -> bool {
+    let status = request.and_then(|request| request.status.as_ref());
+    status
+        .and_then(|status| status.conditions.as_ref())
+        .is_some_and(|all| all.iter().any(|one| one.type_ == "Approved"))
+}
+
+/// A client that speaks with the token which a kubelet is given.
+async fn kubelet(stage: &Stage) -> Client {
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let token = text(&secrets.get("node-bootstrapper-token").await.unwrap(), "token");
+    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    assert!(accounts.get("node-bootstrapper").await.is_ok());
+    let kubeconfig = kube::config::Kubeconfig::read_from(stage.control_plane.kubeconfig()).unwrap();
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    config.auth_info = serde_json::from_value(json!({"token": token})).unwrap();
+    Client::try_from(config).unwrap()
+}
+
+async fn only_known_machines_are_approved(stage: &Stage) {
+    let kubelet: Api<CertificateSigningRequest> = Api::all(kubelet(stage).await);
+    kubelet.create(&PostParams::default(), &request("unknown", "intruder")).await.unwrap();
+    kubelet.create(&PostParams::default(), &request("taken", "worker-1")).await.unwrap();
+    kubelet.create(&PostParams::default(), &request("known", "new-1")).await.unwrap();
+    let machines: Api<Machine> = Api::namespaced(stage.client.clone(), "openshift-machine-api");
+    let machine: Machine = serde_json::from_value(json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": {"name": "new-1"}, "spec": {},
+    }))
+    .unwrap();
+    machines.create(&PostParams::default(), &machine).await.unwrap();
+    let addresses = json!([{"type": "InternalDNS", "address": "new-1"}, {"type": "InternalIP", "address": "10.0.0.9"}]);
+    let patch = Patch::Merge(json!({"status": {"addresses": addresses}}));
+    machines.patch_status("new-1", &PatchParams::default(), &patch).await.unwrap();
+    let requests: Api<CertificateSigningRequest> = Api::all(stage.client.clone());
+    wait_for(&requests, "known", "the machine's request to be approved", is_approved).await;
+    // One worker looks at requests in turn, and these came first.
+    for other in ["unknown", "taken"] {
+        assert!(!is_approved(Some(&requests.get(other).await.unwrap())), "{other}");
+    }
+    let approved = requests.get("known").await.unwrap();
+    assert_eq!(approved.spec.username.unwrap(), format!("system:serviceaccount:{NAMESPACE}:node-bootstrapper"));
+}
+
+async fn secrets_of_the_user_reach_the_controller_config(stage: &Stage) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": {"name": "pull-secret"},
+        "stringData": {".dockerconfigjson": r#"{"auths":{"registry.example":{"auth":"eDp5"}}}"#},
+    });
+    let bundle = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "image-registry-ca"},
+        "data": {"registry.example..5000": "CA"},
+    });
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    maps.create(&PostParams::default(), &serde_json::from_value(bundle).unwrap()).await.unwrap();
+    let configs: Api<ControllerConfig> = Api::all(stage.client.clone());
+    let config =
+        wait_for(&configs, "machine-config-controller", "pull secret and CA in the ControllerConfig", |config| {
+            config.is_some_and(|config| {
+                config.spec.internal_registry_pull_secret.is_some()
+                    && !config.spec.image_registry_bundle_user_data.is_empty()
+            })
+        });
+    let config = config.await.unwrap();
+    assert_eq!(config.spec.image_registry_bundle_user_data[0].file, "registry.example..5000");
+    assert_eq!(config.spec.pull_secret.unwrap().name.as_deref(), Some("pull-secret"));
+    assert!(
+        !config.metadata.name.unwrap().is_empty()
+            && ResourceExt::name_any(&maps.get("image-registry-ca").await.unwrap()) == "image-registry-ca"
+    );
+}
