@@ -27,7 +27,10 @@ use crate::tls;
 const BACKLOG: u32 = 4096;
 
 /// Connections served at once. Each holds some tens of kilobytes of TLS state; the rest wait their turn.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS: usize = 384;
+
+/// What TLS may keep for one connection that is not read: two records. The rest of an answer is shared by all.
+const UNSENT: usize = 32 * 1024;
 
 /// A machine sends its few hundred bytes at once; who trickles them is not a machine.
 const HEADER_TIME: Duration = Duration::from_secs(5);
@@ -160,7 +163,8 @@ async fn visit(
     match acceptor {
         None => serve(stream, peer, answerer, visit).await,
         Some(acceptor) => {
-            if let Ok(Ok(stream)) = timeout(HEADER_TIME, acceptor.accept(stream)).await {
+            if let Ok(Ok(mut stream)) = timeout(HEADER_TIME, acceptor.accept(stream)).await {
+                stream.get_mut().1.set_buffer_limit(Some(UNSENT));
                 serve(stream, peer, answerer, visit).await;
             }
         }

@@ -15,10 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// How often places are looked over while somebody waits for one.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a connection may move next to nothing before its place goes to another.
 const STALLED: Duration = Duration::from_secs(2);
+
+/// How long one may say nothing at all: while places are short, a machine's first words wait in the kernel already.
+const SILENT: Duration = Duration::from_millis(250);
 
 /// What counts as moving in that time: a tenth of the slowest link that is met with.
 const MOVING: u64 = 8 * 1024;
@@ -73,8 +76,12 @@ impl Places {
     }
 
     fn send_away(&self, now: Instant) {
-        for seen in self.visits.lock().values_mut().filter(|seen| now.duration_since(seen.at) >= STALLED) {
+        for seen in self.visits.lock().values_mut() {
             let moved = seen.visit.moved.load(Ordering::Relaxed);
+            let patience = if moved == 0 { SILENT } else { STALLED };
+            if now.duration_since(seen.at) < patience {
+                continue;
+            }
             let is_ours = seen.visit.answering.load(Ordering::Relaxed) > 0;
             if moved - seen.moved < MOVING && !is_ours {
                 seen.visit.leave.notify_one();
@@ -188,9 +195,13 @@ mod tests {
         let idle = places.take().await.expect("a place");
         let slow = places.take().await.expect("a place");
         let served = places.take().await.expect("a place");
+        served.visit.answering.fetch_add(1, Ordering::Relaxed);
+        idle.visit.moved.fetch_add(1, Ordering::Relaxed);
+        places.send_away(Instant::now() + SILENT);
+        assert!(!is_sent_away(&idle).await, "it has said something");
+        assert!(is_sent_away(&slow).await, "it has said nothing");
         let later = Instant::now() + STALLED;
         slow.visit.moved.fetch_add(MOVING, Ordering::Relaxed);
-        served.visit.answering.fetch_add(1, Ordering::Relaxed);
         places.send_away(later);
         assert!(is_sent_away(&idle).await);
         assert!(!is_sent_away(&slow).await, "it downloads");
