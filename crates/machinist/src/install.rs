@@ -66,7 +66,7 @@ impl Names {
             true => unit.clone(),
             false => format!("{unit}.service"),
         });
-        let mut installation = Installation {
+        let installation = Installation {
             namespace: self.namespace.clone(),
             machine_namespace: self.machine_namespace.clone(),
             source_namespace: self.source_namespace.clone().unwrap_or_else(|| self.namespace.clone()),
@@ -82,9 +82,14 @@ impl Names {
             older_groups: self.with_older_groups,
             access: Vec::new(),
         };
-        installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
-        Ok(installation)
+        Ok(with_access(installation))
     }
+}
+
+/// An installation with the rights that each of its processes declares.
+pub(crate) fn with_access(mut installation: Installation) -> Installation {
+    installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
+    installation
 }
 
 fn is_label(name: &str) -> bool {

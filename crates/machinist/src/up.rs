@@ -5,12 +5,14 @@
 //! a cluster.
 
 mod components;
+mod config_server;
 mod content;
 mod folder;
 mod limits;
 mod logs;
 mod nodes;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -90,6 +92,8 @@ struct Fleet<'a> {
     machines: Machines,
     parts: JoinSet<anyhow::Result<()>>,
     stopped: watch::Receiver<bool>,
+    /// Where the config server listens.
+    configs: SocketAddr,
 }
 
 async fn up(arguments: &Arguments, folder: &Folder) -> anyhow::Result<ExitCode> {
@@ -98,8 +102,9 @@ async fn up(arguments: &Arguments, folder: &Folder) -> anyhow::Result<ExitCode> 
     let (machines, parts) = (Machines::default(), JoinSet::new());
     let (server, client, kubeconfig) = open(arguments, folder, &machines).await?;
     let (stop, stopped) = watch::channel(false);
-    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped };
-    let names = fleet.start().await?;
+    let configs = config_server::choose_address()?;
+    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs };
+    let names = fleet.start(&server).await?;
     fleet.announce(server.address(), &names, begun).await?;
     tokio::select! {
         signal = tokio::signal::ctrl_c() => signal.context("cannot wait for Ctrl-C")?,
@@ -160,8 +165,22 @@ async fn refuse_production(client: &Client) -> anyhow::Result<()> {
 }
 
 impl Fleet<'_> {
-    async fn start(&mut self) -> anyhow::Result<Vec<String>> {
+    async fn start(&mut self, server: &Server) -> anyhow::Result<Vec<String>> {
         content::install(&self.client).await?;
+        let (client, stopped) = (self.client.clone(), self.stopped.clone());
+        let installation = crate::install::with_access(::operator::Installation {
+            server: Some(self.configs.to_string()),
+            api_url: Some(server.address().to_owned()),
+            ..::operator::Installation::default()
+        });
+        let authority = match server {
+            Server::Embedded(server) => Some(server.certificate_authority().to_owned()),
+            Server::Other(_) => None,
+        };
+        self.parts.spawn(components::operator(client.clone(), installation, authority, stopped.clone()));
+        let folder = self.folder.path().join("config-server");
+        let url = server.address().to_owned();
+        self.parts.spawn(config_server::run(client, folder, self.configs, url, stopped));
         self.parts.spawn(components::controller(self.client.clone(), self.stopped.clone()));
         let (control_plane, workers) = (self.arguments.control_plane, self.arguments.nodes);
         let names = nodes::names(control_plane, workers);
@@ -230,6 +249,8 @@ impl Fleet<'_> {
             anstream::println!("What is on {node}:    ls {}", root.join("etc").display());
             anstream::println!("Switch {node} off:    touch {}", switch.display());
         }
+        let configs = self.configs;
+        anstream::println!("A new worker's pointer: machinist pointer --pool worker --server {configs}");
         anstream::println!("The log:                {}", folder.log_path().display());
         anstream::println!(
             "Ctrl-C stops{}.",

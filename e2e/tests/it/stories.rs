@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running `machinist up`.
 struct Fleet {
-    _process: Process,
+    _process: Option<Process>,
     kubeconfig: PathBuf,
     folder: tempfile::TempDir,
     /// Last, so that it outlives the fleet.
@@ -65,7 +65,17 @@ impl Fleet {
             async move { is_up.then_some(()) }
         })
         .await;
-        Some(Self { _process: process, kubeconfig, folder, _other: other })
+        Some(Self { _process: Some(process), kubeconfig, folder, _other: other })
+    }
+
+    /// A real API server, and nothing that runs pods.
+    async fn bare() -> Option<Self> {
+        if !needs::kubectl() {
+            return None;
+        }
+        let other = control_plane(Kind::Real).await?;
+        let (kubeconfig, folder) = (other.kubeconfig(), tempfile::tempdir().unwrap());
+        Some(Self { _process: None, kubeconfig, folder, _other: Some(other) })
     }
 
     fn data(&self) -> PathBuf {
@@ -135,4 +145,10 @@ async fn every_page_of_the_guide_holds_on_the_embedded_api() {
 async fn every_page_of_the_guide_holds_on_a_real_api_server() {
     let Some(fleet) = Fleet::start(Kind::Real).await else { return };
     PAGES.iter().for_each(|page| fleet.follow(page));
+}
+
+#[tokio::test]
+async fn the_page_about_installing_holds_on_a_real_api_server() {
+    let Some(cluster) = Fleet::bare().await else { return };
+    cluster.follow("install.md");
 }

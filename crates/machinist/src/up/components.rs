@@ -33,6 +33,24 @@ pub(super) async fn controller(client: Client, stopped: watch::Receiver<bool>) -
     Ok(())
 }
 
+/// Runs the operator, which looks at its own Deployment.
+pub(super) async fn operator(
+    client: Client,
+    installation: ::operator::Installation,
+    api_ca: Option<String>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let settings = ::operator::Settings {
+        installation,
+        identity: "machinist-up".to_owned(),
+        installs: true,
+        api_ca,
+        ..::operator::Settings::default()
+    };
+    ::operator::run(client, settings, told_to_stop(stopped)).await.context("the operator failed")?;
+    Ok(())
+}
+
 /// Waits until the component is wanted or not; false at the end of the fleet.
 async fn wait_for(wanted: &mut watch::Receiver<Option<bool>>, this: bool) -> bool {
     match wanted.wait_for(|wanted| wanted.is_none() || *wanted == Some(this)).await {
@@ -43,16 +61,20 @@ async fn wait_for(wanted: &mut watch::Receiver<Option<bool>>, this: bool) -> boo
 
 /// Follows whether a Deployment has replicas; `None` at the end of the fleet.
 fn follow(client: Client, name: &'static str, stopped: watch::Receiver<bool>) -> watch::Receiver<Option<bool>> {
-    let (sender, receiver) = watch::channel(Some(false));
+    // Until it was first seen it is on its way: the operator makes it, and nobody should wait for that.
+    let (sender, receiver) = watch::channel(Some(true));
     tokio::spawn(async move {
         let api: Api<Deployment> = Api::namespaced(client, api::names::NAMESPACE);
         let mut states = watch_object(api, name).boxed();
+        let mut seen = false;
         loop {
             tokio::select! {
                 state = states.next() => match state {
                     Some(Ok(deployment)) => {
+                        seen |= deployment.is_some();
                         let replicas = deployment.and_then(|it| it.spec).map_or(0, |spec| spec.replicas.unwrap_or(1));
-                        sender.send_replace(Some(replicas > 0));
+                        let wanted = replicas > 0 || !seen;
+                        sender.send_if_modified(|was| std::mem::replace(was, Some(wanted)) != Some(wanted));
                     }
                     // The watch tries again by itself; until then what was wanted stays.
                     Some(Err(_)) => tokio::time::sleep(Duration::from_millis(200)).await,

@@ -3,7 +3,6 @@
 use anyhow::Context;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use api::machinist::PoolPolicy;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::runtime::conditions::is_crd_established;
@@ -29,37 +28,12 @@ pub(super) async fn install(client: &Client) -> anyhow::Result<()> {
         established.await.with_context(|| format!("cannot watch CustomResourceDefinition {name}"))?;
     }
     cluster::ensure_namespace(client, api::names::NAMESPACE).await?;
-    deploy(client, super::components::CONTROLLER).await?;
     for pool in POOLS {
         create::<MachineConfigPool>(client, pool_of(pool)).await?;
         create::<MachineConfig>(client, fragment_of(pool)).await?;
         create::<PoolPolicy>(client, policy_of(pool)).await?;
     }
     Ok(())
-}
-
-/// The Deployment of one of our components; `up` runs it in this process while it has replicas.
-async fn deploy(client: &Client, name: &str) -> anyhow::Result<()> {
-    let labels = json!({"k8s-app": name});
-    let object = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {
-                "containers": [{"name": name, "image": "machinist", "args": ["controller"]}],
-                "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
-                "tolerations": [{"operator": "Exists"}],
-            }},
-        },
-    });
-    let object: Deployment = serde_json::from_value(object).context("our own manifest is not valid")?;
-    let api: Api<Deployment> = Api::namespaced(client.clone(), api::names::NAMESPACE);
-    match api.create(&post(), &object).await {
-        Err(error) if cluster::problem(&error) != cluster::Problem::Conflict => {
-            Err(error).with_context(|| format!("cannot create Deployment {name}"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Creates what is not there; what is there is the user's by now.
@@ -76,13 +50,14 @@ where
 }
 
 fn pool_of(name: &str) -> Value {
-    let role = if name == "master" { "control-plane" } else { name };
+    let operator = if name == "master" { "Exists" } else { "DoesNotExist" };
+    let selector = json!({"matchExpressions": [{"key": api::labels::NODE_ROLE_CONTROL_PLANE, "operator": operator}]});
     json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
         "metadata": {"name": name, "labels": {format!("pools.operator.machineconfiguration.openshift.io/{name}"): ""}},
         "spec": {
             "machineConfigSelector": {"matchLabels": {"machineconfiguration.openshift.io/role": name}},
-            "nodeSelector": {"matchLabels": {format!("node-role.kubernetes.io/{role}"): ""}},
+            "nodeSelector": selector,
         },
     })
 }

@@ -1,0 +1,91 @@
+//! The config server of `up`, with the certificate and the token that the operator makes.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use ::server::{BootstrapFiles, ClusterSettings, ClusterSource, Listener, Settings, Source};
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+use super::told_to_stop;
+
+/// Secrets of the operator, the files that are made of each, and where.
+const SECRETS: [(&str, &str); 2] = [("machine-config-server-tls", "tls"), ("node-bootstrapper-token", "bootstrap")];
+
+/// A port that is free now. The operator has to know it before the server has its certificate.
+pub(super) fn choose_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free for the config server")?;
+    listener.local_addr().context("cannot tell the port of the config server")
+}
+
+/// Serves as soon as its certificate is there.
+pub(super) async fn run(
+    client: Client,
+    folder: PathBuf,
+    address: SocketAddr,
+    api_server_url: String,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let serving = async {
+        for (secret, part) in SECRETS {
+            keep_files(client.clone(), secret, folder.join(part)).await?;
+        }
+        let settings = Settings {
+            secure: address,
+            insecure: None,
+            certificate: folder.join("tls/tls.crt"),
+            key: folder.join("tls/tls.key"),
+        };
+        let files = BootstrapFiles { api_server_url, folder: folder.join("bootstrap") };
+        let ca = Some(folder.join("tls/ca.crt")).filter(|path| path.is_file());
+        let namespace = api::names::NAMESPACE.to_owned();
+        let source = ClusterSource::start(client, ClusterSettings { files, server_ca: ca, namespace });
+        let listener = Listener::bind(&settings, Source::Cluster(Box::new(source)));
+        let listener = listener.with_context(|| format!("the config server cannot listen on {address}"))?;
+        tracing::info!(%address, "serving configs");
+        listener.run().await;
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        served = serving => served,
+        () = told_to_stop(stopped) => Ok(()),
+    }
+}
+
+/// Writes a secret's keys as files, now and whenever they change; returns once they are there.
+async fn keep_files(client: Client, name: &'static str, folder: PathBuf) -> anyhow::Result<()> {
+    let api: Api<Secret> = Api::namespaced(client, api::names::NAMESPACE);
+    let mut states = watch_object(api, name).boxed();
+    loop {
+        let state = states.next().await.with_context(|| format!("secret {name} can no longer be watched"))?;
+        let Ok(Some(secret)) = state else { continue };
+        write_all(&secret, &folder).with_context(|| format!("cannot write into {}", folder.display()))?;
+        break;
+    }
+    tokio::spawn(async move {
+        while let Some(state) = states.next().await {
+            if let Ok(Some(secret)) = state
+                && let Err(error) = write_all(&secret, &folder)
+            {
+                tracing::warn!(error = &error as &dyn std::error::Error, name, "cannot keep its files");
+            }
+        }
+    });
+    Ok(())
+}
+
+fn write_all(secret: &Secret, folder: &Path) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    std::fs::create_dir_all(folder)?;
+    for (key, value) in secret.data.iter().flatten() {
+        let path = folder.join(key);
+        let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+        file.write_all(&value.0)?;
+    }
+    Ok(())
+}
