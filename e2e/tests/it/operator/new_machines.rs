@@ -1,11 +1,12 @@
 //! What new machines need: certificates, tokens, user data, and approval of their requests.
 
+use api::annotations;
 use api::machine::Machine;
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::machinist::BootstrapToken;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, Secret, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
@@ -14,6 +15,7 @@ use testkit::objects::pool;
 use testkit::{Kind, wait_for};
 
 use super::stage::{NAMESPACE, Stage, settings};
+use crate::processes::daemon;
 
 fn text(secret: &Secret, key: &str) -> String {
     String::from_utf8(secret.data.as_ref().unwrap()[key].0.clone()).unwrap()
@@ -29,6 +31,7 @@ async fn a_new_machine_finds_user_data_a_token_and_an_approver_that_knows_it() {
         every_pool_has_user_data(&stage).await;
         only_known_machines_are_approved(&stage).await;
         secrets_of_the_user_reach_the_controller_config(&stage).await;
+        and_a_node_of_a_paused_pool_with_its_own_rights(&stage).await;
     }
 }
 
@@ -188,4 +191,28 @@ async fn secrets_of_the_user_reach_the_controller_config(stage: &Stage) {
         !config.metadata.name.unwrap().is_empty()
             && ResourceExt::name_any(&maps.get("image-registry-ca").await.unwrap()) == "image-registry-ca"
     );
+}
+
+/// The real daemon, with the kubelet's credential and the rights of an installation, on a folder.
+async fn and_a_node_of_a_paused_pool_with_its_own_rights(stage: &Stage) {
+    let pools: Api<MachineConfigPool> = Api::all(stage.client.clone());
+    let paused = Patch::Merge(json!({"spec": {"paused": true}}));
+    pools.patch("worker", &PatchParams::default(), &paused).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let _daemon = daemon(&stage.control_plane, folder.path(), "worker-1", &root);
+    let configs: Api<ControllerConfig> = Api::all(stage.client.clone());
+    let version = configs.get("machine-config-controller").await.unwrap().resource_version().unwrap();
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    wait_for(&nodes, "worker-1", "the certificates to be synced", |node| {
+        let synced = node.and_then(|node| node.annotations().get(annotations::LAST_SYNCED_CONTROLLER_CONFIG));
+        synced.is_some_and(|synced| *synced == version)
+    })
+    .await;
+    let ca = std::fs::read_to_string(root.join("etc/kubernetes/kubelet-ca.crt")).unwrap();
+    assert!(ca.contains("BEGIN CERTIFICATE"), "{ca}");
+    let secret = std::fs::read_to_string(root.join("etc/mco/internal-registry-pull-secret.json")).unwrap();
+    assert!(secret.contains("registry.example"));
+    assert_eq!(std::fs::read_to_string(root.join("etc/docker/certs.d/registry.example:5000/ca.crt")).unwrap(), "CA\n");
 }

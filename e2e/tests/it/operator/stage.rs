@@ -26,7 +26,7 @@ pub(crate) struct Stage {
 pub(crate) fn settings() -> Settings {
     let mut installation =
         Installation { api_url: Some("https://api-int.example.com:6443".into()), ..Installation::default() };
-    installation.access = operator::access(&installation, &controllers::ROLES, &[]);
+    installation.access = operator::access(&installation, &controllers::ROLES, &server::ROLES);
     Settings { installation, installs: true, identity: "story".into(), ..Settings::default() }
 }
 
