@@ -18,7 +18,7 @@ use super::stage::{CONTROLLER, Stage, settings};
 /// "Within seconds", on a machine that runs every test at once.
 const SECONDS: Duration = Duration::from_secs(10);
 
-fn paused_image(deployment: Option<&Deployment>) -> Option<String> {
+fn image_of(deployment: Option<&Deployment>) -> Option<String> {
     deployment?.spec.as_ref()?.template.spec.as_ref()?.containers.first()?.image.clone()
 }
 
@@ -69,7 +69,7 @@ async fn hand_edits_are_put_back(stage: &Stage) {
     let patch = Patch::Strategic(edit);
     stage.deployments.patch(CONTROLLER, &PatchParams::default(), &patch).await.unwrap();
     wait_for(&stage.deployments, CONTROLLER, "the image to be put back", |deployment| {
-        paused_image(deployment).is_some_and(|image| image.starts_with("machinist:"))
+        image_of(deployment).is_some_and(|image| image.starts_with("machinist:"))
     })
     .await;
     assert!(began.elapsed() < SECONDS, "it took {:?}", began.elapsed());

@@ -187,10 +187,6 @@ async fn secrets_of_the_user_reach_the_controller_config(stage: &Stage) {
     let config = config.await.unwrap();
     assert_eq!(config.spec.image_registry_bundle_user_data[0].file, "registry.example..5000");
     assert_eq!(config.spec.pull_secret.unwrap().name.as_deref(), Some("pull-secret"));
-    assert!(
-        !config.metadata.name.unwrap().is_empty()
-            && ResourceExt::name_any(&maps.get("image-registry-ca").await.unwrap()) == "image-registry-ca"
-    );
 }
 
 /// The real daemon, with the kubelet's credential and the rights of an installation, on a folder.
