@@ -14,7 +14,7 @@ use crate::{crd_compat, tidy, workspace};
 /// Where tests note that they could not run; `testkit::needs` appends to it.
 const SKIPPED: &str = "MACHINIST_SKIPPED";
 
-/// A program the tests of real parts start, and the Debian package that brings it.
+/// A program the tests of real parts start, or a file they build with, and the Debian package that brings it.
 const PROGRAMS: &[(&str, &str)] = &[
     ("etcd", "etcd-server"),
     ("debootstrap", "debootstrap"),
@@ -22,6 +22,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ssh", "openssh-client"),
     ("nsenter", "util-linux"),
     ("setpriv", "util-linux"),
+    // The real Ignition is built against it.
+    ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];
 
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -114,6 +116,7 @@ fn quietly(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether a program is there; an absolute path names the file itself.
 fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);

@@ -220,6 +220,17 @@ impl Contents {
         &self.resource
     }
 
+    /// Whether [`Contents::bytes`] would give them, without decoding more than that takes.
+    ///
+    /// # Errors
+    /// As [`Contents::bytes`].
+    pub fn check(&self) -> Result<(), Undecodable> {
+        match ignition::plain_len(&self.resource) {
+            Some(length) if length <= ignition::DECODED_LIMIT => Ok(()),
+            _ => self.bytes().map(|_| ()),
+        }
+    }
+
     /// Where the contents come from, as the config writes it.
     #[must_use]
     pub fn source(&self) -> Option<&str> {

@@ -155,7 +155,7 @@ fn files(diff: &Diff, new: &Content, found: &mut Vec<Obstacle>) {
     // Only what has to be written must be readable: a config that already runs is not refused for its past.
     let written = diff.files.iter().filter_map(|Change { name, after, .. }| Some((name, after.as_ref()?)));
     found.extend(written.filter_map(|(path, file)| {
-        let error = file.contents.bytes().err()?;
+        let error = file.contents.check().err()?;
         Some(Obstacle::Undecodable(path.clone(), error.to_string()))
     }));
 }

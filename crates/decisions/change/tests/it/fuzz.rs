@@ -60,6 +60,9 @@ fn verdict(old: &Value, new: &Value, policy: Value) -> Option<()> {
     let (before, after) = Content::read_both(&old, &new).ok()?;
     let diff = Diff::between(&before, &after);
     assert_eq!(diff.is_empty(), Diff::between(&after, &before).is_empty());
+    for file in after.files.values() {
+        assert_eq!(file.contents.check().is_ok(), file.contents.bytes().is_ok());
+    }
     let _ = obstacles(&diff, &after, &settings, &Allowances::default());
     let _ = Disruption::of(&diff, &policies);
     let (before, after) = (Target::read(&old).ok()?, Target::read(&new).ok()?);
