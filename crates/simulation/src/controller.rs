@@ -210,7 +210,7 @@ impl Controller {
                     && self.snapshot.nodes.get(&node.facts.name).is_some()
                     && !self.knows_newer(&node.facts)
                 {
-                    self.snapshot.observe_node(node.facts.clone());
+                    self.snapshot.nodes.observe_answer(node.facts.clone());
                 }
             }
             Err(Refused::Outage) => {

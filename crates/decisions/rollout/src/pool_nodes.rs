@@ -119,9 +119,14 @@ impl PoolNodes {
         Self { rules, ..Self::default() }
     }
 
-    /// Takes in a node as it is now.
+    /// Takes in a node as the watch told it: whatever happened before it has been told as well.
     pub fn observe(&mut self, facts: NodeFacts) {
-        self.newest = self.newest.max(facts.resource_version.number);
+        self.seen_until(facts.resource_version.number);
+        self.observe_answer(facts);
+    }
+
+    /// Takes in a node as the answer to a write told it. That runs ahead of the watch and says nothing of other nodes.
+    pub fn observe_answer(&mut self, facts: NodeFacts) {
         let name = facts.name.clone();
         self.change(&name, |entry| entry.facts = Some(facts));
     }
@@ -146,7 +151,7 @@ impl PoolNodes {
         self.newest = self.newest.max(resource_version);
     }
 
-    /// The newest version of any node that was taken in.
+    /// The version up to which all nodes were seen.
     pub fn newest(&self) -> u64 {
         self.newest
     }

@@ -241,7 +241,7 @@ impl Rollout {
         match write::merge(&api, MANAGER, &write.node, &write.patch).await {
             Ok(written) => {
                 self.context.metrics.wrote("Node");
-                self.index.lock().observe(&self.pools, Arc::new(NodeFacts::from_object(&written)));
+                self.index.lock().observe_answer(&self.pools, Arc::new(NodeFacts::from_object(&written)));
                 Ok(Landed::Yes)
             }
             Err(error) => match problem(&error) {

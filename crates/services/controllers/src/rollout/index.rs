@@ -44,6 +44,8 @@ pub(super) struct Index {
 struct Entry {
     facts: Arc<NodeFacts>,
     membership: Membership,
+    /// The version that the watch last told. The answer to a write of our own may be newer.
+    seen: u64,
 }
 
 /// What is known of a node besides its own object.
@@ -181,19 +183,35 @@ impl Index {
         }
     }
 
-    /// Takes in a node, unless a newer version of it is known already from the answer to one of our own writes.
+    /// Takes in a node as the watch told it.
     pub(super) fn observe(&mut self, queue: &Queue, facts: Arc<NodeFacts>) {
+        let seen = facts.resource_version.number;
+        self.take_in(queue, facts, seen);
+    }
+
+    /// Takes in a node as the answer to a write of our own told it, ahead of the watch.
+    pub(super) fn observe_answer(&mut self, queue: &Queue, facts: Arc<NodeFacts>) {
+        let seen = self.nodes.get(&facts.name).map_or(0, |entry| entry.seen);
+        self.take_in(queue, facts, seen);
+    }
+
+    fn take_in(&mut self, queue: &Queue, facts: Arc<NodeFacts>, seen: u64) {
         let name = facts.name.clone();
-        let membership = match self.nodes.get(&name) {
+        let membership = match self.nodes.get_mut(&name) {
             Some(old)
                 if old.facts.uid == facts.uid && is_older(&facts.resource_version, &old.facts.resource_version) =>
             {
+                // Something newer is known of this node, but only now is it certain that nothing before was missed.
+                old.seen = old.seen.max(seen);
+                if let Some(snapshot) = old.membership.primary().and_then(|pool| self.snapshots.get_mut(pool)) {
+                    snapshot.nodes.seen_until(seen);
+                }
                 return;
             }
             Some(old) if belongs_by_the_same(&old.facts, &facts) => old.membership.clone(),
             Some(_) | None => self.pools.of(&facts),
         };
-        let old = self.nodes.insert(name.clone(), Entry { facts, membership: membership.clone() });
+        let old = self.nodes.insert(name.clone(), Entry { facts, membership: membership.clone(), seen });
         if let Some(old) = old
             && old.membership != membership
         {
@@ -350,7 +368,8 @@ impl Index {
                 if let Some(snapshot) = self.snapshots.get_mut(primary) {
                     // Labels decided where the node belongs and are not looked at again.
                     let labels = BTreeMap::new();
-                    snapshot.observe_node(NodeFacts { labels, ..(*entry.facts).clone() });
+                    snapshot.nodes.observe_answer(NodeFacts { labels, ..(*entry.facts).clone() });
+                    snapshot.nodes.seen_until(entry.seen);
                     if let Some(remark) = self.remarks.get(name) {
                         snapshot.observe_report(name, remark.report());
                     }

@@ -153,7 +153,7 @@ impl Rollout {
             Ok(written) => {
                 self.context.metrics.wrote("Node");
                 let facts = NodeFacts::from_object(&written);
-                self.index.lock().observe(&self.pools, std::sync::Arc::new(facts));
+                self.index.lock().observe_answer(&self.pools, std::sync::Arc::new(facts));
                 Ok(())
             }
             // The newer node is on its way here and is looked at again.
