@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "apiserver/watchers.rs"]
+mod watchers;
+
 use std::{
     io::{BufRead, BufReader},
     path::Path,
@@ -115,8 +118,18 @@ struct Cost {
 async fn ours() -> Cost {
     let folder = tempfile::tempdir().unwrap();
     let (child, server) = spawn(folder.path());
-    let client = client(&folder.path().join("ca.crt"));
-    load(&client, &server, "bench", &[child.0.id()]).await
+    let authority = folder.path().join("ca.crt");
+    let client = client(&authority);
+    let cost = load(&client, &server, "bench", &[child.0.id()]).await;
+    // `-- --ours --watchers` adds a connection for every node, which takes a machine with file handles to spare.
+    if std::env::args().any(|argument| argument == "--watchers") {
+        watchers::measure(&client, &server, &authority, &names(), child.0.id()).await;
+    }
+    cost
+}
+
+fn names() -> Vec<String> {
+    (0..nodes()).map(|number| format!("node-{number:05}")).collect()
 }
 
 async fn real() -> Option<Cost> {
@@ -128,7 +141,7 @@ async fn real() -> Option<Cost> {
 
 async fn load(client: &Client, server: &str, token: &str, processes: &[u32]) -> Cost {
     let url = format!("{server}/api/v1/nodes");
-    let names: Vec<String> = (0..nodes()).map(|number| format!("node-{number:05}")).collect();
+    let names = names();
     let each = async |verb: &str| {
         let before = cpu(processes);
         stream::iter(&names)
