@@ -43,11 +43,9 @@ impl Cluster {
             Ok(_) | Err(kube::Error::Api(_)) => Ok(client),
             Err(error) => {
                 let file = self.kubeconfig.as_ref().map(|path| format!(" of {}", path.display())).unwrap_or_default();
-                Err(error).map_err(anyhow::Error::from).map_err(|error| {
-                    error.context(format!(
-                        "the cluster{file} does not answer; is it running, and is the kubeconfig the right one?"
-                    ))
-                })
+                Err(anyhow::Error::from(error).context(format!(
+                    "the cluster{file} does not answer; is it running, and is the kubeconfig the right one?"
+                )))
             }
         }
     }

@@ -12,7 +12,7 @@ use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPo
 use api::machinist::RenderedProvenance;
 use clap::Args;
 use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use owo_colors::OwoColorize as _;
 use render::Fetched;
 use serde_json::json;
@@ -130,7 +130,7 @@ pub(crate) async fn find(client: &Client, name: &str, to: Option<&str>) -> anyho
 
 async fn earlier(client: &Client, pool: &str, now: &str) -> String {
     let all: Vec<RenderedProvenance> = gather::optional(client, &mut Vec::new(), "").await;
-    let others = all.iter().filter(|it| it.spec.pool == pool && it.name_any() != now).map(|it| it.name_any());
+    let others = all.iter().filter(|it| it.spec.pool == pool && it.name_any() != now).map(ResourceExt::name_any);
     let others: Vec<_> = others.collect();
     if others.is_empty() { " (none is kept)".to_owned() } else { format!(" one of {}", others.join(", ")) }
 }

@@ -25,7 +25,6 @@ pub fn extract(rendered: &MachineConfig, provenance: &RenderedProvenanceSpec, fr
             "baseOSExtensionsContainerImage",
             &spec.base_os_extensions_container_image,
         ),
-        ..MachineConfigSpec::default()
     }
 }
 

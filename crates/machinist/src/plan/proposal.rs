@@ -187,7 +187,7 @@ async fn after(
     for config in configs.iter().filter(has_role).filter(|config| !change.deletes.contains(&config.name_any())) {
         objects.push(manifest_of(config)?);
     }
-    for name in change.deletes.iter().filter(|name| !configs.iter().any(|config| config.name_any() == **name)) {
+    if let Some(name) = change.deletes.iter().find(|name| !configs.iter().any(|config| config.name_any() == **name)) {
         bail!("there is no MachineConfig {name} to delete");
     }
     for pool in &world.objects.pools {

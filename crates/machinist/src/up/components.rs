@@ -74,7 +74,7 @@ fn follow(client: Client, name: &'static str, stopped: watch::Receiver<bool>) ->
                         seen |= deployment.is_some();
                         let replicas = deployment.and_then(|it| it.spec).map_or(0, |spec| spec.replicas.unwrap_or(1));
                         let wanted = replicas > 0 || !seen;
-                        sender.send_if_modified(|was| std::mem::replace(was, Some(wanted)) != Some(wanted));
+                        sender.send_if_modified(|was| was.replace(wanted) != Some(wanted));
                     }
                     // The watch tries again by itself; until then what was wanted stays.
                     Some(Err(_)) => tokio::time::sleep(Duration::from_millis(200)).await,

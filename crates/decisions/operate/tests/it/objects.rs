@@ -19,7 +19,7 @@ fn facts() -> Facts {
 fn every_object_is_named_once_and_carries_our_label() {
     let installation = Installation::default();
     let all: Vec<_> = installed(&installation).into_iter().chain(found(&installation, &facts())).collect();
-    let ids: BTreeSet<Id> = all.iter().map(|one| one.id()).collect();
+    let ids: BTreeSet<Id> = all.iter().map(operate::Desired::id).collect();
     assert_eq!(ids.len(), all.len());
     for one in &all {
         assert_eq!(one.object["metadata"]["labels"]["app.kubernetes.io/part-of"], "machinist", "{}", one.id());

@@ -79,7 +79,7 @@ mod tests {
         let spec = json!({"type": "object", "properties": {"list": list}, "x-kubernetes-validations": [rule]});
         let schema = Schema::custom(Some(&json!({"type": "object", "properties": {"spec": spec}})), false);
         let object = json!({"spec": {"list": (0..length).collect::<Vec<_>>()}});
-        schema.validate(&object, None).iter().map(|error| error.body()).collect()
+        schema.validate(&object, None).iter().map(crate::error::FieldError::body).collect()
     }
 
     const COSTLY: &str = "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.list.all(x, self.list.all(y, x + y >= 0))";
