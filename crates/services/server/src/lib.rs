@@ -10,6 +10,7 @@ mod folder_source;
 mod limits;
 mod listen;
 mod metrics;
+mod parcel;
 mod places;
 mod roles;
 mod source;

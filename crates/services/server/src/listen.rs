@@ -19,7 +19,8 @@ use crate::answer::Answerer;
 use crate::body::Bodies;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
-use crate::places::{Counted, Places, Visit};
+use crate::parcel::Parcel;
+use crate::places::{Counted, Place, Places};
 use crate::source::Source;
 use crate::tls;
 
@@ -27,7 +28,10 @@ use crate::tls;
 const BACKLOG: u32 = 4096;
 
 /// Connections served at once. Each holds some tens of kilobytes of TLS state; the rest wait their turn.
-const CONNECTIONS: usize = 384;
+const CONNECTIONS: usize = 256;
+
+/// Large answers on their way at once: they are what costs memory, and more would not be faster.
+const TRANSFERS: usize = 64;
 
 /// What TLS may keep for one connection that is not read: two records. The rest of an answer is shared by all.
 const UNSENT: usize = 32 * 1024;
@@ -99,7 +103,7 @@ impl Listener {
 
     /// Serves until it is dropped.
     pub async fn run(self) {
-        let places = Places::new(CONNECTIONS);
+        let places = Places::new(CONNECTIONS, TRANSFERS);
         let plain = async {
             match &self.insecure {
                 None => std::future::pending().await,
@@ -142,7 +146,7 @@ async fn accept(
         tokio::spawn(async move {
             answerer.metrics.connections.inc();
             tokio::select! {
-                () = visit(stream, peer, acceptor, &answerer, &place.visit) => {}
+                () = visit(stream, peer, acceptor, &answerer, &place) => {}
                 () = place.visit.over() => tracing::debug!(%peer, "a stalled connection made room"),
             }
             answerer.metrics.connections.dec();
@@ -156,30 +160,32 @@ async fn visit(
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     answerer: &Arc<Answerer>,
-    visit: &Arc<Visit>,
+    place: &Place,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = Counted::new(stream, Arc::clone(visit));
+    let stream = Counted::new(stream, Arc::clone(&place.visit));
     match acceptor {
-        None => serve(stream, peer, answerer, visit).await,
+        None => serve(stream, peer, answerer, place).await,
         Some(acceptor) => {
             if let Ok(Ok(mut stream)) = timeout(HEADER_TIME, acceptor.accept(stream)).await {
                 stream.get_mut().1.set_buffer_limit(Some(UNSENT));
-                serve(stream, peer, answerer, visit).await;
+                serve(stream, peer, answerer, place).await;
             }
         }
     }
 }
 
-async fn serve(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    peer: SocketAddr,
-    answerer: &Arc<Answerer>,
-    visit: &Arc<Visit>,
-) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, answerer: &Arc<Answerer>, place: &Place) {
     let service = service_fn(|request| {
-        let (answerer, visit) = (answerer.clone(), visit.clone());
-        async move { Ok::<_, Infallible>(visit.answering(answerer.answer(request, peer.ip().to_canonical())).await) }
+        let answerer = answerer.clone();
+        let (visit, places) = (place.visit.clone(), place.places.clone());
+        async move {
+            let answering = async {
+                let answer = answerer.answer(request, peer.ip().to_canonical()).await;
+                Parcel::pack(answer, &places).await
+            };
+            Ok::<_, Infallible>(visit.answering(answering).await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -28,6 +28,8 @@ const MOVING: u64 = 8 * 1024;
 
 pub(crate) struct Places {
     free: Arc<Semaphore>,
+    /// Answers that may be on their way at once.
+    transfers: Arc<Semaphore>,
     visits: Mutex<HashMap<u64, Seen>>,
     next: AtomicU64,
 }
@@ -49,30 +51,39 @@ pub(crate) struct Visit {
 
 /// A place that is held; dropping it gives it back.
 pub(crate) struct Place {
-    places: Arc<Places>,
+    pub(crate) places: Arc<Places>,
     number: u64,
     pub(crate) visit: Arc<Visit>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Places {
-    pub(crate) fn new(count: usize) -> Arc<Self> {
-        let free = Arc::new(Semaphore::new(count));
-        Arc::new(Self { free, visits: Mutex::default(), next: AtomicU64::new(0) })
+    pub(crate) fn new(count: usize, transfers: usize) -> Arc<Self> {
+        let (free, transfers) = (Arc::new(Semaphore::new(count)), Arc::new(Semaphore::new(transfers)));
+        Arc::new(Self { free, transfers, visits: Mutex::default(), next: AtomicU64::new(0) })
     }
 
     /// A place, as soon as there is one.
     pub(crate) async fn take(self: &Arc<Self>) -> Option<Place> {
-        let permit = loop {
-            match tokio::time::timeout(LOOK, self.free.clone().acquire_owned()).await {
-                Ok(permit) => break permit.ok()?,
-                Err(_) => self.send_away(Instant::now()),
-            }
-        };
+        let permit = self.wait(&self.free).await?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let visit = Arc::new(Visit::default());
         self.visits.lock().insert(number, Seen { visit: Arc::clone(&visit), moved: 0, at: Instant::now() });
         Some(Place { places: Arc::clone(self), number, visit, _permit: permit })
+    }
+
+    /// The right to send a large answer; those who stopped reading theirs give way.
+    pub(crate) async fn transfer(&self) -> Option<OwnedSemaphorePermit> {
+        self.wait(&self.transfers).await
+    }
+
+    async fn wait(&self, semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        loop {
+            match tokio::time::timeout(LOOK, semaphore.clone().acquire_owned()).await {
+                Ok(permit) => return permit.ok(),
+                Err(_) => self.send_away(Instant::now()),
+            }
+        }
     }
 
     fn send_away(&self, now: Instant) {
@@ -191,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_those_who_move_nothing_lose_their_place() {
-        let places = Places::new(3);
+        let places = Places::new(3, 1);
         let idle = places.take().await.expect("a place");
         let slow = places.take().await.expect("a place");
         let served = places.take().await.expect("a place");
@@ -212,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_is_sent_away_while_there_is_room_and_who_waits_gets_the_first_place() {
-        let places = Places::new(1);
+        let places = Places::new(1, 1);
         let first = places.take().await.expect("a place");
         let waiting = tokio::spawn({
             let places = Arc::clone(&places);
