@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, pin_mut};
 use kube::api::Api;
@@ -68,8 +69,12 @@ pub enum State {
     /// The first list is complete and the watch follows.
     Synced,
     /// Records are as they were when the watch broke; it is being tried again.
-    Broken { trouble: String },
+    Broken { trouble: String, last: Instant },
 }
+
+/// A watch that takes up where it broke says so only with the next change, which may be long in coming. So trouble that
+/// does not come back is over: the pauses between two tries are shorter than this.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(75);
 
 impl<T> Store<T> {
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
@@ -98,7 +103,10 @@ impl<T> Store<T> {
 
     /// How the watch is doing, for readiness and for conditions.
     pub fn state(&self) -> State {
-        self.state.borrow().clone()
+        match self.state.borrow().clone() {
+            State::Broken { last, .. } if last.elapsed() > FORGOTTEN_AFTER => State::Synced,
+            state => state,
+        }
     }
 
     pub fn is_synced(&self) -> bool {
@@ -217,12 +225,24 @@ impl<T: Send + Sync + 'static> Watch<T> {
 
     fn trouble(&self, error: &watcher::Error) {
         let trouble = error_chain(error);
+        // An open watch that ends goes on where it was; if it cannot, the next error says so.
+        if matches!(error, watcher::Error::WatchFailed(_)) {
+            tracing::debug!(%trouble, "watch ended; going on");
+            return;
+        }
         let changed = self.state.send_if_modified(|state| {
             let now = match state {
                 State::Starting { .. } => State::Starting { trouble: Some(trouble.clone()) },
-                State::Synced | State::Broken { .. } => State::Broken { trouble: trouble.clone() },
+                State::Synced | State::Broken { .. } => {
+                    State::Broken { trouble: trouble.clone(), last: Instant::now() }
+                }
             };
-            std::mem::replace(state, now.clone()) != now
+            let said = match &*state {
+                State::Starting { trouble: Some(said) } | State::Broken { trouble: said, .. } => *said == trouble,
+                State::Starting { trouble: None } | State::Synced => false,
+            };
+            *state = now;
+            !said
         });
         if changed {
             tracing::warn!(%trouble, "watch failed; trying again");

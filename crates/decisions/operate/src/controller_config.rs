@@ -73,14 +73,15 @@ fn infrastructure(facts: &Facts) -> Value {
     if let Some(infrastructure) = &facts.infrastructure {
         return infrastructure.clone();
     }
-    let topology = if facts.control_plane().count() == 1 { "SingleReplica" } else { "HighlyAvailable" };
-    let infrastructure = if facts.nodes.len() == 1 { "SingleReplica" } else { "HighlyAvailable" };
+    // Nodes of a single replica are not drained, because their pods have nowhere to go. One control plane with workers,
+    // as most small clusters are, is no such case.
+    let topology = if facts.nodes.len() == 1 { "SingleReplica" } else { "HighlyAvailable" };
     let mut object = json!({
         "apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"},
         "spec": {"platformSpec": {"type": "None"}},
         "status": {
             "platform": "None", "platformStatus": {"type": "None"},
-            "controlPlaneTopology": topology, "infrastructureTopology": infrastructure,
+            "controlPlaneTopology": topology, "infrastructureTopology": topology,
         },
     });
     if let Some(url) = &facts.api_url {
@@ -125,6 +126,7 @@ fn tenth(first: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::NodeFacts;
 
     fn facts() -> Facts {
         Facts {
@@ -165,7 +167,16 @@ mod tests {
         assert_eq!(spec.internal_registry_pull_secret.expect("a secret").0, b"{\"auths\":{}}");
         assert_eq!(spec.additional_trust_bundle, None, "what is not PEM reaches no host");
         assert_eq!(spec.image_registry_bundle_user_data[0].file, "registry.example..5000");
-        let topology = spec.infra.and_then(|infra| infra.status?.control_plane_topology);
-        assert_eq!(topology.as_deref(), Some("HighlyAvailable"));
+    }
+
+    #[test]
+    fn only_a_cluster_of_one_node_is_a_single_replica() {
+        let topology = |nodes: usize| {
+            let facts = Facts { nodes: vec![NodeFacts::default(); nodes], ..facts() };
+            let spec = spec(&Installation::default(), &facts).expect("a spec");
+            spec.infra.and_then(|infra| infra.status?.control_plane_topology).expect("a topology")
+        };
+        assert_eq!(topology(1), "SingleReplica");
+        assert_eq!(topology(2), "HighlyAvailable", "pods of a node have somewhere to go, so nodes are drained");
     }
 }

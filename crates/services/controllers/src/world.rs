@@ -201,7 +201,7 @@ impl World {
         let trouble = |(kind, state)| match state {
             State::Synced => None,
             State::Starting { trouble } => Some((kind, trouble)),
-            State::Broken { trouble } => Some((kind, Some(trouble))),
+            State::Broken { trouble, .. } => Some((kind, Some(trouble))),
         };
         states.into_iter().filter_map(trouble).collect()
     }
