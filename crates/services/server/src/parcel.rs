@@ -25,7 +25,7 @@ impl Parcel {
     /// Waits for the right to send an answer that is more than a piece.
     pub(crate) async fn pack(answer: Response<Full<Bytes>>, places: &Places) -> Response<Self> {
         let (head, body) = answer.into_parts();
-        let rest = body.collect().await.map_or_else(|never| match never {}, |whole| whole.to_bytes());
+        let rest = body.collect().await.map_or_else(|never| match never {}, http_body_util::Collected::to_bytes);
         let _permit = if rest.len() > PIECE { places.transfer().await } else { None };
         Response::from_parts(head, Self { rest, _permit })
     }
