@@ -49,7 +49,7 @@ async fn what_was_made(stage: &Stage) {
     let configs: Api<ControllerConfig> = Api::all(stage.client.clone());
     let config = configs.get("machine-config-controller").await.unwrap();
     let topology = config.spec.infra.unwrap().status.unwrap().control_plane_topology;
-    assert_eq!(topology.as_deref(), Some("SingleReplica"));
+    assert_eq!(topology.as_deref(), Some("HighlyAvailable"), "pods have somewhere to go");
     assert!(String::from_utf8(config.spec.root_ca_data.0).unwrap().contains("BEGIN CERTIFICATE"));
     assert!(stage.daemon_sets.get("machine-config-daemon").await.is_ok());
     assert!(stage.daemon_sets.get("machine-config-server").await.is_ok());
