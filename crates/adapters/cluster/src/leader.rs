@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::Client;
 use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// A process that ends must not hang because the API is away.
 const RELEASE: Duration = Duration::from_secs(3);
@@ -33,10 +33,21 @@ pub struct Error {
     source: LeaseManagerError,
 }
 
-/// A process's part in an election.
-pub struct Leadership {
+/// A process's part in an election, or its right to lead without one.
+pub struct Leadership(Option<Lease>);
+
+struct Lease {
     leads: watch::Receiver<bool>,
     task: JoinHandle<Result<LeaseManager, LeaseManagerError>>,
+}
+
+/// How leading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to stop.
+    Stopped,
+    /// Another process took the Lease. The process ends, so that it starts again as a standby with nothing in memory.
+    Deposed,
 }
 
 /// Takes part from now on.
@@ -53,24 +64,67 @@ pub async fn elect(client: Client, election: &Election) -> Result<Leadership, Er
         .await
         .map_err(fail)?;
     let (leads, task) = manager.watch().await;
-    Ok(Leadership { leads, task })
+    Ok(Leadership(Some(Lease { leads, task })))
 }
 
 impl Leadership {
+    /// Leads at once and for ever, where there is nobody to compete with.
+    #[must_use]
+    pub fn unopposed() -> Self {
+        Self(None)
+    }
+
+    /// Waits for its turn, lets `begin` start the work, and goes on until `stop` or until another process leads.
+    ///
+    /// `tasks` may hold work that does not need to lead. All of it ends with this.
+    pub async fn run(
+        mut self,
+        mut tasks: JoinSet<()>,
+        begin: impl FnOnce(&mut JoinSet<()>),
+        stop: impl Future<Output = ()>,
+    ) -> End {
+        tokio::pin!(stop);
+        tokio::select! {
+            () = self.won() => {}
+            () = &mut stop => {
+                self.release().await;
+                return End::Stopped;
+            }
+        }
+        begin(&mut tasks);
+        tokio::select! {
+            () = self.lost() => End::Deposed,
+            () = &mut stop => {
+                // Nothing may be written after the Lease is given back.
+                tasks.shutdown().await;
+                self.release().await;
+                End::Stopped
+            }
+        }
+    }
+
     /// Returns once this process leads.
-    pub async fn won(&mut self) {
-        let _ = self.leads.wait_for(|leads| *leads).await;
+    async fn won(&mut self) {
+        if let Self(Some(lease)) = self {
+            let _ = lease.leads.wait_for(|leads| *leads).await;
+        }
     }
 
     /// Returns once this process leads no longer.
-    pub async fn lost(&mut self) {
-        let _ = self.leads.wait_for(|leads| !*leads).await;
+    async fn lost(&mut self) {
+        match self {
+            Self(Some(lease)) => {
+                let _ = lease.leads.wait_for(|leads| !*leads).await;
+            }
+            Self(None) => std::future::pending().await,
+        }
     }
 
     /// Gives the Lease back, so that the next leader need not wait for its end.
-    pub async fn release(self) {
-        drop(self.leads);
+    async fn release(self) {
+        let Self(Some(lease)) = self else { return };
+        drop(lease.leads);
         // Only the wait is bounded: a server that is away frees the Lease by time.
-        let _ = tokio::time::timeout(RELEASE, self.task).await;
+        let _ = tokio::time::timeout(RELEASE, lease.task).await;
     }
 }

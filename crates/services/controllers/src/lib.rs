@@ -5,7 +5,6 @@
 
 mod context;
 mod drain;
-pub mod health;
 pub mod metrics;
 mod render;
 mod roles;
@@ -19,13 +18,14 @@ use std::time::Duration;
 
 use cluster::Events;
 use cluster::events::Severity;
+pub use cluster::leader::End;
 use cluster::leader::{self, Election, Leadership};
+use health::{Health, Readiness};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use tokio::task::JoinSet;
 
 use context::Context;
-use health::{Health, Readiness};
 use metrics::Metrics;
 pub use roles::ROLES;
 pub use settings::Settings;
@@ -49,22 +49,14 @@ pub enum Error {
     Election(#[from] leader::Error),
 }
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was asked to stop.
-    Stopped,
-    /// Another process took the Lease. The process ends, so that it starts again as a standby with nothing in memory.
-    Deposed,
-}
-
 /// How often a leader that is not ready yet looks at what is missing, for `/readyz`.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs every controller until `stop` or until another process leads.
 pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = ()>) -> Result<End, Error> {
     let metrics = Arc::new(Metrics::default());
-    let health = Health::new(metrics.clone());
+    let rendered = metrics.clone();
+    let health = Health::new(move || rendered.render());
     let mut tasks = JoinSet::new();
     if let Some(address) = settings.listen {
         let (bound, serve) = health.serve(address).await.map_err(|source| Error::Listen { address, source })?;
@@ -75,25 +67,15 @@ pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = 
     let fail = |source| Error::Namespace { name: namespace.clone(), source };
     cluster::ensure_namespace(&client, &namespace).await.map_err(fail)?;
 
-    let mut leadership = match settings.lease {
-        Some(duration) => Some(leader::elect(client.clone(), &election(&settings, duration)).await?),
-        None => None,
+    let leadership = match settings.lease {
+        Some(duration) => leader::elect(client.clone(), &election(&settings, duration)).await?,
+        None => Leadership::unopposed(),
     };
-    tokio::pin!(stop);
-    tokio::select! {
-        () = won(&mut leadership) => {}
-        () = &mut stop => return Ok(end(leadership, End::Stopped).await),
-    }
-    tracing::info!(identity = settings.identity, "leading");
-    lead(&client, settings, metrics, &health, &mut tasks);
-    tokio::select! {
-        () = lost(&mut leadership) => Ok(End::Deposed),
-        () = &mut stop => {
-            // Nothing may be written after the Lease is given back.
-            tasks.shutdown().await;
-            Ok(end(leadership, End::Stopped).await)
-        }
-    }
+    let begin = |tasks: &mut JoinSet<()>| {
+        tracing::info!(identity = settings.identity, "leading");
+        lead(&client, settings, metrics, &health, tasks);
+    };
+    Ok(leadership.run(tasks, begin, stop).await)
 }
 
 fn election(settings: &Settings, duration: Duration) -> Election {
@@ -103,26 +85,6 @@ fn election(settings: &Settings, duration: Duration) -> Election {
         identity: settings.identity.clone(),
         duration,
     }
-}
-
-async fn won(leadership: &mut Option<Leadership>) {
-    if let Some(leadership) = leadership {
-        leadership.won().await;
-    }
-}
-
-async fn lost(leadership: &mut Option<Leadership>) {
-    match leadership {
-        Some(leadership) => leadership.lost().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn end(leadership: Option<Leadership>, end: End) -> End {
-    if let Some(leadership) = leadership {
-        leadership.release().await;
-    }
-    end
 }
 
 /// Starts the watches and, once they have listed, the controllers.
@@ -167,7 +129,7 @@ async fn report_readiness(world: World, health: Health, events: Events, namespac
                 None => format!("{kind} are being listed"),
             })
             .collect();
-        health.set(if missing.is_empty() { Readiness::Leading } else { Readiness::Starting(missing) });
+        health.set(if missing.is_empty() { Readiness::Leading } else { Readiness::Hindered(missing) });
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{Events, Outcome, Queue};
+use health::Health;
 use kube::Client;
 use operate::trouble::Trouble;
 use operate::{Desired, Id, Installation};
 use parking_lot::Mutex;
 
-use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::world::World;

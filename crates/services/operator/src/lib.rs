@@ -7,7 +7,6 @@ mod approve;
 mod context;
 mod credentials;
 mod gather;
-mod health;
 mod keep;
 mod metrics;
 mod prepare;
@@ -23,12 +22,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use cluster::leader::End;
 use cluster::leader::{self, Election, Leadership};
+use health::Health;
 use kube::Client;
 use tokio::task::JoinSet;
 
 use context::Context;
-use health::Health;
 use metrics::Metrics;
 pub use operate::{Images, Installation};
 pub use roles::{DAEMON_ROLES, ROLES, access};
@@ -52,51 +52,34 @@ pub enum Error {
     Election(#[from] leader::Error),
 }
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was asked to stop.
-    Stopped,
-    /// Another process took the Lease.
-    Deposed,
-}
-
 /// How long it waits before it tries again to prepare a cluster that refuses it.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs until `stop` or until another process leads.
 pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = ()>) -> Result<End, Error> {
     let metrics = Arc::new(Metrics::default());
-    let health = Health::new(metrics.clone());
+    let rendered = metrics.clone();
+    let health = Health::new(move || rendered.render());
     let mut tasks = JoinSet::new();
     if let Some(address) = settings.listen {
         let (bound, serve) = health.serve(address).await.map_err(|source| Error::Listen { address, source })?;
         tracing::info!(%bound, "serving health and metrics");
         tasks.spawn(serve);
     }
-    tokio::pin!(stop);
-    let mut leadership = None;
-    if let Some(duration) = settings.lease {
-        let namespace = settings.installation.namespace.clone();
-        let fail = |source| Error::Namespace { name: namespace.clone(), source };
-        cluster::ensure_namespace(&client, &namespace).await.map_err(fail)?;
-        leadership = Some(leader::elect(client.clone(), &election(&settings, duration)).await?);
-    }
-    tokio::select! {
-        () = won(&mut leadership) => {}
-        () = &mut stop => return Ok(end(leadership, End::Stopped).await),
-    }
-    tracing::info!(identity = settings.identity, "leading");
-    let context = Arc::new(Context::new(client, settings, metrics, health));
-    tasks.spawn(lead(context));
-    tokio::select! {
-        () = lost(&mut leadership) => Ok(End::Deposed),
-        () = &mut stop => {
-            // Nothing may be written after the Lease is given back.
-            tasks.shutdown().await;
-            Ok(end(leadership, End::Stopped).await)
+    let leadership = match settings.lease {
+        Some(duration) => {
+            let namespace = settings.installation.namespace.clone();
+            let fail = |source| Error::Namespace { name: namespace.clone(), source };
+            cluster::ensure_namespace(&client, &namespace).await.map_err(fail)?;
+            leader::elect(client.clone(), &election(&settings, duration)).await?
         }
-    }
+        None => Leadership::unopposed(),
+    };
+    let begin = |tasks: &mut JoinSet<()>| {
+        tracing::info!(identity = settings.identity, "leading");
+        tasks.spawn(lead(Arc::new(Context::new(client, settings, metrics, health))));
+    };
+    Ok(leadership.run(tasks, begin, stop).await)
 }
 
 /// Prepares the cluster, then follows it.
@@ -123,24 +106,4 @@ fn election(settings: &Settings, duration: Duration) -> Election {
         identity: settings.identity.clone(),
         duration,
     }
-}
-
-async fn won(leadership: &mut Option<Leadership>) {
-    if let Some(leadership) = leadership {
-        leadership.won().await;
-    }
-}
-
-async fn lost(leadership: &mut Option<Leadership>) {
-    match leadership {
-        Some(leadership) => leadership.lost().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn end(leadership: Option<Leadership>, end: End) -> End {
-    if let Some(leadership) = leadership {
-        leadership.release().await;
-    }
-    end
 }

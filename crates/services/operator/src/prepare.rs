@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cluster::events::Severity;
 use cluster::write;
+use health::Readiness;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -15,7 +16,6 @@ use operate::{Desired, Step};
 use serde_json::json;
 
 use crate::context::{Context, MANAGER, Source};
-use crate::health::Readiness;
 use crate::keep::bring;
 
 /// Definitions are established within a second or two; a server that takes longer is asked again.

@@ -4,6 +4,7 @@ use api::config::{ClusterOperator, ClusterOperatorStatus};
 use api::names;
 use cluster::events::Severity;
 use cluster::{Outcome, write};
+use health::Readiness;
 use kube::api::Api;
 use operate::status::{Snapshot, plan};
 use operate::trouble::Workload;
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, Leading, MANAGER};
 use crate::gather::step_of;
-use crate::health::Readiness;
 use crate::prepare::OPERATOR_NAMESPACE;
 use crate::world::World;
 

@@ -1,4 +1,6 @@
-//! `/healthz`, `/readyz` and `/metrics`.
+//! `/healthz`, `/readyz` and `/metrics` of a process that leads or stands by.
+//!
+//! What hinders it is decided by whoever calls [`Health::set`]; this only says so to those who ask.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,27 +13,26 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::metrics::Metrics;
-
 /// How ready this process is, in words for the person who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// Another process leads. A standby is ready: it would take over.
     Standby,
-    /// It leads and cannot see everything yet.
-    Starting(Vec<String>),
+    /// It leads and cannot do all of its work, or not yet; each reason is a sentence.
+    Hindered(Vec<String>),
     Leading,
 }
 
 #[derive(Clone)]
 pub struct Health {
     readiness: watch::Sender<Readiness>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
 impl Health {
-    pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { readiness: watch::channel(Readiness::Standby).0, metrics }
+    /// `metrics` renders what Prometheus reads.
+    pub fn new(metrics: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self { readiness: watch::channel(Readiness::Standby).0, metrics: Arc::new(metrics) }
     }
 
     pub fn set(&self, readiness: Readiness) {
@@ -60,11 +61,11 @@ async fn readyz(State(health): State<Health>) -> impl IntoResponse {
     match &*health.readiness.borrow() {
         Readiness::Standby => (StatusCode::OK, "ok: another process leads\n".to_owned()),
         Readiness::Leading => (StatusCode::OK, "ok: leading\n".to_owned()),
-        Readiness::Starting(troubles) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", troubles.join("\n"))),
+        Readiness::Hindered(troubles) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", troubles.join("\n"))),
     }
 }
 
 async fn metrics(State(health): State<Health>) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], health.metrics.render())
+    ([(header::CONTENT_TYPE, kind)], (health.metrics)())
 }
