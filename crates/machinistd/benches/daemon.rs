@@ -222,7 +222,7 @@ fn resident(child: &Child) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// An API that knows one Node, whose config has this many files, and never has news. Says when the watch is open.
+/// An API that knows one Node, whose config has this many files, and no ControllerConfig, and never has news. Says when the watch is open.
 fn stand_in(folder: &Path, files: usize) -> (PathBuf, std::sync::mpsc::Receiver<()>) {
     let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned(), "localhost".to_owned()])
         .expect("a certificate");
@@ -300,6 +300,12 @@ fn serve(stream: impl Read + Write, tell: &std::sync::mpsc::Sender<()>, files: u
         let (status, answer) = if request.starts_with("GET /api/v1/nodes?") {
             let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": "1"}, "items": [node]});
             ("200 OK", list)
+        } else if request.contains("/controllerconfigs?") {
+            let kind = "machineconfiguration.openshift.io/v1";
+            (
+                "200 OK",
+                json!({"apiVersion": kind, "kind": "ControllerConfigList", "metadata": {"resourceVersion": "1"}, "items": []}),
+            )
         } else if request.contains("/machineconfigs/") {
             ("200 OK", serde_json::to_value(config("bench", files, 0)).expect("a config"))
         } else if is_node {

@@ -3,7 +3,8 @@
 //! Nothing here is part of the product, and nothing here decides how the product behaves.
 //!
 //! # What must be on the machine
-//! [`APT_PACKAGES`] lists the Debian packages the real parts need. Go itself comes from wherever `go` is on the `PATH`.
+//! `cargo xtask test` installs the Debian packages that the real parts come from. Go itself is whatever `go` is on the
+//! `PATH`: the distribution's is older than what Kubernetes builds with.
 //! A test asks for its parts with [`needs`]; where one is missing the test is recorded, and under `CI=true` it fails.
 
 // Test support panics with a message where a test would: there is nobody else to handle it.
@@ -11,6 +12,7 @@
 
 pub mod binaries;
 pub mod cache;
+pub mod certificates;
 pub mod control_plane;
 pub mod needs;
 pub mod objects;
@@ -18,10 +20,6 @@ pub mod process;
 pub mod wait;
 
 pub use cache::go_tool;
+pub use certificates::certify;
 pub use control_plane::{ControlPlane, Kind, control_plane, durable_control_plane};
 pub use wait::{wait_for, wait_for_all, wait_until};
-
-/// Debian packages that the real parts of the tests come from; `cargo xtask test` installs the missing ones.
-///
-/// Go is not among them: the distribution's is older than what Kubernetes builds with.
-pub const APT_PACKAGES: &[&str] = &["etcd-server", "kubernetes-client", "util-linux"];

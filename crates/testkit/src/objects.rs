@@ -80,3 +80,17 @@ pub fn machine_config(name: &str, role: &str, config: Value) -> MachineConfig {
     fragment.spec.config = Some(config);
     fragment
 }
+
+/// A ControllerConfig with every field that the schema asks for, and a certificate authority in name only.
+pub fn controller_config() -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ControllerConfig",
+        "metadata": {"name": names::CONTROLLER_CONFIG},
+        "spec": {
+            "additionalTrustBundle": null, "baseOSContainerImage": "", "cloudProviderCAData": null,
+            "cloudProviderConfig": "", "clusterDNSIP": "10.0.0.10", "dns": null, "images": {}, "infra": null,
+            "ipFamilies": "IPv4", "kubeAPIServerServingCAData": "Q0EK", "network": null, "networkType": "",
+            "osImageURL": "", "proxy": null, "releaseImage": "", "rootCAData": "Q0EK",
+        },
+    })
+}

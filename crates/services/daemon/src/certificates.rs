@@ -15,9 +15,10 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
+
+use crate::patience::Patience;
 
 /// Which registries' folders came from a ControllerConfig, so that only those are ever removed.
 const MEMORY: &str = "/etc/machine-config-daemon/registries.json";
@@ -29,15 +30,20 @@ pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, ev
     let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "ControllerConfig");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
     let config = watcher::Config::default().fields(&format!("metadata.name={}", names::CONTROLLER_CONFIG));
-    let mut watch = std::pin::pin!(watcher(api, config).backoff(watcher::DefaultBackoff::default()));
+    let mut watch = std::pin::pin!(watcher(api, config));
+    let mut patience = Patience::default();
     let mut synced = String::new();
-    while let Some(event) = watch.next().await {
+    while let Some(event) = patience.then(watch.next()).await {
+        if let Ok(event) = &event {
+            patience.hear(event);
+        }
         let object = match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => object,
             Ok(Event::Init | Event::InitDone | Event::Delete(_)) => continue,
             Err(error) => {
                 // A cluster without an operator has none, and hosts do without.
                 tracing::debug!(error = &error as &dyn std::error::Error, "the ControllerConfig cannot be followed");
+                patience.lose();
                 continue;
             }
         };

@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod node;
 pub mod once;
 pub mod originals;
+mod patience;
 pub mod prepare;
 pub mod repair;
 pub mod report;

@@ -29,18 +29,17 @@ use crate::engine::{self, Engine, Standing};
 use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::node::{Node, Report, View};
+use crate::patience::Patience;
 use crate::prepare;
 use crate::store::{self, Store};
 use crate::trial;
 
 mod draining;
 mod drift;
-mod patience;
 mod report;
 mod trying;
 
 use drift::{file_event, register};
-use patience::Patience;
 
 /// How long one request may take; the client itself would wait for ever.
 const REQUEST: Duration = Duration::from_secs(15);

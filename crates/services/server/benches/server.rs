@@ -104,10 +104,7 @@ struct Server {
 
 impl Server {
     async fn start(folder: &Path) -> Self {
-        let parameters = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let key = rcgen::KeyPair::generate().unwrap();
-        std::fs::write(folder.join("tls.crt"), parameters.self_signed(&key).unwrap().pem()).unwrap();
-        std::fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
+        testkit::certify(folder, "bench");
         std::fs::write(folder.join("token"), "kubelet-token").unwrap();
         std::fs::write(folder.join("ca.crt"), "kubelet-ca").unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -303,16 +300,7 @@ async fn furnish(client: &kube::Client) {
     pools.create(&PostParams::default(), &pool).await.unwrap();
     let status = json!({"status": {"configuration": {"name": config.metadata.name}}});
     pools.patch_status("worker", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    let controller_config = json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ControllerConfig",
-        "metadata": {"name": names::CONTROLLER_CONFIG},
-        "spec": {
-            "additionalTrustBundle": null, "baseOSContainerImage": "", "cloudProviderCAData": null,
-            "cloudProviderConfig": "", "clusterDNSIP": "10.0.0.10", "dns": null, "images": {}, "infra": null,
-            "ipFamilies": "IPv4", "kubeAPIServerServingCAData": "Q0EK", "network": null, "networkType": "",
-            "osImageURL": "", "proxy": null, "releaseImage": "", "rootCAData": "Q0EK",
-        },
-    });
+    let controller_config = testkit::objects::controller_config();
     let configs: Api<ControllerConfig> = Api::all(client.clone());
     let patch = Patch::Apply(&controller_config);
     configs.patch(names::CONTROLLER_CONFIG, &PatchParams::apply("bench").force(), &patch).await.unwrap();

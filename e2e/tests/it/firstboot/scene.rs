@@ -18,7 +18,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::binaries::binary;
 use testkit::process::Process;
-use testkit::{ControlPlane, Kind, control_plane, needs, objects, wait_for, wait_for_all, wait_until};
+use testkit::{ControlPlane, Kind, certify, control_plane, needs, objects, wait_for, wait_for_all, wait_until};
 
 use super::machine::Machine;
 
@@ -49,7 +49,7 @@ impl Scene {
             cluster::ensure_namespace(&client, namespace).await.unwrap();
         }
         let folder = tempfile::tempdir().unwrap();
-        certify(folder.path());
+        certify(folder.path(), "scene");
         let token = bootstrapper(&client).await;
         let files = folder.path().join("bootstrap-token");
         std::fs::create_dir(&files).unwrap();
@@ -141,16 +141,7 @@ impl Scene {
 
 /// A pool of what the machines need; returns its rendered config.
 async fn furnish(client: &Client) -> String {
-    let controller_config = json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ControllerConfig",
-        "metadata": {"name": names::CONTROLLER_CONFIG},
-        "spec": {
-            "additionalTrustBundle": null, "baseOSContainerImage": "", "cloudProviderCAData": null,
-            "cloudProviderConfig": "", "clusterDNSIP": "10.0.0.10", "dns": null, "images": {}, "infra": null,
-            "ipFamilies": "IPv4", "kubeAPIServerServingCAData": "Q0EK", "network": null, "networkType": "",
-            "osImageURL": "", "proxy": null, "releaseImage": "", "rootCAData": "Q0EK",
-        },
-    });
+    let controller_config = objects::controller_config();
     let configs: Api<ControllerConfig> = Api::all(client.clone());
     let (parameters, patch) = (PatchParams::apply("scene").force(), Patch::Apply(&controller_config));
     configs.patch(names::CONTROLLER_CONFIG, &parameters, &patch).await.unwrap();
@@ -236,13 +227,4 @@ async fn serve(control_plane: &ControlPlane, folder: &Path) -> (Process, String)
     })
     .await;
     (server, address)
-}
-
-/// A certificate of its own for the loopback, which machines are told to trust.
-fn certify(folder: &Path) {
-    let parameters = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = parameters.self_signed(&key).unwrap();
-    std::fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
-    std::fs::write(folder.join("tls.crt"), certificate.pem()).unwrap();
 }

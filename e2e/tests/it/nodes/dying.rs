@@ -4,6 +4,7 @@ use std::fs;
 
 use api::annotations;
 use change::plan::plan;
+use change::step::Step;
 use change::target::Target;
 use serde_json::{Value, json};
 use testkit::objects::machine_config;
@@ -166,4 +167,45 @@ async fn a_node_that_loses_power_at_any_point_of_an_update_comes_back_and_finish
     check(&node, "two", "one");
     let locks = node.run(&["systemd-inhibit", "--list", "--no-pager"]);
     assert!(!locks.contains("machinistd"), "{locks}");
+}
+
+/// So many files that they are written at once, which no single step tells.
+fn many(word: &str) -> Value {
+    let files: Vec<Value> = (0..60).map(|number| file(&format!("/etc/quiet/many/{number}"), word)).collect();
+    json!({"ignition": {"version": "3.4.0"}, "storage": {"files": files}})
+}
+
+#[tokio::test]
+async fn a_node_that_dies_while_it_writes_many_files_at_once_ends_with_all_of_them() {
+    let Some(world) = World::new().await else { return };
+    quiet(&world);
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let one = world.config("rendered-worker-one", many("one")).await;
+    let two = world.config("rendered-worker-two", many("two")).await;
+    let node = world.node("n1", 13, &base).await;
+    world.want("n1", &one).await;
+    world.done("n1", &one).await;
+    let before = restarts(&node);
+
+    let steps = plan(&target(many("one")), &target(many("two")));
+    let first = steps.iter().position(|step| matches!(step, Step::WriteFile { .. })).unwrap();
+    node.arm(
+        &[first + 20, first + 40]
+            .map(|step| format!("on {step}"))
+            .into_iter()
+            .chain([format!("hold on {}", first + 59)])
+            .collect::<Vec<_>>(),
+    );
+    world.want("n1", &two).await;
+    let held = node.path("/var/lib/machinistd-held");
+    wait_until("the daemon to reach the last file", || async { fs::remove_file(&held).is_ok().then_some(()) }).await;
+    assert_eq!(restarts(&node) - before, 2, "it died twice on its way there");
+    node.kill();
+    node.booted(2).await;
+    world.done("n1", &two).await;
+    for number in 0..60 {
+        assert_eq!(node.read(&format!("/etc/quiet/many/{number}")).as_deref(), Some("two"), "{number}");
+    }
+    let shown = node.try_run(&["/usr/local/bin/machinistd", "diff"]);
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stdout));
 }

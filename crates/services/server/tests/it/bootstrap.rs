@@ -1,8 +1,9 @@
 //! What a machine gets.
 
 use serde_json::Value;
+use testkit::certify;
 
-use crate::world::{ACCEPT, World, certify, plain_config};
+use crate::world::{ACCEPT, World, plain_config};
 
 #[tokio::test]
 async fn a_machine_gets_the_config_in_the_version_it_asks_for() {

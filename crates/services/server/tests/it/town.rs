@@ -2,7 +2,6 @@
 //! embedded API and by `e2e` on a real one.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Mutex;
 
 use api::machine::Machine;
@@ -16,7 +15,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use server::{BootstrapFiles, ClusterSettings, ClusterSource, Listener, Settings, Source};
 use serving::token::Grant;
-use testkit::{ControlPlane, Kind, control_plane, wait_for_all, wait_until};
+use testkit::{ControlPlane, Kind, certify, control_plane, wait_for_all, wait_until};
 
 /// The word in the served file that only machines with a token may see.
 pub(crate) const SECRET_WORD: &str = "open-sesame";
@@ -44,7 +43,7 @@ impl Town {
         }
         furnish(&client).await;
         let folder = tempfile::tempdir().unwrap();
-        certify(folder.path());
+        certify(folder.path(), "town");
         std::fs::write(folder.path().join("token"), "kubelet-token").unwrap();
         std::fs::write(folder.path().join("ca.crt"), "kubelet-ca").unwrap();
         let certificate = std::fs::read(folder.path().join("tls.crt")).unwrap();
@@ -191,26 +190,9 @@ async fn furnish(client: &Client) {
             pools.patch_status(&pool.name_any(), &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
         }
     }
-    let controller_config = json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ControllerConfig",
-        "metadata": {"name": names::CONTROLLER_CONFIG},
-        "spec": {
-            "additionalTrustBundle": null, "baseOSContainerImage": "", "cloudProviderCAData": null,
-            "cloudProviderConfig": "", "clusterDNSIP": "10.0.0.10", "dns": null, "images": {}, "infra": null,
-            "ipFamilies": "IPv4", "kubeAPIServerServingCAData": "Q0EK", "network": null, "networkType": "",
-            "osImageURL": "", "proxy": null, "releaseImage": "", "rootCAData": "Q0EK",
-        },
-    });
+    let controller_config = testkit::objects::controller_config();
     let controller_configs: Api<ControllerConfig> = Api::all(client.clone());
     let parameters = PatchParams::apply("town").force();
     let patch = Patch::Apply(&controller_config);
     controller_configs.patch(names::CONTROLLER_CONFIG, &parameters, &patch).await.unwrap();
-}
-
-fn certify(folder: &Path) {
-    let parameters = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = parameters.self_signed(&key).unwrap();
-    std::fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
-    std::fs::write(folder.join("tls.crt"), certificate.pem()).unwrap();
 }

@@ -1,10 +1,10 @@
 //! A server on free ports with a certificate of its own, and a folder of manifests behind it.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use server::{FolderSource, Listener, Settings, Source};
+use testkit::certify;
 
 pub(crate) const ACCEPT: &str = "application/vnd.coreos.ignition+json;version=";
 
@@ -80,18 +80,6 @@ impl World {
     pub(crate) async fn get(&self, path: &str, version: &str) -> reqwest::Response {
         self.client().get(self.url(path)).header("accept", format!("{ACCEPT}{version}")).send().await.unwrap()
     }
-}
-
-/// Writes a fresh certificate pair as a rotation would: key and certificate, one after the other.
-pub(crate) fn certify(folder: &Path, name: &str) -> PathBuf {
-    let mut parameters = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = parameters.self_signed(&key).unwrap();
-    std::fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
-    let path = folder.join("tls.crt");
-    std::fs::write(&path, certificate.pem()).unwrap();
-    path
 }
 
 /// A config with one file, in the newest spec.

@@ -1,4 +1,4 @@
-//! How long the loop waits before it asks a silent API again: longer and longer, and not all nodes at once.
+//! How long a watch waits before it asks a silent API again: longer and longer, and not all nodes at once.
 //!
 //! The watcher's own backoff starts anew with each attempt, because it counts the attempt itself as news.
 
@@ -12,14 +12,14 @@ const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     failures: u32,
     until: Option<Instant>,
 }
 
 impl Patience {
     /// What `next` gives, not before the pause is over.
-    pub(super) async fn then<T>(&self, next: impl Future<Output = T>) -> T {
+    pub(crate) async fn then<T>(&self, next: impl Future<Output = T>) -> T {
         if let Some(until) = self.until {
             tokio::time::sleep_until(until).await;
         }
@@ -27,7 +27,7 @@ impl Patience {
     }
 
     /// The API was lost, or is still lost. Returns how long it is left alone.
-    pub(super) fn lose(&mut self) -> Duration {
+    pub(crate) fn lose(&mut self) -> Duration {
         let pause = pause(self.failures, jiff::Timestamp::now().subsec_nanosecond().unsigned_abs());
         self.failures = self.failures.saturating_add(1);
         self.until = Some(Instant::now() + pause);
@@ -35,17 +35,17 @@ impl Patience {
     }
 
     /// Something that only a living API says.
-    pub(super) fn hear<K>(&mut self, event: &Event<K>) {
+    pub(crate) fn hear<K>(&mut self, event: &Event<K>) {
         if !matches!(event, Event::Init) {
             *self = Self::default();
         }
     }
 }
 
-/// Doubles from the first to the longest, with up to half of it more or less: `chance` is any number.
+/// Doubles from the first to the longest, and up to half of it more: `chance` is any number.
 fn pause(failures: u32, chance: u32) -> Duration {
     let full = FIRST.saturating_mul(1 << failures.min(10)).min(LONGEST);
-    full / 2 + full * (chance % 1000) / 1000
+    full + full / 2 * (chance % 1000) / 1000
 }
 
 #[cfg(test)]
@@ -55,9 +55,9 @@ mod tests {
     #[test]
     fn pauses_grow_to_half_a_minute_and_differ() {
         let pauses: Vec<u64> = (0..8).map(|failures| pause(failures, 500).as_secs()).collect();
-        assert_eq!(pauses, [0, 1, 3, 6, 12, 25, 30, 30]);
-        assert_eq!((pause(9, 0).as_secs(), pause(9, 999).as_secs()), (15, 44));
-        assert_eq!(pause(u32::MAX, 500), LONGEST);
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 37, 37]);
+        assert_eq!((pause(9, 0).as_secs(), pause(9, 999).as_secs()), (30, 44));
+        assert_eq!(pause(u32::MAX, 0), LONGEST);
     }
 
     #[test]
