@@ -2,7 +2,7 @@
 //!
 //! The embedded API, the controllers, and nodes that each run the real daemon on a folder of their own. Everything is
 //! wired as on a real cluster; only the hosts' services and reboots are simulated, and small stand-ins play the rest of
-//! a cluster.
+//! a cluster. With `--systemd` the nodes are real systemd containers instead.
 
 mod components;
 mod config_server;
@@ -11,10 +11,12 @@ mod folder;
 mod limits;
 mod logs;
 mod nodes;
+mod systemd;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -49,6 +51,12 @@ pub(crate) struct Arguments {
     /// Keep nodes in memory only: thousands of them, without files to look at
     #[arg(long)]
     in_memory: bool,
+    /// Make each node a real systemd container, with real units and reboots; needs root, debootstrap and systemd-nspawn
+    #[arg(long, conflicts_with_all = ["in_memory", "kubeconfig"])]
+    systemd: bool,
+    /// With --systemd: the daemon's binary; absent, the one beside this binary or on the PATH
+    #[arg(long, value_name = "FILE", requires = "systemd")]
+    machinistd: Option<PathBuf>,
     /// Run the fleet against this API, a test one, instead of the embedded one
     #[arg(long, value_name = "FILE", conflicts_with = "port")]
     kubeconfig: Option<PathBuf>,
@@ -58,12 +66,16 @@ pub(crate) struct Arguments {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    limits::allow(arguments.nodes + arguments.control_plane, arguments.in_memory)?;
+    limits::allow(arguments.nodes + arguments.control_plane, arguments.in_memory, arguments.systemd)?;
+    let parts = arguments.systemd.then(|| systemd::prepare(&arguments)).transpose()?.map(Arc::new);
     let folder = Folder::open(arguments.data.as_deref())?;
+    if !arguments.in_memory {
+        folder.keep_kind_of_nodes(arguments.systemd)?;
+    }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(folder.log()?).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let code = runtime.block_on(up(&arguments, &folder));
+    let code = runtime.block_on(up(&arguments, &folder, parts));
     runtime.shutdown_timeout(Duration::from_secs(5));
     code
 }
@@ -94,34 +106,34 @@ struct Fleet<'a> {
     stopped: watch::Receiver<bool>,
     /// Where the config server listens.
     configs: SocketAddr,
+    /// What real nodes are made from.
+    systemd: Option<Arc<systemd::Parts>>,
 }
 
-async fn up(arguments: &Arguments, folder: &Folder) -> anyhow::Result<ExitCode> {
+async fn up(arguments: &Arguments, folder: &Folder, systemd: Option<Arc<systemd::Parts>>) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
     let (machines, parts) = (Machines::default(), JoinSet::new());
     let (server, client, kubeconfig) = open(arguments, folder, &machines).await?;
     let (stop, stopped) = watch::channel(false);
     let configs = config_server::choose_address()?;
-    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs };
-    let names = fleet.start(&server).await?;
-    fleet.announce(server.address(), &names, begun).await?;
-    tokio::select! {
-        signal = tokio::signal::ctrl_c() => signal.context("cannot wait for Ctrl-C")?,
-        _ = terminate.recv() => {}
-        ended = fleet.parts.join_next() => {
-            // Parts end only when they are told to; one that ended by itself is worth more than a fleet without it.
-            ended.context("no part of the fleet runs")?.context("a part of the fleet failed")??;
-            bail!("a part of the fleet ended by itself; see {}", folder.log_path().display());
-        }
+    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs, systemd };
+    let lived = tokio::select! {
+        ended = fleet.live(&server, begun) => ended,
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    };
+    if lived.is_ok() {
+        anstream::println!("Stopping.");
     }
-    anstream::println!("Stopping.");
+    // However it came to its end: containers are stopped and unmounted, what was accepted is committed.
     let _ = stop.send(true);
     while fleet.parts.join_next().await.is_some() {}
     if let Server::Embedded(server) = server {
         server.shutdown().await;
     }
-    Ok(ExitCode::SUCCESS)
+    lived.map(|()| ExitCode::SUCCESS)
 }
 
 /// Starts the embedded API, or connects to the one that was named.
@@ -137,9 +149,11 @@ async fn open(
         let address = text.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap_or("the other API");
         return Ok((Server::Other(address.to_owned()), client, kubeconfig.clone()));
     }
-    let mut builder = ::apiserver::Server::builder()
-        .port(arguments.port)
-        .pod_logs(logs::of_pods(folder.log_path(), machines.clone()));
+    let mut builder = ::apiserver::Server::builder().port(arguments.port).pod_logs(logs::of_pods(
+        folder.log_path(),
+        folder.nodes(),
+        machines.clone(),
+    ));
     builder =
         if arguments.in_memory && arguments.data.is_none() { builder.in_memory() } else { builder.data(folder.path()) };
     let server = builder.start().await.map_err(|error| limits::explain(error, arguments.port))?;
@@ -165,6 +179,16 @@ async fn refuse_production(client: &Client) -> anyhow::Result<()> {
 }
 
 impl Fleet<'_> {
+    /// Comes up and lives until a part of it fails.
+    async fn live(&mut self, server: &Server, begun: Instant) -> anyhow::Result<()> {
+        let names = self.start(server).await?;
+        self.announce(server.address(), &names, begun).await?;
+        // Parts end only when they are told to; one that ended by itself is worth more than a fleet without it.
+        let ended = self.parts.join_next().await;
+        ended.context("no part of the fleet runs")?.context("a part of the fleet failed")??;
+        bail!("a part of the fleet ended by itself; see {}", self.folder.log_path().display())
+    }
+
     async fn start(&mut self, server: &Server) -> anyhow::Result<Vec<String>> {
         content::install(&self.client).await?;
         let (client, stopped) = (self.client.clone(), self.stopped.clone());
@@ -187,15 +211,16 @@ impl Fleet<'_> {
         if self.arguments.in_memory {
             nodes::play(&self.client, &names, &mut self.parts, self.stopped.clone()).await?;
         } else {
-            nodes::create(&self.client, &names).await?;
-            for (name, _) in &names {
+            nodes::create(&self.client, &names, !self.arguments.systemd).await?;
+            for (number, (name, _)) in (0..).zip(&names) {
                 self.machines.add(name, self.folder.switch_of(name));
                 let place = nodes::Place {
                     name: name.clone(),
+                    number,
                     root: self.folder.root_of(name),
                     machines: self.machines.clone(),
                 };
-                self.parts.spawn(nodes::run(self.client.clone(), place, self.stopped.clone()));
+                self.start_node(place, server)?;
             }
         }
         let options = standins::Options {
@@ -209,6 +234,21 @@ impl Fleet<'_> {
             Ok(())
         });
         Ok(names.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn start_node(&mut self, place: nodes::Place, server: &Server) -> anyhow::Result<()> {
+        let (client, stopped) = (self.client.clone(), self.stopped.clone());
+        match (&self.systemd, server) {
+            (Some(parts), Server::Embedded(server)) => {
+                let user = format!("system:node:{}", place.name);
+                let kubeconfig = server.kubeconfig_for(&user, &["system:nodes"]).context("cannot name a node")?;
+                self.parts.spawn(systemd::run(client, place, (Arc::clone(parts), kubeconfig), stopped));
+            }
+            _ => {
+                self.parts.spawn(nodes::run(client, place, stopped));
+            }
+        }
+        Ok(())
     }
 
     /// Waits until every pool is updated and says how to go on.
@@ -247,6 +287,10 @@ impl Fleet<'_> {
         if let Some(node) = names.last().filter(|_| !self.arguments.in_memory) {
             let (root, switch) = (folder.root_of(node), folder.switch_of(node));
             anstream::println!("What is on {node}:    ls {}", root.join("etc").display());
+            if self.arguments.systemd {
+                let leader = root.with_file_name("leader");
+                anstream::println!("A shell on {node}:    nsenter -t $(cat {}) -m -u -i -p -C bash", leader.display());
+            }
             anstream::println!("Switch {node} off:    touch {}", switch.display());
         }
         let configs = self.configs;

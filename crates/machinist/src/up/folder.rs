@@ -2,9 +2,17 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+
+/// How temporary folders are called.
+const PREFIX: &str = "machinist-up-";
+
+/// A folder whose lock was made this long ago and is free is nobody's any more; a younger one may be about to be locked.
+const LEFT: Duration = Duration::from_secs(30);
 
 pub(super) struct Folder {
     path: PathBuf,
@@ -24,7 +32,8 @@ impl Folder {
                 (path.canonicalize().with_context(|| format!("cannot open {}", path.display()))?, None)
             }
             None => {
-                let temporary = tempfile::Builder::new().prefix("machinist-up-").tempdir();
+                remove_leftovers(&std::env::temp_dir(), LEFT);
+                let temporary = tempfile::Builder::new().prefix(PREFIX).tempdir();
                 let temporary = temporary.context("cannot make a temporary folder; give one with --data")?;
                 (temporary.path().to_owned(), Some(temporary))
             }
@@ -41,13 +50,40 @@ impl Folder {
         self.path.join("kubeconfig")
     }
 
+    /// The folder of all nodes.
+    pub(super) fn nodes(&self) -> PathBuf {
+        self.path.join("nodes")
+    }
+
     pub(super) fn root_of(&self, node: &str) -> PathBuf {
-        self.path.join("nodes").join(node).join("root")
+        self.nodes().join(node).join("root")
+    }
+
+    /// A node that was made as a container cannot go on as a folder, nor the other way round.
+    pub(super) fn keep_kind_of_nodes(&self, systemd: bool) -> anyhow::Result<()> {
+        let folder = self.path.display();
+        let nodes = std::fs::read_dir(self.nodes()).into_iter().flatten().filter_map(Result::ok);
+        for node in nodes.map(|node| node.path()).filter(|node| node.join("root").is_dir()) {
+            match (node.join("upper").is_dir(), systemd) {
+                (true, false) => {
+                    bail!(
+                        "the nodes in {folder} are systemd containers; add --systemd, or choose another folder with --data"
+                    )
+                }
+                (false, true) => {
+                    bail!(
+                        "the nodes in {folder} are simulated; leave --systemd out, or choose another folder with --data"
+                    )
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// While this file is there, the node's machine is off.
     pub(super) fn switch_of(&self, node: &str) -> PathBuf {
-        self.path.join("nodes").join(node).join("off")
+        self.nodes().join(node).join("off")
     }
 
     /// Keeps the way to an API that has no folder of its own.
@@ -92,6 +128,26 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     }
 }
 
+/// Removes temporary folders of fleets that were killed, and unmounts what is mounted in them.
+fn remove_leftovers(place: &Path, age: Duration) {
+    for entry in std::fs::read_dir(place).into_iter().flatten().filter_map(Result::ok) {
+        let (path, lock) = (entry.path(), entry.path().join("up.lock"));
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == rustix::process::geteuid().as_raw());
+        let is_old = || {
+            lock.metadata().and_then(|data| data.modified()).is_ok_and(|made| made.elapsed().is_ok_and(|it| it >= age))
+        };
+        if !is_ours || !is_old() {
+            continue;
+        }
+        // The lock is held while the folder goes, so that nobody moves in meanwhile.
+        let Ok(file) = OpenOptions::new().write(true).open(&lock) else { continue };
+        if file.try_lock().is_ok() && containers::unmount_beneath(&path).is_ok() {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +160,38 @@ mod tests {
         assert!(error.contains("is running") && error.contains("--data"), "{error}");
         drop(first);
         Folder::open(Some(folder.path())).expect("free again");
+    }
+
+    #[test]
+    fn what_a_killed_fleet_left_is_removed_and_what_runs_stays() {
+        let place = tempfile::tempdir().expect("a folder");
+        let make = |name: &str| {
+            let path = place.path().join(name);
+            std::fs::create_dir_all(path.join("nodes/worker-1/root")).expect("a folder");
+            lock(&path).map(|lock| (path, lock)).expect("a lock")
+        };
+        let (left, lock) = make("machinist-up-left");
+        drop(lock);
+        let (running, _held) = make("machinist-up-running");
+        let (other, lock) = make("somebody-elses");
+        drop(lock);
+        remove_leftovers(place.path(), LEFT);
+        assert!(left.exists(), "it may be about to be locked");
+        remove_leftovers(place.path(), Duration::ZERO);
+        assert!(!left.exists() && running.exists() && other.exists());
+    }
+
+    #[test]
+    fn nodes_stay_what_they_are() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = Folder::open(Some(place.path())).expect("it opens");
+        folder.keep_kind_of_nodes(true).expect("there are no nodes");
+        std::fs::create_dir_all(folder.root_of("worker-1")).expect("a folder");
+        folder.keep_kind_of_nodes(false).expect("simulated ones");
+        let error = folder.keep_kind_of_nodes(true).expect_err("not containers").to_string();
+        assert!(error.contains("are simulated") && error.contains("--data"), "{error}");
+        std::fs::create_dir_all(folder.nodes().join("worker-1/upper")).expect("a folder");
+        let error = folder.keep_kind_of_nodes(false).expect_err("containers").to_string();
+        assert!(error.contains("--systemd") && error.contains("--data"), "{error}");
     }
 }

@@ -9,8 +9,11 @@ const BASE: u64 = 200;
 /// Open files of one node on a folder: its watch, its connection, and what it writes at the moment.
 const PER_NODE: u64 = 8;
 
+/// Watches of one node: the daemon's, and with a service manager of its own also that one's and its services'.
+const WATCHES: (u32, u32) = (1, 8);
+
 /// Raises the limit of open files as far as this user may, and refuses what cannot work.
-pub(super) fn allow(nodes: u32, in_memory: bool) -> anyhow::Result<()> {
+pub(super) fn allow(nodes: u32, in_memory: bool, systemd: bool) -> anyhow::Result<()> {
     let needed = BASE + if in_memory { 0 } else { PER_NODE * u64::from(nodes) };
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < needed) {
@@ -26,11 +29,12 @@ pub(super) fn allow(nodes: u32, in_memory: bool) -> anyhow::Result<()> {
     }
     let watches = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").ok();
     let watches = watches.and_then(|text| text.trim().parse::<u32>().ok());
-    if let Some(watches) = watches.filter(|watches| !in_memory && *watches < nodes + 8) {
+    let wanted = nodes.saturating_mul(if systemd { WATCHES.1 } else { WATCHES.0 }).saturating_add(8);
+    if let Some(watches) = watches.filter(|watches| !in_memory && *watches < wanted) {
         bail!(
             "{nodes} nodes watch their files, and this system allows {watches} watches a user; allow more with `sysctl \
              fs.inotify.max_user_instances={}`, ask for fewer nodes with --nodes, or keep them in memory with --in-memory",
-            nodes + 64
+            wanted + 56
         );
     }
     Ok(())

@@ -3,20 +3,39 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use standins::Machines;
 
 /// Only the end of a long log is read: who follows it looks twice a second.
 const END: u64 = 4 << 20;
 
-/// What a pod's log holds, for the embedded API.
-pub(super) fn of_pods(log: PathBuf, machines: Machines) -> impl Fn(&::apiserver::PodLog) -> Option<String> {
+/// What a pod's log holds, for the embedded API. `nodes` is the folder of all nodes.
+pub(super) fn of_pods(
+    log: PathBuf,
+    nodes: PathBuf,
+    machines: Machines,
+) -> impl Fn(&::apiserver::PodLog) -> Option<String> {
     move |asked| {
         let whose = whose(&asked.pod, &machines)?;
+        if let Whose::Node(node) = &whose
+            && let Ok(leader) = std::fs::read_to_string(nodes.join(node).join("leader"))
+        {
+            return journal(leader.trim());
+        }
         let text = read_end(&log)?;
         let lines = text.lines().filter(|line| is_of(line, &whose));
         Some(lines.map(|line| format!("{line}\n")).collect())
     }
+}
+
+/// What the daemon on a systemd container has logged. A container that hangs must not hold the API.
+fn journal(leader: &str) -> Option<String> {
+    let mut command = Command::new("timeout");
+    command.args(["5", "nsenter", "-t", leader, "-m", "-u", "-i", "-p", "-C"]);
+    command.args(["journalctl", "-u", "machinistd", "--no-pager", "-n", "1000", "-o", "cat"]);
+    let output = command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Whose lines a pod's log is.

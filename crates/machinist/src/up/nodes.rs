@@ -24,15 +24,18 @@ use super::told_to_stop;
 /// On every node of ours, so that nobody else's is taken for one.
 pub(super) const LABEL: &str = fleet::LABEL;
 const FLEET: &str = "up";
+const SIMULATED: &str = "this node is simulated";
 
 /// How long a simulated machine is down for a reboot.
 const REBOOT: Duration = Duration::from_millis(300);
 /// How often a machine's switch is looked at.
-const SWITCH: Duration = Duration::from_millis(300);
+pub(super) const SWITCH: Duration = Duration::from_millis(300);
 
 /// Where one node lives.
 pub(super) struct Place {
     pub(super) name: String,
+    /// Another one for each node, from 0 on.
+    pub(super) number: u32,
     pub(super) root: PathBuf,
     pub(super) machines: Machines,
 }
@@ -43,8 +46,8 @@ pub(super) fn names(control_plane: u32, workers: u32) -> Vec<(String, &'static s
     named("control-plane", control_plane).chain(named("worker", workers)).collect()
 }
 
-/// Makes the Node objects that are not there yet, all Ready.
-pub(super) async fn create(client: &Client, names: &[(String, &'static str)]) -> anyhow::Result<()> {
+/// Makes the Node objects that are not there yet; simulated machines are up at once.
+pub(super) async fn create(client: &Client, names: &[(String, &'static str)], are_up: bool) -> anyhow::Result<()> {
     let api: Api<Node> = Api::all(client.clone());
     for (name, role) in names {
         let node: Node = serde_json::from_value(node_of(name, role)).context("our own manifest is not valid")?;
@@ -54,7 +57,10 @@ pub(super) async fn create(client: &Client, names: &[(String, &'static str)]) ->
             }
             _ => {}
         }
-        set_ready(&api, name, true).await.with_context(|| format!("cannot write the status of node {name}"))?;
+        let message = if are_up { SIMULATED } else { "booting" };
+        set_ready(&api, name, are_up, message, &node_info())
+            .await
+            .with_context(|| format!("cannot write the status of node {name}"))?;
     }
     Ok(())
 }
@@ -81,22 +87,24 @@ fn node_of(name: &str, role: &str) -> Value {
     })
 }
 
-async fn set_ready(api: &Api<Node>, name: &str, ready: bool) -> Result<(), kube::Error> {
+pub(super) async fn set_ready(
+    api: &Api<Node>,
+    name: &str,
+    ready: bool,
+    message: &str,
+    info: &Value,
+) -> Result<(), kube::Error> {
     let now = Timestamp::now().to_string();
     let now = format!("{}Z", now.get(..19).unwrap_or_default());
-    let (status, reason, message) = if ready {
-        ("True", "KubeletReady", "this node is simulated")
-    } else {
-        ("False", "KubeletNotReady", "a simulated reboot")
-    };
+    let (status, reason) = if ready { ("True", "KubeletReady") } else { ("False", "KubeletNotReady") };
     let status = json!({"status": {"conditions": [
         {"type": "Ready", "status": status, "reason": reason, "message": message, "lastHeartbeatTime": now, "lastTransitionTime": now},
-    ], "nodeInfo": node_info()}});
+    ], "nodeInfo": info}});
     api.patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await.map(drop)
 }
 
 /// What `kubectl get nodes` prints of a machine; all of it has to be there.
-fn node_info() -> Value {
+pub(super) fn node_info() -> Value {
     let version = concat!("machinist-", env!("CARGO_PKG_VERSION"));
     json!({
         "kubeletVersion": version, "kubeProxyVersion": "", "containerRuntimeVersion": "simulated://1", "osImage": "simulated",
@@ -123,7 +131,7 @@ fn furnish(root: &Path) -> std::io::Result<()> {
 
 /// Runs one node's daemon until it is told to stop. A simulated reboot starts it anew; while its switch is off, it is off.
 pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
-    let Place { name, root, machines } = place;
+    let Place { name, number: _, root, machines } = place;
     furnish(&root).with_context(|| format!("cannot make {}", root.display()))?;
     let options = Options {
         node: name.clone(),
@@ -155,10 +163,10 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
             Ended::Rebooting => {
                 tracing::info!(node = name, "simulated reboot");
                 machines.set_rebooting(&name, true);
-                let _ = set_ready(&nodes, &name, false).await;
+                let _ = set_ready(&nodes, &name, false, "a simulated reboot", &node_info()).await;
                 tokio::time::sleep(REBOOT).await;
                 machines.set_rebooting(&name, false);
-                let _ = set_ready(&nodes, &name, true).await;
+                let _ = set_ready(&nodes, &name, true, SIMULATED, &node_info()).await;
             }
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
+use containers::{Overlay, Root};
 use testkit::binaries::binary;
 use testkit::process::Process;
 
@@ -17,48 +18,32 @@ const VERSION: &str = "v2.24.0";
 
 pub(super) struct Machine {
     name: String,
-    folder: tempfile::TempDir,
     container: Mutex<Option<Process>>,
+    /// Unmounted after the container is gone, and before its folder goes.
+    _root: Overlay,
+    folder: tempfile::TempDir,
 }
 
 impl Machine {
     /// A root with the daemon's binary in it and nothing else of ours.
     pub(super) fn new(name: &str, user_data: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("machinist-first-").tempdir().unwrap();
-        for part in ["root", "upper", "work", "run"] {
-            fs::create_dir(folder.path().join(part)).unwrap();
-        }
+        fs::create_dir(folder.path().join("run")).unwrap();
         fs::write(folder.path().join("user-data"), user_data).unwrap();
-        let part = |name: &str| folder.path().join(name).display().to_string();
-        let options =
-            format!("lowerdir={},upperdir={},workdir={}", base::base().display(), part("upper"), part("work"));
-        let mounted = Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options, &part("root")]).status();
-        assert!(mounted.unwrap().success(), "an overlay can be mounted");
-        let machine = Self { name: name.to_owned(), folder, container: Mutex::default() };
+        let root = Overlay::mount(&base::base(), folder.path()).unwrap();
+        let machine = Self { name: name.to_owned(), container: Mutex::default(), _root: root, folder };
         machine.furnish();
         machine
     }
 
     fn furnish(&self) {
-        fs::write(self.path("etc/hostname"), format!("{}\n", self.name)).unwrap();
+        let folder = self.path("");
+        let root = Root(&folder);
+        root.name(&self.name).unwrap();
+        root.mask("ssh.service").unwrap();
         // Without an id systemd takes the boot for the first, and applies what Ignition wants enabled.
         let _ = fs::remove_file(self.path("etc/machine-id"));
-        fs::create_dir_all(self.path("usr/local/bin")).unwrap();
-        fs::copy(binary("machinistd"), self.path("usr/local/bin/machinistd")).unwrap();
-        let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(self.path("usr/local/bin/machinistd"), mode).unwrap();
-        // Services that only slow a small container down.
-        for unit in [
-            "systemd-resolved.service",
-            "systemd-networkd.service",
-            "getty.target",
-            "console-getty.service",
-            "ssh.service",
-        ] {
-            let path = self.path("etc/systemd/system").join(unit);
-            let _ = fs::remove_file(&path);
-            std::os::unix::fs::symlink("/dev/null", path).unwrap();
-        }
+        root.install(&binary("machinistd"), "machinistd").unwrap();
     }
 
     pub(super) fn path(&self, path: &str) -> PathBuf {
@@ -164,6 +149,5 @@ impl Drop for Machine {
             let _ = Command::new("kill").args(["-9", &leader]).status();
         }
         drop(self.container.lock().unwrap().take());
-        let _ = Command::new("umount").arg("-l").arg(self.path("")).status();
     }
 }

@@ -1,0 +1,298 @@
+//! A container that boots like a machine: when it asks for a reboot it ends, and is started again.
+//!
+//! It shares this machine's network. Whatever way this process ends, the container ends with it.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Error, Overlay, cannot};
+
+/// A container that cannot be started at all, say for want of memory, is tried again after this long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What the container says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// How often it has booted.
+    pub boots: u32,
+    /// Its first process, as this machine counts, while it runs.
+    pub leader: Option<u32>,
+    /// Its service manager has started everything.
+    pub is_up: bool,
+}
+
+/// A booted root; killed and unmounted when dropped.
+pub struct Container {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    root: Option<Overlay>,
+}
+
+struct Shared {
+    name: String,
+    folder: PathBuf,
+    root: PathBuf,
+    /// How the container reaches our socket, whatever the length of its folder's path.
+    socket: PathBuf,
+    life: Mutex<Life>,
+    changed: Condvar,
+    tell: Box<dyn Fn(State) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Life {
+    state: State,
+    /// systemd-nspawn, while it runs.
+    process: Option<u32>,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    On,
+    Off,
+    /// It ends, and its keeper with it.
+    End,
+}
+
+impl Container {
+    /// Boots what is mounted in `folder`. `tell` hears of every change of its state, from threads of ours.
+    ///
+    /// # Errors
+    /// When the socket by which it speaks cannot be made.
+    pub fn boot(
+        name: &str,
+        folder: &Path,
+        root: Overlay,
+        tell: impl Fn(State) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let opened = File::open(folder).map_err(cannot("open", folder))?;
+        let socket = folder.join("notify");
+        let _ = fs::remove_file(&socket);
+        // A socket's path may have 107 bytes; by way of the open folder it always fits.
+        let within = |process: &str| PathBuf::from(format!("/proc/{process}/fd/{}/notify", opened.as_raw_fd()));
+        let listening = UnixDatagram::bind(within("self")).map_err(cannot("listen on", &socket))?;
+        // What comes here is believed, so nobody else may write to it.
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(cannot("write", &socket))?;
+        let shared = Arc::new(Shared {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            root: root.path().to_owned(),
+            socket: within(&std::process::id().to_string()),
+            life: Mutex::default(),
+            changed: Condvar::new(),
+            tell: Box::new(tell),
+        });
+        let (keeper, listener) = (Arc::clone(&shared), Arc::clone(&shared));
+        let threads = vec![
+            std::thread::spawn(move || keeper.keep()),
+            std::thread::spawn(move || {
+                listener.listen(&listening);
+                // The path to the socket leads through it.
+                drop(opened);
+            }),
+        ];
+        Ok(Self { shared, threads, root: Some(root) })
+    }
+
+    pub fn state(&self) -> State {
+        self.shared.life().state
+    }
+
+    /// The mounted root.
+    pub fn root(&self) -> &Path {
+        &self.shared.root
+    }
+
+    /// Waits for a state.
+    ///
+    /// # Errors
+    /// With the end of its console, when the state does not come in time.
+    pub fn wait(&self, patience: Duration, is_there: impl Fn(State) -> bool) -> Result<(), Error> {
+        if self.shared.wait(patience, |life| is_there(life.state)) {
+            return Ok(());
+        }
+        Err(Error::DoesNotBoot {
+            name: self.shared.name.clone(),
+            seconds: patience.as_secs(),
+            console: self.console(30),
+        })
+    }
+
+    /// A command on the container; nothing while it is down.
+    pub fn command(&self, words: &[&str]) -> Option<Command> {
+        Some(enter(self.state().leader?, words))
+    }
+
+    /// Pulls its plug; unless it is switched off, it is started again at once.
+    pub fn kill(&self) {
+        signal(self.state().leader, Signal::KILL);
+    }
+
+    /// Switches it off, as a power cut would, or on again.
+    pub fn switch(&self, on: bool) {
+        let wanted = if on { Wanted::On } else { Wanted::Off };
+        self.shared.change(|life| life.wanted = if life.wanted == Wanted::End { Wanted::End } else { wanted });
+        if !on {
+            self.kill();
+        }
+    }
+
+    /// Shuts it down in an orderly way, and less so when that takes longer than `patience`.
+    pub fn stop(self, patience: Duration) {
+        let process = {
+            let mut life = self.shared.life();
+            life.wanted = Wanted::End;
+            life.process
+        };
+        self.shared.changed.notify_all();
+        // Its first answer to this is to ask the service manager to power off.
+        signal(process, Signal::TERM);
+        self.shared.wait(patience, |life| life.process.is_none());
+    }
+
+    /// The last lines of its console.
+    pub fn console(&self, lines: usize) -> String {
+        let text = fs::read(self.shared.folder.join("console")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.shared.change(|life| life.wanted = Wanted::End);
+        let (leader, process) = {
+            let life = self.shared.life();
+            (life.state.leader, life.process)
+        };
+        signal(leader, Signal::KILL);
+        if leader.is_none() {
+            signal(process, Signal::KILL);
+        }
+        let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(b"END", &self.shared.socket));
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(self.shared.folder.join("notify"));
+        drop(self.root.take());
+    }
+}
+
+/// A command in all namespaces of a container but its network, which is ours.
+fn enter(leader: u32, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &leader.to_string(), "-m", "-u", "-i", "-p", "-C"]).args(words);
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+fn signal(process: Option<u32>, signal: Signal) {
+    let process = process.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(process) = process {
+        let _ = kill_process(process, signal);
+    }
+}
+
+impl Shared {
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, patience: Duration, is_there: impl Fn(&Life) -> bool) -> bool {
+        let waited = self.changed.wait_timeout_while(self.life(), patience, |life| !is_there(life));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Life)) {
+        let (before, after) = {
+            let mut life = self.life();
+            let before = life.state;
+            change(&mut life);
+            (before, life.state)
+        };
+        self.changed.notify_all();
+        if before != after {
+            (self.tell)(after);
+        }
+    }
+
+    /// Takes in what the container says of itself, in the words of `sd_notify(3)`.
+    fn listen(&self, socket: &UnixDatagram) {
+        let mut buffer = [0; 4096];
+        while let Ok(length) = socket.recv(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            for line in text.lines() {
+                match line.split_once('=') {
+                    Some(("X_NSPAWN_LEADER_PID", leader)) => self.change(|life| {
+                        life.state.leader = leader.parse().ok();
+                        life.state.boots += 1;
+                    }),
+                    Some(("READY", "1")) => self.change(|life| life.state.is_up = life.state.leader.is_some()),
+                    None if line == "END" => return,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Starts the container again whenever it ends, until it is given up. Why it ended does not matter: a reboot ends it
+    /// with 133, a power cut by a signal.
+    fn keep(&self) {
+        loop {
+            {
+                let life = self.changed.wait_while(self.life(), |life| life.wanted == Wanted::Off);
+                if life.unwrap_or_else(PoisonError::into_inner).wanted == Wanted::End {
+                    return;
+                }
+            }
+            let Ok(mut container) = self.start() else {
+                self.wait(AGAIN, |life| life.wanted == Wanted::End);
+                continue;
+            };
+            self.change(|life| life.process = Some(container.id()));
+            // Whoever stopped it just before this did not see the process yet.
+            if self.life().wanted == Wanted::End {
+                signal(Some(container.id()), Signal::TERM);
+            }
+            let _ = container.wait();
+            self.change(|life| {
+                life.process = None;
+                (life.state.leader, life.state.is_up) = (None, false);
+            });
+        }
+    }
+
+    fn start(&self) -> std::io::Result<Child> {
+        let console = File::options().create(true).append(true).open(self.folder.join("console"))?;
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "-D"]).arg(&self.root);
+        // The name is the container's among all of this machine, and left over when we are killed; the host name is its own.
+        command.arg(format!("--machine={}-{}", self.name, std::process::id()));
+        command.arg(format!("--hostname={}", self.name));
+        command.args([
+            "--register=no",
+            "--keep-unit",
+            "--console=pipe",
+            "--link-journal=no",
+            "--notify-ready=yes",
+            "-b",
+        ]);
+        command.env("NOTIFY_SOCKET", &self.socket);
+        // Ctrl-C is for us; a container that hears it too would take our word to end for the second, and hurry.
+        command.process_group(0);
+        command.stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console).spawn()
+    }
+}

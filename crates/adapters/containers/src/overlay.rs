@@ -1,0 +1,116 @@
+//! A root of one machine's own over the base that all share.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{Error, cannot};
+
+/// A mounted root; unmounted when dropped. What the machine wrote stays in its folder.
+#[derive(Debug)]
+pub struct Overlay {
+    root: PathBuf,
+}
+
+impl Overlay {
+    /// Mounts `FOLDER/root` over `base`. A mount that an earlier process has left there is taken away first.
+    ///
+    /// # Errors
+    /// When a folder cannot be made, or the kernel refuses the mount.
+    pub fn mount(base: &Path, folder: &Path) -> Result<Self, Error> {
+        let part = |name: &str| folder.join(name);
+        for name in ["root", "upper", "work"] {
+            fs::create_dir_all(part(name)).map_err(cannot("make", &part(name)))?;
+        }
+        let root = part("root");
+        unmount_beneath(&root)?;
+        let layer =
+            |path: &Path| path.display().to_string().replace('\\', r"\\").replace(',', r"\,").replace(':', r"\:");
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", layer(base), layer(&part("upper")), layer(&part("work")));
+        let mut command = Command::new("mount");
+        command.args(["-t", "overlay", "overlay", "-o", &options]).arg(&root);
+        run(&mut command).map_err(|said| {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Error::Mount { name, said }
+        })?;
+        Ok(Self { root })
+    }
+
+    /// Where the mounted root is.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let _ = run(Command::new("umount").arg("-l").arg(&self.root));
+    }
+}
+
+/// Unmounts everything at or beneath a path, the last mount first.
+///
+/// # Errors
+/// When the mounts cannot be read, or one of them stays.
+pub fn unmount_beneath(path: &Path) -> Result<(), Error> {
+    let Ok(path) = path.canonicalize() else { return Ok(()) };
+    let table = Path::new("/proc/self/mountinfo");
+    let text = fs::read_to_string(table).map_err(cannot("read", table))?;
+    for point in points_beneath(&text, &path).into_iter().rev() {
+        run(Command::new("umount").arg("-l").arg(&point)).map_err(|said| Error::Io {
+            what: "unmount",
+            path: point,
+            source: std::io::Error::other(said),
+        })?;
+    }
+    Ok(())
+}
+
+/// Mount points of a `mountinfo` table that are at or beneath a path, in the order in which they were mounted.
+fn points_beneath(table: &str, path: &Path) -> Vec<PathBuf> {
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| PathBuf::from(unescape(point)));
+    points.filter(|point| point.starts_with(path)).collect()
+}
+
+/// The kernel writes space, tab, newline and backslash as three octal digits.
+fn unescape(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                plain.push(char::from(code));
+                plain.push_str(part.get(3..).unwrap_or_default());
+            }
+            None => plain.push_str(part),
+        }
+    }
+    plain
+}
+
+/// What the command said when it failed.
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(said.lines().next().unwrap_or("it did not say why").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_beneath_a_path_are_found_whatever_its_name() {
+        let table = "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     60 24 0:50 / /tmp/a\\040b/root rw - overlay overlay rw\n\
+                     61 60 0:51 / /tmp/a\\040b/root/proc rw - proc proc rw\n\
+                     62 24 0:52 / /tmp/a\\040bc rw - tmpfs tmpfs rw\n";
+        let found = points_beneath(table, Path::new("/tmp/a b"));
+        assert_eq!(found, [PathBuf::from("/tmp/a b/root"), PathBuf::from("/tmp/a b/root/proc")]);
+    }
+}
