@@ -13,10 +13,10 @@ use api::machineconfiguration::{
 use api::names::NAMESPACE;
 use clap::Args;
 use drain::{DisruptionBudget, PodFacts};
-use explain::{Blocker, Member, Objects, Snapshot, Standstill};
+use explain::{Blocker, Certificate, Member, Objects, Snapshot, Standstill};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -98,6 +98,7 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         objects.container_runtime_configs =
             optional::<ContainerRuntimeConfig>(client, &mut notes, "ContainerRuntimeConfigs").await;
         objects.controller_configs = optional::<ControllerConfig>(client, &mut notes, "certificates").await;
+        objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
         objects.deployments = noted(all(deployments, "deployments").await, &mut notes, "our own workloads");
         let ours: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
@@ -112,6 +113,35 @@ impl World {
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot::from_objects(&self.objects, self.now)
     }
+}
+
+/// Certificates that nodes and new machines depend on. Where the ControllerConfig's status tells of them, it is believed.
+async fn certificates(client: &Client, configs: &[ControllerConfig], notes: &mut Vec<String>) -> Vec<Certificate> {
+    let untold = |config: &&ControllerConfig| {
+        config.status.as_ref().is_none_or(|status| status.controller_certificates.is_empty())
+    };
+    let mut bundles: Vec<(String, Vec<u8>)> = Vec::new();
+    for spec in configs.iter().filter(untold).map(|config| &config.spec) {
+        bundles.push(("KubeAPIServerServingCAData".to_owned(), spec.kube_api_server_serving_ca_data.0.clone()));
+        bundles.push(("RootCAData".to_owned(), spec.root_ca_data.0.clone()));
+    }
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    match cluster::write::in_time(secrets.get_opt(operate::certificates::TLS)).await {
+        Ok(secret) => {
+            let data = secret.and_then(|secret| secret.data).and_then(|mut data| data.remove("tls.crt"));
+            bundles.extend(data.map(|data| (operate::certificates::TLS.to_owned(), data.0)));
+        }
+        Err(error) => notes.push(explain_refusal(&error, "get", "secrets", "the config server's certificate")),
+    }
+    let read = bundles.into_iter().flat_map(|(bundle, pem)| {
+        let all = operate::certificates::read(&pem).unwrap_or_default();
+        all.into_iter().map(move |it| Certificate {
+            bundle: bundle.clone(),
+            subject: it.subject,
+            not_after: it.not_after,
+        })
+    });
+    read.collect()
 }
 
 /// Asks the decisions that the controllers make too.

@@ -61,8 +61,8 @@ async fn plan(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         [] => Vec::new(),
         paths => manifests::load(paths, arguments.recursive)?,
     };
-    let client = arguments.cluster.connect().await?;
     let change = Change::new(manifests, arguments.delete.clone())?;
+    let client = arguments.cluster.connect().await?;
     let proposal = Proposal::compute(&client, &change, SignedDuration::from_secs(arguments.reboot_time.into())).await?;
     output::warn(proposal.notes.iter());
     let plan = &proposal.plan;

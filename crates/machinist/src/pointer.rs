@@ -15,8 +15,9 @@ use serving::token::{self, Grant};
 
 use crate::output;
 
-/// The ConfigMap in which the operator publishes the config server's authority.
+/// The ConfigMap in which the operator publishes the config server's authority and its address.
 const CA: (&str, &str) = ("machine-config-server-ca", "ca-bundle.crt");
+const SERVER: &str = "server";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -35,7 +36,7 @@ pub(crate) struct Arguments {
     /// Make no credential: for a pool that is open
     #[arg(long, conflicts_with_all = ["machine", "token_manifest"])]
     open: bool,
-    /// Where machines reach the config server; absent, port 22623 of the cluster's internal API address
+    /// Where machines reach the config server; absent, where the operator says, or port 22623 of the internal API address
     #[arg(long, value_name = "HOST:PORT")]
     server: Option<String>,
     /// Authority of the config server's certificate; absent, the one the operator published
@@ -94,7 +95,7 @@ async fn make(arguments: &Arguments) -> anyhow::Result<String> {
             })?;
             let server = match &arguments.server {
                 Some(server) => server.clone(),
-                None => server_of(&client).await?,
+                None => server_of(&client, &arguments.namespace).await?,
             };
             let ca = match file {
                 Some(ca) => ca?,
@@ -116,7 +117,10 @@ async fn issue(client: &Client, grant: &Grant) -> anyhow::Result<String> {
     Ok(secret)
 }
 
-async fn server_of(client: &Client) -> anyhow::Result<String> {
+async fn server_of(client: &Client, namespace: &str) -> anyhow::Result<String> {
+    if let Some(server) = published(client, namespace, SERVER).await? {
+        return Ok(server);
+    }
     let configs: Api<ControllerConfig> = Api::all(client.clone());
     let config = configs.get_opt(names::CONTROLLER_CONFIG).await.context("cannot read the ControllerConfig")?;
     let infra = config.and_then(|config| config.spec.infra).and_then(|infra| infra.status);
@@ -128,10 +132,16 @@ async fn server_of(client: &Client) -> anyhow::Result<String> {
 
 async fn ca_of(client: &Client, namespace: &str) -> anyhow::Result<Vec<u8>> {
     let (name, key) = CA;
+    let ca = published(client, namespace, key).await?;
+    ca.map(String::into_bytes).with_context(|| format!("no {key} in ConfigMap {namespace}/{name}; give --ca FILE"))
+}
+
+/// What the operator publishes of the config server.
+async fn published(client: &Client, namespace: &str, key: &str) -> anyhow::Result<Option<String>> {
+    let (name, _) = CA;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let map = maps.get_opt(name).await.with_context(|| format!("cannot read ConfigMap {namespace}/{name}"))?;
-    let ca = map.and_then(|map| map.data).and_then(|mut data| data.remove(key));
-    ca.map(String::into_bytes).with_context(|| format!("no {key} in ConfigMap {namespace}/{name}; give --ca FILE"))
+    Ok(map.and_then(|map| map.data).and_then(|mut data| data.remove(key)))
 }
 
 fn duration(text: &str) -> Result<SignedDuration, String> {

@@ -293,8 +293,7 @@ impl Fleet<'_> {
             }
             anstream::println!("Switch {node} off:    touch {}", switch.display());
         }
-        let configs = self.configs;
-        anstream::println!("A new worker's pointer: machinist pointer --pool worker --server {configs}");
+        anstream::println!("A new worker's pointer: machinist pointer --pool worker");
         anstream::println!("The log:                {}", folder.log_path().display());
         anstream::println!(
             "Ctrl-C stops{}.",

@@ -217,6 +217,6 @@ impl ControlPlane {
     }
 }
 
-async fn client(kubeconfig: &Path) -> Client {
+pub(crate) async fn client(kubeconfig: &Path) -> Client {
     real::client(kubeconfig).await.unwrap_or_else(|error| panic!("no client from {}: {error:#}", kubeconfig.display()))
 }

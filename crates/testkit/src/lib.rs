@@ -13,6 +13,7 @@
 pub mod binaries;
 pub mod cache;
 pub mod certificates;
+pub mod changes;
 pub mod control_plane;
 pub mod needs;
 pub mod objects;
@@ -21,5 +22,6 @@ pub mod wait;
 
 pub use cache::go_tool;
 pub use certificates::certify;
+pub use changes::Changes;
 pub use control_plane::{ControlPlane, Kind, control_plane, durable_control_plane};
 pub use wait::{wait_for, wait_for_all, wait_until};

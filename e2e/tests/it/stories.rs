@@ -2,7 +2,7 @@
 //!
 //! Commands stand on lines that begin with `$ `, their answers below. In an answer `…` stands for anything within a line,
 //! and alone on a line for any lines; spaces count once. A command that only looks is run again until it answers as the
-//! page says, as a reader would.
+//! page says, as a reader would: with each change of the cluster.
 
 mod page;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use page::{Block, matches, read};
 use testkit::binaries::binary;
 use testkit::process::Process;
-use testkit::{ControlPlane, Kind, control_plane, needs, wait_until};
+use testkit::{Changes, ControlPlane, Kind, control_plane, needs, wait_until};
 
 /// Pages in the order in which they are read; each leaves the fleet as it found it.
 const PAGES: [&str; 8] = [
@@ -32,7 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running `machinist up`.
 struct Fleet {
-    _process: Option<Process>,
+    process: Option<Process>,
+    changes: Changes,
     kubeconfig: PathBuf,
     folder: tempfile::TempDir,
     /// Last, so that it outlives the fleet.
@@ -41,12 +42,16 @@ struct Fleet {
 
 impl Fleet {
     async fn start(kind: Kind) -> Option<Self> {
+        Self::start_in(tempfile::tempdir().unwrap(), kind, &[]).await
+    }
+
+    async fn start_in(folder: tempfile::TempDir, kind: Kind, more: &[&str]) -> Option<Self> {
         if !needs::kubectl() {
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("fleet");
         let mut arguments = vec!["up".to_owned(), "--data".to_owned(), data.display().to_string()];
+        arguments.extend(more.iter().map(ToString::to_string));
         let mut kubeconfig = data.join("kubeconfig");
         let other = match kind {
             Kind::Embedded => None,
@@ -58,6 +63,7 @@ impl Fleet {
             arguments.extend(["--kubeconfig".to_owned(), kubeconfig.display().to_string()]);
         }
         let log = folder.path().join("up.log");
+        let _ = std::fs::remove_file(&log);
         let mut process = Process::start(&binary("machinist"), &arguments, &[], &log).unwrap();
         wait_until("the fleet to be up", || {
             assert!(process.is_running(), "machinist up ended: {}", process.output());
@@ -65,7 +71,8 @@ impl Fleet {
             async move { is_up.then_some(()) }
         })
         .await;
-        Some(Self { _process: Some(process), kubeconfig, folder, _other: other })
+        let changes = Changes::of(&kubeconfig);
+        Some(Self { process: Some(process), changes, kubeconfig, folder, _other: other })
     }
 
     /// A real API server, and nothing that runs pods.
@@ -75,7 +82,8 @@ impl Fleet {
         }
         let other = control_plane(Kind::Real).await?;
         let (kubeconfig, folder) = (other.kubeconfig(), tempfile::tempdir().unwrap());
-        Some(Self { _process: None, kubeconfig, folder, _other: Some(other) })
+        let changes = Changes::of(&kubeconfig);
+        Some(Self { process: None, changes, kubeconfig, folder, _other: Some(other) })
     }
 
     fn data(&self) -> PathBuf {
@@ -97,8 +105,12 @@ impl Fleet {
     fn follow(&self, name: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide").join(name);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        self.follow_text(name, &text);
+    }
+
+    fn follow_text(&self, name: &str, text: &str) {
         let folder = tempfile::tempdir().unwrap();
-        for block in read(name, &text) {
+        for block in read(name, text) {
             match block {
                 Block::File { name, text } => std::fs::write(folder.path().join(name), text).unwrap(),
                 Block::Command { line, command, expected } => {
@@ -110,20 +122,19 @@ impl Fleet {
     }
 
     fn check(&self, place: &str, command: &str, expected: &[String], folder: &Path) {
-        let begun = Instant::now();
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let (code, seen) = self.run(command, folder);
             if matches(expected, &seen) {
                 return;
             }
-            let again = page::only_looks(command) && begun.elapsed() < PATIENCE;
+            let again = page::only_looks(command) && self.changes.wait(deadline);
             let expected = expected.join("\n");
             assert!(
                 again,
                 "{place}: $ {command}\nended with {code} and printed\n{seen}\ninstead of\n{expected}\n{}",
                 self.log()
             );
-            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -135,16 +146,109 @@ impl Fleet {
     }
 }
 
+/// What our own components log, as on a cluster where they are pods. A real API server would ask the nodes' kubelets.
+const LOGS: &str = r#"
+```console
+$ kubectl logs -n openshift-machine-config-operator -l k8s-app=machine-config-controller --tail=-1
+…
+… INFO controllers::render: rendered pool="worker" …
+…
+$ kubectl logs -n openshift-machine-config-operator -l k8s-app=machine-config-daemon --tail=-1
+…
+… INFO node{name=worker-1}: …
+…
+```
+"#;
+
 #[tokio::test]
 async fn every_page_of_the_guide_holds_on_the_embedded_api() {
     let Some(fleet) = Fleet::start(Kind::Embedded).await else { return };
     PAGES.iter().for_each(|page| fleet.follow(page));
+    fleet.follow_text("logs", LOGS);
 }
 
 #[tokio::test]
 async fn every_page_of_the_guide_holds_on_a_real_api_server() {
     let Some(fleet) = Fleet::start(Kind::Real).await else { return };
     PAGES.iter().for_each(|page| fleet.follow(page));
+}
+
+/// Nobody waits for two minutes here: what tells how long the daemon has been silent is taken away.
+const HANGS: &str = r#"
+```yaml hang.yaml
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 50-worker-hang, labels: {machineconfiguration.openshift.io/role: worker}}
+spec: {config: {ignition: {version: 3.5.0}, storage: {files: [{path: /etc/hang, contents: {source: "data:,x"}}]}}}
+```
+```console
+$ nsenter -t $(cat $DIR/nodes/worker-1/leader) -m -u -i -p -C sh -c 'kill -STOP $(systemctl show -P MainPID machinistd)'
+$ kubectl get node worker-1 -o jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/desiredConfig}' > before
+$ kubectl apply -f hang.yaml
+machineconfig.machineconfiguration.openshift.io/50-worker-hang created
+$ kubectl get node worker-1 -o jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/desiredConfig}' | diff -q before -
+Files before and - differ
+$ kubectl -n openshift-machine-config-operator scale deploy/machine-config-operator --replicas=0
+deployment.apps/machine-config-operator scaled
+$ kubectl -n openshift-machine-config-operator scale deploy/machine-config-controller --replicas=0
+deployment.apps/machine-config-controller scaled
+$ kubectl patch poolledger worker --type=merge -p '{"spec":{"claims":[]}}'
+poolledger.machinist.dev/worker patched
+$ kubectl delete machineconfignode worker-1
+machineconfignode.machineconfiguration.openshift.io "worker-1" deleted…
+$ machinist doctor
+…
+problem node/worker-1 (nobody-is-working)
+node worker-1 shall reach rendered-worker-… from rendered-worker-…, and nobody is working on it: its daemon does not answer
+…
+--fix would restart pod machine-config-daemon-…, the daemon of node worker-1
+…
+$ machinist doctor --fix --yes
+…
+repaired: pod machine-config-daemon-… is made anew
+3 found and repaired; 2 pools and 2 nodes looked at.
+$ kubectl get mcp worker -o jsonpath='{.status.updatedMachineCount} {.status.configuration.source[*].name}'
+1 00-worker 50-worker-hang
+$ machinist doctor
+Nothing is wrong: 2 pools and 2 nodes looked at.
+```
+"#;
+
+#[tokio::test]
+async fn the_page_about_real_nodes_holds_and_they_outlive_a_kill_but_not_their_end() {
+    if !needs::nspawn() || !needs::root() {
+        return;
+    }
+    let more = ["--systemd", "--nodes", "1"];
+    let folder = tempfile::tempdir().unwrap();
+    let Some(fleet) = Fleet::start_in(folder, Kind::Embedded, &more).await else { return };
+    fleet.follow("real-nodes.md");
+    fleet.follow_text("a daemon that hangs", HANGS);
+    let data = fleet.data();
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap().matches(data.to_str().unwrap()).count();
+    let leader = || std::fs::read_to_string(data.join("nodes/worker-1/leader")).unwrap();
+    let is_gone = |leader: &str| !Path::new("/proc").join(leader).exists();
+    let before = leader();
+    assert!(!before.is_empty() && !is_gone(&before));
+    assert_eq!(mounts(), 2);
+    std::fs::write(data.join("nodes/worker-1/root/etc/by-hand"), "").unwrap();
+
+    // As root may do to it: nothing is told, nothing is cleaned up.
+    let Fleet { process, folder, .. } = fleet;
+    process.unwrap().kill();
+    wait_until("the containers to end with their keeper", || async { is_gone(&before).then_some(()) }).await;
+    assert_eq!(mounts(), 2, "nobody has unmounted them");
+
+    let mut fleet = Fleet::start_in(folder, Kind::Embedded, &more).await.unwrap();
+    assert!(data.join("nodes/worker-1/root/etc/by-hand").exists(), "the node's disk is the same");
+    assert_eq!(mounts(), 2, "what was left is unmounted, and mounted anew");
+    let before = leader();
+    let process = fleet.process.as_mut().unwrap();
+    process.signal("INT");
+    assert!(process.wait().unwrap().success(), "{}", process.output());
+    assert!(is_gone(&before));
+    assert_eq!(mounts(), 0);
+    assert!(data.join("nodes/worker-1/upper/etc/by-hand").exists(), "what the node wrote is kept");
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// A pause longer than this keeps renewed certificates from nodes.
 const LONG_PAUSE: SignedDuration = SignedDuration::from_hours(24);
 /// A deletion that is still waiting after this long waits for somebody who is not there.
-const DELETING: SignedDuration = SignedDuration::from_secs(30);
+const DELETING: SignedDuration = SignedDuration::from_secs(10);
 
 /// Everything that is wrong, the worst first.
 pub fn doctor(snapshot: &Snapshot) -> Vec<Finding> {
@@ -393,6 +393,10 @@ fn certificates(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
             problem: format!("certificate {subject} of {} {verb} {}", certificate.bundle, at(certificate.not_after)),
             effect: "what trusts it stops talking: logs and exec first, then nodes drop out".to_owned(),
             moves: vec![
+                Move::new(
+                    "see whether the operator runs, which renews its own",
+                    format!("kubectl -n {} get deploy machine-config-operator", api::names::NAMESPACE),
+                ),
                 Move::new("approve what nodes ask for", "kubectl get csr"),
                 Move::new("see which pools are paused and do not get the new one", "machinist status"),
             ],

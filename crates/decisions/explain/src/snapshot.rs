@@ -189,6 +189,8 @@ pub struct Objects {
     pub kubelet_configs: Vec<KubeletConfig>,
     pub container_runtime_configs: Vec<ContainerRuntimeConfig>,
     pub controller_configs: Vec<ControllerConfig>,
+    /// Certificates that were read elsewhere: those that the ControllerConfig's status does not tell of.
+    pub certificates: Vec<Certificate>,
     /// Decided elsewhere: where each node belongs.
     pub members: BTreeMap<String, Member>,
     /// Decided elsewhere: what each pool waits for.
@@ -227,7 +229,12 @@ impl Snapshot {
             workloads: objects.deployments.iter().map(Workload::from_object).collect(),
             generators: generators(objects, &fragments),
             configs: fragments,
-            certificates: objects.controller_configs.iter().flat_map(certificates).collect(),
+            certificates: objects
+                .controller_configs
+                .iter()
+                .flat_map(certificates)
+                .chain(objects.certificates.iter().cloned())
+                .collect(),
             now,
         }
     }

@@ -92,13 +92,16 @@ pub fn secret(installation: &Installation, pool: &str, pointer: &Value) -> Value
     })
 }
 
-/// The ConfigMap from which everything else learns the config server's authorities.
+/// The ConfigMap from which everything else learns the config server's authorities, and where it is.
 pub(crate) fn bundle(installation: &Installation, facts: &Facts) -> Option<Desired> {
-    let object = json!({
+    let mut object = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": crate::certificates::CA, "namespace": installation.namespace},
         "data": {"ca-bundle.crt": facts.server_ca.as_ref()?},
     });
+    if let Some(server) = facts.server(installation.server.as_deref()) {
+        object["data"]["server"] = json!(server);
+    }
     Some(Desired::new(Step::MachineConfigServer, Keep::Whole, object))
 }
 

@@ -41,6 +41,15 @@ impl Change {
     pub(crate) fn new(manifests: Vec<Manifest>, deletes: Vec<String>) -> anyhow::Result<Self> {
         for manifest in &manifests {
             let known = ["MachineConfig", "MachineConfigPool", "MachineConfiguration", "ClusterSettings"];
+            if ["KubeletConfig", "ContainerRuntimeConfig"].contains(&manifest.kind.as_str()) {
+                bail!(
+                    "{}: {} {:?} cannot be planned yet: no controller of this version makes MachineConfigs of this kind, so \
+                     applying it would change no node; plan the MachineConfig with the files that it stands for",
+                    manifest.origin,
+                    manifest.kind,
+                    manifest.name
+                );
+            }
             if !known.contains(&manifest.kind.as_str()) {
                 bail!(
                     "{}: {} {:?} cannot be planned; plan takes {}",

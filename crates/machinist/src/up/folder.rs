@@ -1,7 +1,6 @@
 //! The folder of one fleet: API data, logs and the root of each node. One process at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,10 +110,7 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     let path = folder.join("up.lock");
     let file = match OpenOptions::new().create(true).truncate(false).write(true).open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("{} cannot be written by this user; choose another folder with --data", folder.display())
-        }
-        Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
+        Err(error) => bail!("{} cannot be written ({error}); choose another folder with --data", folder.display()),
     };
     match file.try_lock() {
         Ok(()) => Ok(file),

@@ -173,12 +173,14 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
     Ok(())
 }
 
-/// Tells the daemon to end with the fleet; returns, as a power cut, when the machine is switched off.
+/// Tells the daemon to end with the fleet; returns, as a power cut, when the machine is switched off or the daemon's pod was
+/// made anew.
 async fn cut_power(name: String, machines: Machines, stopped: watch::Receiver<bool>, cut: watch::Sender<bool>) {
+    let restarts = machines.restarts_of(&name);
     loop {
         tokio::select! {
             () = tokio::time::sleep(SWITCH) => {
-                if machines.is_switched_off(&name) {
+                if machines.is_switched_off(&name) || machines.restarts_of(&name) != restarts {
                     return;
                 }
             }

@@ -101,7 +101,7 @@ pub(super) async fn run(
     });
     let container = booting.await?.with_context(|| format!("cannot make node {name}"))?;
     let nodes: Api<Node> = Api::all(client);
-    let mut is_off = false;
+    let (mut is_off, mut restarts) = (false, 0);
     let first = tokio::time::sleep(BOOT);
     tokio::pin!(first);
     loop {
@@ -124,6 +124,11 @@ pub(super) async fn run(
                 if machines.is_switched_off(&name) != is_off {
                     is_off = !is_off;
                     container.switch(!is_off);
+                }
+                if machines.restarts_of(&name) != restarts {
+                    restarts = machines.restarts_of(&name);
+                    let container = Arc::clone(&container);
+                    spawn_blocking(move || container.command(&["systemctl", "restart", "machinistd"])?.status().ok());
                 }
             }
             () = &mut first, if is_slow => container.wait(Duration::ZERO, |state| state.is_up)?,

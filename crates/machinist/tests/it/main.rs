@@ -3,8 +3,11 @@
 
 mod bad_input;
 mod diff;
+mod doctor;
+mod fleet;
 mod guide;
 mod help;
+mod readme;
 mod render;
 mod server;
 mod verbs;

@@ -1,95 +1,9 @@
 //! The verbs that talk to a cluster, on the fleet of `machinist up`. Nothing but this binary is needed.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use serde_json::Value;
-
-use crate::{Folder, Run, file};
-
-/// A fleet that ends with the test.
-struct Fleet {
-    folder: Folder,
-    process: Child,
-}
-
-impl Fleet {
-    fn start(more: &[&str]) -> Self {
-        let fleet = Self::try_start(Folder::new(&[]), more);
-        fleet.unwrap_or_else(|said| panic!("machinist up ended: {said}"))
-    }
-
-    /// What it said instead, when it does not come up.
-    fn try_start(folder: Folder, more: &[&str]) -> Result<Self, String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_machinist"));
-        command.args(["up", "--data", "fleet"]).args(more).current_dir(folder.path());
-        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        if lines.by_ref().map_while(Result::ok).any(|line| line.contains("Your fleet is up")) {
-            // The rest is read, so that the fleet never waits for a reader.
-            std::thread::spawn(move || lines.for_each(drop));
-            return Ok(Self { folder, process });
-        }
-        let output = process.wait_with_output().unwrap();
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
-
-    fn run(&self, arguments: &[&str]) -> Run {
-        let kubeconfig = self.folder.path().join("fleet/kubeconfig").display().to_string();
-        self.folder.run(&[arguments, &["--kubeconfig", &kubeconfig]].concat())
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        let run = self.run(&[arguments, &["-o", "json"]].concat());
-        serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {}{}", run.stdout, run.stderr))
-    }
-
-    /// Looks until it is as wanted.
-    #[track_caller]
-    fn wait(&self, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
-        let begun = Instant::now();
-        loop {
-            let seen = self.json(arguments);
-            if wanted(&seen) {
-                return seen;
-            }
-            assert!(
-                begun.elapsed() < Duration::from_secs(120),
-                "{arguments:?}: waited in vain; the last answer was {seen:#}"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Waits until every worker has the config that the pool wants, and it is not `old`.
-    fn updated(&self, old: &str) -> String {
-        let status = self.wait(&["status", "--pool", "worker"], |status| {
-            let pool = &status["pools"][0];
-            pool["state"] == "Updated" && pool["target"] != old
-        });
-        status["pools"][0]["target"].as_str().unwrap().to_owned()
-    }
-
-    fn on_node(&self, node: &str, path: &str) -> PathBuf {
-        self.folder.path().join("fleet/nodes").join(node).join("root").join(path)
-    }
-
-    fn end(&mut self, signal: &str) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
-        let status = self.process.wait().unwrap();
-        assert_eq!(signal == "INT", status.success(), "{status}");
-    }
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use crate::fleet::Fleet;
+use crate::{Folder, file};
 
 #[test]
 fn a_change_is_planned_applied_blamed_and_taken_back() {
@@ -189,6 +103,9 @@ fn what_stands_in_the_way_of_a_fleet_is_said_in_one_sentence() {
     assert!(run.stderr.contains(&format!("port {port} is in use")) && run.stderr.contains("--port"), "{}", run.stderr);
     let run = folder.run(&["up", "--data", "file/below"]);
     assert!(run.code == 1 && run.stderr.contains("cannot be made") && run.stderr.contains("--data"), "{}", run.stderr);
+    // Not even root may write there.
+    let run = folder.run(&["up", "--data", "/proc"]);
+    assert!(run.code == 1 && run.stderr.contains("/proc cannot be written"), "{}", run.stderr);
     let limited = Command::new("sh")
         .current_dir(folder.path())
         .args(["-c", "ulimit -n 150; exec \"$0\" up --nodes 3", env!("CARGO_BIN_EXE_machinist")])
@@ -204,6 +121,8 @@ fn a_missing_right_is_named_with_the_command_that_grants_it() {
     let text = std::fs::read_to_string(fleet.folder.path().join("fleet/kubeconfig")).unwrap();
     let nobody: Vec<&str> = text.lines().filter(|line| !line.contains("client-")).collect();
     fleet.folder.write("nobody", nobody.join("\n").as_bytes());
+    fleet.folder.write("motd.yaml", file("50-worker-motd", "worker", "/etc/motd", "hello").as_bytes());
+    assert_eq!(fleet.run(&["plan", "-f", "motd.yaml", "--save", "plan.json"]).code, 3);
     for verb in [
         &["status"][..],
         &["why", "pool", "worker"],
@@ -211,6 +130,8 @@ fn a_missing_right_is_named_with_the_command_that_grants_it() {
         &["plan"],
         &["rollback", "worker"],
         &["blame", "worker-1", "/x"],
+        &["apply", "plan.json"],
+        &["diff", "rendered-worker-x", "node/worker-1"],
     ] {
         let run = fleet.folder.run(&[verb, &["--kubeconfig", "nobody"]].concat());
         assert_eq!(run.code, 1, "{verb:?}");
@@ -222,6 +143,28 @@ fn a_missing_right_is_named_with_the_command_that_grants_it() {
     }
     let gone = fleet.folder.run(&["status", "--kubeconfig", "nowhere"]);
     assert!(gone.code == 1 && gone.stderr.contains("nowhere"), "{}", gone.stderr);
+}
+
+#[test]
+fn a_kind_that_no_controller_looks_at_yet_is_not_planned() {
+    let folder = Folder::new(&[(
+        "kubelet.yaml",
+        "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: max-pods}\nspec: {kubeletConfig: {maxPods: 100}}\n",
+    )]);
+    let run = folder.run(&["plan", "-f", "kubelet.yaml", "--kubeconfig", "nowhere"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("KubeletConfig \"max-pods\" cannot be planned yet: no controller"), "{}", run.stderr);
+}
+
+#[test]
+fn the_pointer_of_a_fleet_leads_to_its_config_server() {
+    let fleet = Fleet::start(&["--nodes", "1", "--control-plane", "0"]);
+    // The operator publishes where it is a moment after the pools are there.
+    let pointer = fleet.until(|| Some(fleet.run(&["pointer", "--pool", "worker"])).filter(|run| run.code == 0));
+    let pointer: serde_json::Value = serde_json::from_str(&pointer.stdout).unwrap();
+    let source = pointer["ignition"]["config"]["merge"][0]["source"].as_str().unwrap();
+    let address = source.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/config/worker")).unwrap();
+    std::net::TcpStream::connect(address).unwrap();
 }
 
 #[test]

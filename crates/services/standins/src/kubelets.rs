@@ -31,9 +31,20 @@ struct Inner {
     /// A machine is off while this file is there.
     switches: BTreeMap<String, PathBuf>,
     rebooting: BTreeSet<String>,
-    /// The node of each pod of a DaemonSet.
-    daemons: BTreeMap<String, String>,
+    daemons: BTreeMap<String, Daemon>,
+    /// The newest pod of our daemon that was seen on each node, and how often it was another one than before.
+    restarts: BTreeMap<String, (String, u64)>,
 }
+
+/// A pod of a DaemonSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Daemon {
+    pub(crate) node: String,
+    pub(crate) uid: String,
+}
+
+/// How the pods of our own daemon begin.
+const DAEMON: &str = "machine-config-daemon-";
 
 impl Machines {
     /// Adds a machine that is off while the file `switch` is there.
@@ -66,11 +77,24 @@ impl Machines {
 
     /// The node that a DaemonSet's pod is on.
     pub fn node_of(&self, pod: &str) -> Option<String> {
-        self.0.lock().daemons.get(pod).cloned()
+        self.0.lock().daemons.get(pod).map(|daemon| daemon.node.clone())
     }
 
-    pub(crate) fn set_daemons(&self, daemons: BTreeMap<String, String>) {
-        self.0.lock().daemons = daemons;
+    /// How often the pod of our daemon on this node was made anew. Whoever deletes it wants the daemon to start again.
+    pub fn restarts_of(&self, node: &str) -> u64 {
+        self.0.lock().restarts.get(node).map_or(0, |(_, count)| *count)
+    }
+
+    pub(crate) fn set_daemons(&self, daemons: BTreeMap<String, Daemon>) {
+        let mut inner = self.0.lock();
+        for (_, Daemon { node, uid }) in daemons.iter().filter(|(pod, _)| pod.starts_with(DAEMON)) {
+            match inner.restarts.get_mut(node) {
+                Some((last, count)) if last != uid => (*last, *count) = (uid.clone(), *count + 1),
+                Some(_) => {}
+                None => drop(inner.restarts.insert(node.clone(), (uid.clone(), 0))),
+            }
+        }
+        inner.daemons = daemons;
     }
 
     fn all(&self) -> Vec<String> {
@@ -157,4 +181,26 @@ async fn set_ready(api: &Api<Node>, name: &str, alive: bool) -> Result<(), kube:
     let patch = json!({"status": {"conditions": [condition]}});
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     api.patch_status(&was.name_any(), &parameters, &Patch::Strategic(patch)).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_was_made_anew_restarts_the_daemon_of_its_node_and_no_other() {
+        let machines = Machines::default();
+        let see = |pods: &[(&str, &str, &str)]| {
+            let daemon = |(pod, node, uid): &(&str, &str, &str)| {
+                ((*pod).to_owned(), Daemon { node: (*node).to_owned(), uid: (*uid).to_owned() })
+            };
+            machines.set_daemons(pods.iter().map(daemon).collect());
+            [machines.restarts_of("a"), machines.restarts_of("b")]
+        };
+        assert_eq!(see(&[("machine-config-daemon-x", "a", "1"), ("machine-config-daemon-y", "b", "2")]), [0, 0]);
+        assert_eq!(see(&[("machine-config-daemon-y", "b", "2")]), [0, 0], "it is on its way");
+        assert_eq!(see(&[("machine-config-daemon-x", "a", "3"), ("machine-config-daemon-y", "b", "2")]), [1, 0]);
+        assert_eq!(see(&[("machine-config-server-z", "b", "4"), ("machine-config-daemon-y", "b", "2")]), [1, 0]);
+        assert_eq!(machines.node_of("machine-config-server-z").as_deref(), Some("b"));
+    }
 }

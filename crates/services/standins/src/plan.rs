@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::kubelets::Daemon;
 use crate::template::{self, REVISION_HASH};
 
 /// Everything there is.
@@ -95,11 +96,14 @@ pub(crate) fn plan(view: &View) -> Vec<Action> {
     actions
 }
 
-/// The node of each pod that a DaemonSet made.
-pub(crate) fn daemons(view: &View) -> BTreeMap<String, String> {
+/// Node and identity of each pod that a DaemonSet made.
+pub(crate) fn daemons(view: &View) -> BTreeMap<String, Daemon> {
     let is_daemon = |pod: &&Arc<Pod>| pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet");
-    let placed = view.pods.iter().filter(is_daemon);
-    placed.filter_map(|pod| Some((pod.name_any(), pod.spec.as_ref()?.node_name.clone()?))).collect()
+    let placed = view.pods.iter().filter(is_daemon).filter_map(|pod| {
+        let node = pod.spec.as_ref()?.node_name.clone()?;
+        Some((pod.name_any(), Daemon { node, uid: pod.uid().unwrap_or_default() }))
+    });
+    placed.collect()
 }
 
 fn pods_by_owner(pods: &[Arc<Pod>]) -> BTreeMap<&str, Vec<&Arc<Pod>>> {

@@ -50,7 +50,7 @@ fn commands(page: &str, body: &[(usize, &str)]) -> Vec<Block> {
 
 /// Commands that change nothing may be run again.
 pub(super) fn only_looks(command: &str) -> bool {
-    const LOOKS: [&str; 10] = [
+    const LOOKS: [&str; 11] = [
         "kubectl get",
         "kubectl logs",
         "machinist status",
@@ -59,6 +59,7 @@ pub(super) fn only_looks(command: &str) -> bool {
         "machinist plan",
         "machinist diff",
         "machinist blame",
+        "nsenter ",
         "cat ",
         "ls ",
     ];

@@ -1,0 +1,64 @@
+//! Rings whenever something in a cluster changes, for tests that look at it by running commands.
+//!
+//! Such a test runs its command, and if the answer is not there yet waits for the next change instead of for a time.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+use futures::StreamExt as _;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
+
+/// What the states of a fleet are told by. Heartbeats of nodes ring too, so nobody waits for long in vain.
+const KINDS: [(&str, &str, &str); 8] = [
+    ("", "v1", "Node"),
+    ("", "v1", "Pod"),
+    ("apps", "v1", "Deployment"),
+    ("machineconfiguration.openshift.io", "v1", "MachineConfig"),
+    ("machineconfiguration.openshift.io", "v1", "MachineConfigPool"),
+    ("machineconfiguration.openshift.io", "v1", "MachineConfigNode"),
+    ("machineconfiguration.openshift.io", "v1", "ControllerConfig"),
+    ("config.openshift.io", "v1", "ClusterOperator"),
+];
+
+/// Changes of one cluster since the last look.
+pub struct Changes(Receiver<()>);
+
+impl Changes {
+    /// Watches the cluster of a kubeconfig from a thread of its own, until the test ends.
+    pub fn of(kubeconfig: &Path) -> Self {
+        // One ring is enough for any number of changes between two looks.
+        let (bell, rings) = sync_channel(1);
+        let kubeconfig = kubeconfig.to_owned();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let client = crate::control_plane::client(&kubeconfig).await;
+                futures::future::join_all(KINDS.iter().map(|kind| follow(client.clone(), *kind, bell.clone()))).await;
+            });
+        });
+        Self(rings)
+    }
+
+    /// Waits for a change; false when none came before `deadline`.
+    pub fn wait(&self, deadline: Instant) -> bool {
+        self.0.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
+    }
+}
+
+async fn follow(client: Client, (group, version, kind): (&str, &str, &str), bell: SyncSender<()>) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
+    // The kind may not be installed yet, or the server be gone: then it is tried again, less and less often.
+    let mut changes = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    while let Some(change) = changes.next().await {
+        if change.is_ok()
+            && let Err(std::sync::mpsc::TrySendError::Disconnected(())) = bell.try_send(())
+        {
+            return;
+        }
+    }
+}
