@@ -225,7 +225,10 @@ async fn the_page_about_real_nodes_holds_and_they_outlive_a_kill_but_not_their_e
     fleet.follow("real-nodes.md");
     fleet.follow_text("a daemon that hangs", HANGS);
     let data = fleet.data();
-    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap().matches(data.to_str().unwrap()).count();
+    let mounts = || {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        table.lines().filter(|line| line.contains(data.to_str().unwrap())).count()
+    };
     let leader = || std::fs::read_to_string(data.join("nodes/worker-1/leader")).unwrap();
     let is_gone = |leader: &str| !Path::new("/proc").join(leader).exists();
     let before = leader();

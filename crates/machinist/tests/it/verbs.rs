@@ -164,7 +164,7 @@ fn the_pointer_of_a_fleet_leads_to_its_config_server() {
     let pointer: serde_json::Value = serde_json::from_str(&pointer.stdout).unwrap();
     let source = pointer["ignition"]["config"]["merge"][0]["source"].as_str().unwrap();
     let address = source.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/config/worker")).unwrap();
-    std::net::TcpStream::connect(address).unwrap();
+    fleet.until(|| std::net::TcpStream::connect(address).ok());
 }
 
 #[test]
