@@ -173,6 +173,16 @@ async fn every_page_of_the_guide_holds_on_a_real_api_server() {
     PAGES.iter().for_each(|page| fleet.follow(page));
 }
 
+/// Leaves nothing mounted, also when the story fails.
+struct Unmount(PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let _ = containers::unmount_beneath(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Nobody waits for two minutes here: what tells how long the daemon has been silent is taken away.
 const HANGS: &str = r#"
 ```yaml hang.yaml
@@ -221,6 +231,7 @@ async fn the_page_about_real_nodes_holds_and_they_outlive_a_kill_but_not_their_e
     }
     let more = ["--systemd", "--nodes", "1"];
     let folder = tempfile::tempdir().unwrap();
+    let _unmount = Unmount(folder.path().to_owned());
     let Some(fleet) = Fleet::start_in(folder, Kind::Embedded, &more).await else { return };
     fleet.follow("real-nodes.md");
     fleet.follow_text("a daemon that hangs", HANGS);
@@ -242,7 +253,17 @@ async fn the_page_about_real_nodes_holds_and_they_outlive_a_kill_but_not_their_e
     wait_until("the containers to end with their keeper", || async { is_gone(&before).then_some(()) }).await;
     assert_eq!(mounts(), 2, "nobody has unmounted them");
 
+    // The same once more, and the container's keeper is killed too: then it is left running, until the next `up`.
+    let fleet = Fleet::start_in(folder, Kind::Embedded, &more).await.unwrap();
+    let before = leader();
+    let status = std::fs::read_to_string(Path::new("/proc").join(&before).join("status")).unwrap();
+    let keeper = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
+    assert!(Command::new("kill").args(["-s", "KILL", keeper]).status().unwrap().success());
+    let Fleet { process, folder, .. } = fleet;
+    process.unwrap().kill();
+
     let mut fleet = Fleet::start_in(folder, Kind::Embedded, &more).await.unwrap();
+    assert!(is_gone(&before), "it is ended before its root is mounted anew");
     assert!(data.join("nodes/worker-1/root/etc/by-hand").exists(), "the node's disk is the same");
     assert_eq!(mounts(), 2, "what was left is unmounted, and mounted anew");
     let before = leader();

@@ -78,7 +78,7 @@ fn debootstrap(folder: &Path) -> Result<(), Error> {
 fn last_words(text: &str) -> &str {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.strip_prefix("E: "));
-    error.or_else(|| lines().last()).unwrap_or("it did not say why")
+    error.or_else(|| lines().next_back()).unwrap_or("it did not say why")
 }
 
 fn is_complete(root: &Path) -> bool {

@@ -187,6 +187,8 @@ impl Drop for Container {
             let _ = thread.join();
         }
         let _ = fs::remove_file(self.shared.folder.join("notify"));
+        // systemd-nspawn removes it itself where /run is in memory.
+        let _ = fs::remove_dir(Path::new("/run/systemd/nspawn/propagate").join(self.shared.machine()));
         drop(self.root.take());
     }
 }
@@ -275,12 +277,18 @@ impl Shared {
         }
     }
 
+    /// Its name among all containers of this machine.
+    fn machine(&self) -> String {
+        format!("{}-{}", self.name, std::process::id())
+    }
+
     fn start(&self) -> std::io::Result<Child> {
         let console = File::options().create(true).append(true).open(self.folder.join("console"))?;
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "-D"]).arg(&self.root);
-        // The name is the container's among all of this machine, and left over when we are killed; the host name is its own.
-        command.arg(format!("--machine={}-{}", self.name, std::process::id()));
+        // Killed, it would leave its container behind; with this it shuts it down.
+        command.args(["--pdeathsig", "TERM", "systemd-nspawn", "--quiet", "-D"]).arg(&self.root);
+        // Traces of this name are left when we are killed, so it is another one each time; the host name is its own.
+        command.arg(format!("--machine={}", self.machine()));
         command.arg(format!("--hostname={}", self.name));
         command.args([
             "--register=no",

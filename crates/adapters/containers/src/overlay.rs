@@ -1,8 +1,12 @@
 //! A root of one machine's own over the base that all share.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Error, cannot};
 
@@ -49,7 +53,8 @@ impl Drop for Overlay {
     }
 }
 
-/// Unmounts everything at or beneath a path, the last mount first.
+/// Unmounts everything at or beneath a path, the last mount first. What still runs on such a root is ended before: a
+/// container outlives its keeper when both this process and systemd-nspawn were killed.
 ///
 /// # Errors
 /// When the mounts cannot be read, or one of them stays.
@@ -58,6 +63,7 @@ pub fn unmount_beneath(path: &Path) -> Result<(), Error> {
     let table = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(table).map_err(cannot("read", table))?;
     for point in points_beneath(&text, &path).into_iter().rev() {
+        end_processes(&point);
         run(Command::new("umount").arg("-l").arg(&point)).map_err(|said| Error::Io {
             what: "unmount",
             path: point,
@@ -65,6 +71,25 @@ pub fn unmount_beneath(path: &Path) -> Result<(), Error> {
         })?;
     }
     Ok(())
+}
+
+/// Kills every process whose root is this folder, and waits a little until they are gone.
+fn end_processes(root: &Path) {
+    let place = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    let Some(wanted) = place(root).filter(|root| Some(*root) != place(Path::new("/"))) else { return };
+    let all = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let here = all.filter(|process| place(&process.path().join("root")) == Some(wanted));
+    let ids: Vec<i32> = here.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect();
+    for id in ids.iter().filter_map(|id| Pid::from_raw(*id)) {
+        let _ = kill_process(id, Signal::KILL);
+    }
+    let is_there = |id: &i32| Path::new("/proc").join(id.to_string()).join("root").exists();
+    for _ in 0..200 {
+        if !ids.iter().any(is_there) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Mount points of a `mountinfo` table that are at or beneath a path, in the order in which they were mounted.
