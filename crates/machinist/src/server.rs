@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::server::{BootstrapFiles, ClusterSettings, ClusterSource, Listener, Settings, Source};
+use ::server::{BootstrapFiles, ClusterSettings, ClusterSource, Daemon, DaemonError, Listener, Settings, Source};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,16 +60,37 @@ struct Listen {
     /// What machines check this server by when they report; absent, ca.crt beside the certificate if it is there
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// How machines reach this server. With it, those that come without the daemon are told to fetch it here
+    #[arg(long, value_name = "HOST[:PORT]")]
+    server: Option<String>,
+    /// The daemon's binary; absent, machinistd beside this program if it is there. FILE.gz beside it is served to who takes gzip
+    #[arg(long, value_name = "FILE", requires = "server")]
+    daemon_binary: Option<PathBuf>,
 }
 
 impl Listen {
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> anyhow::Result<Settings> {
+        Ok(Settings {
             secure: self.at(self.secure_port),
             insecure: self.insecure_port.map(|port| self.at(port)),
             certificate: self.cert.clone(),
             key: self.key.clone(),
+            daemon: self.daemon()?,
+            host: self.server.clone(),
+        })
+    }
+
+    /// One that was named must be there; one that might be found may be missing or broken.
+    fn daemon(&self) -> anyhow::Result<Option<Daemon>> {
+        if let Some(path) = &self.daemon_binary {
+            return Ok(Some(Daemon::load(path)?));
         }
+        let beside = std::env::current_exe().ok().map(|own| own.with_file_name("machinistd"));
+        let Some(path) = beside.filter(|path| self.server.is_some() && path.is_file()) else { return Ok(None) };
+        let warn = |error: &DaemonError| {
+            tracing::warn!(error = error as &dyn std::error::Error, "machines cannot fetch the daemon here");
+        };
+        Ok(Daemon::load(&path).inspect_err(warn).ok())
     }
 
     /// A host without IPv6 has no `::`.
@@ -115,7 +136,7 @@ async fn serve_cluster(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 async fn serve(listen: &Listen, source: Source) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let listener = Listener::bind(&listen.settings(), source)?;
+    let listener = Listener::bind(listen.settings()?, source)?;
     let address = listener.address().context("cannot tell the port")?;
     tracing::info!(%address, insecure = ?listener.insecure_address(), "serving configs");
     anstream::println!("Serving https://{address}");

@@ -63,6 +63,10 @@ fn sets() -> Vec<Vec<MachineConfig>> {
 #[test]
 fn the_real_ignition_takes_every_config_we_render() {
     let Some(validator) = validator() else { return };
+    let daemon = serving::daemon::Fetched {
+        source: serving::daemon::source("api-int.example.com:22623", &"a".repeat(64)),
+        verification: format!("sha512-{}", "b".repeat(128)),
+    };
     let mut taken = 0;
     for (index, fragments) in sets().iter().enumerate() {
         let rendered =
@@ -97,6 +101,10 @@ fn the_real_ignition_takes_every_config_we_serve_to_older_clients() {
 fn the_real_ignition_takes_everything_the_config_server_serves() {
     let Some(validator) = validator() else { return };
     let kubeconfig = serving::kubeconfig("https://api-int.example.com:6443", b"CA\n", "token");
+    let daemon = serving::daemon::Fetched {
+        source: serving::daemon::source("api-int.example.com:22623", &"a".repeat(64)),
+        verification: format!("sha512-{}", "b".repeat(128)),
+    };
     let mut taken = 0;
     for (index, fragments) in sets().iter().enumerate() {
         let rendered =
@@ -110,6 +118,7 @@ fn the_real_ignition_takes_everything_the_config_server_serves() {
             kubeconfig: &kubeconfig,
             server_ca: b"server CA\n",
             registries: &[("registry.example.com:5000".to_owned(), b"registry CA\n".to_vec())],
+            daemon: Some(&daemon),
         };
         for version in ignition::Version::SERVED {
             let Ok(served) = serving::compose(&parts, version) else { continue };

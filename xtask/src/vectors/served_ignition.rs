@@ -43,6 +43,7 @@ impl Judge for ServedIgnition {
             kubeconfig: &kubeconfig,
             server_ca: &[],
             registries: &[],
+            daemon: None,
         };
         let version = match input["version"].as_str() {
             None => ignition::Version::NEWEST,

@@ -100,12 +100,7 @@ impl Facts {
 
     /// `host:port` at which new machines ask for their config.
     pub fn server(&self, given: Option<&str>) -> Option<String> {
-        let host = match given {
-            Some(given) if has_port(given) => return Some(given.to_owned()),
-            Some(given) => given.to_owned(),
-            None => host_of(self.api_url.as_deref()?)?,
-        };
-        Some(format!("{host}:{}", crate::Installation::SERVER_PORT))
+        server(given, self.api_url.as_deref())
     }
 
     /// Names and addresses that the config server's certificate is for.
@@ -119,6 +114,16 @@ impl Facts {
         names.dedup();
         names
     }
+}
+
+/// `host:port` of the config server: as given, or its own port where the API is.
+pub(crate) fn server(given: Option<&str>, api_url: Option<&str>) -> Option<String> {
+    let host = match given {
+        Some(given) if has_port(given) => return Some(given.to_owned()),
+        Some(given) => given.to_owned(),
+        None => host_of(api_url?)?,
+    };
+    Some(format!("{host}:{}", crate::Installation::SERVER_PORT))
 }
 
 fn has_port(address: &str) -> bool {

@@ -112,6 +112,9 @@ fn server(installation: &Installation, api_url: &str) -> Value {
         "--bootstrap-token=/etc/mcs/bootstrap-token".to_owned(),
     ];
     arguments.push(format!("--apiserver-url={api_url}"));
+    // Machines whose image lacks the daemon fetch it from where they fetched their config.
+    let address = crate::facts::server(installation.server.as_deref(), Some(api_url));
+    arguments.extend(address.map(|address| format!("--server={address}")));
     container["args"] = json!(arguments);
     container["volumeMounts"] = json!([
         {"name": "certs", "mountPath": "/etc/ssl/mcs", "readOnly": true},

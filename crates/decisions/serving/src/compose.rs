@@ -12,6 +12,8 @@ use ignition::{Config, File, Resource, Version, data_url};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::daemon::{self, Fetched};
+
 const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
 const NODE_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
@@ -40,6 +42,8 @@ pub struct Parts<'a> {
     pub server_ca: &'a [u8],
     /// Authorities of registries that are needed before there is a cluster: host and certificate.
     pub registries: &'a [(String, Vec<u8>)],
+    /// The daemon's binary, where machines may lack it.
+    pub daemon: Option<&'a Fetched>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +83,9 @@ pub fn compose(parts: &Parts<'_>, version: Version) -> Result<Value, Error> {
         append(&mut config, SERVER_CA, parts.server_ca);
     }
     append(&mut config, ENCAPSULATED, b"");
+    if let Some(daemon) = parts.daemon {
+        daemon::add(&mut config, daemon);
+    }
 
     let arguments = std::mem::take(&mut served.spec.kernel_arguments);
     let mut lowered = lower(config, version, arguments).map_err(|source| Error::Lower { name, version, source })?;

@@ -5,6 +5,7 @@
 pub mod accept;
 pub mod choose;
 mod compose;
+pub mod daemon;
 mod kubeconfig;
 pub mod pointer;
 pub mod report;

@@ -7,6 +7,8 @@ pub enum Route<'a> {
     Config(&'a str),
     /// What a machine of a pool tells about its first boot.
     Report(&'a str),
+    /// The daemon's binary, by its SHA-256 sum in lower-case hexadecimal.
+    Daemon(&'a str),
     Health,
     Ready,
     Metrics,
@@ -21,12 +23,17 @@ pub fn route(path: &str) -> Route<'_> {
         "/healthz" => Route::Health,
         "/readyz" => Route::Ready,
         "/metrics" => Route::Metrics,
-        _ => match (path.strip_prefix("/config/"), path.strip_prefix("/report/")) {
-            (Some(pool), _) if is_name(pool) => Route::Config(pool),
-            (_, Some(pool)) if is_name(pool) => Route::Report(pool),
+        _ => match path.strip_prefix('/').and_then(|path| path.split_once('/')) {
+            Some(("config", pool)) if is_name(pool) => Route::Config(pool),
+            Some(("report", pool)) if is_name(pool) => Route::Report(pool),
+            Some(("daemon", sum)) if is_sum(sum) => Route::Daemon(sum),
             _ => Route::Nowhere,
         },
     }
+}
+
+fn is_sum(sum: &str) -> bool {
+    sum.len() == 64 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn is_name(name: &str) -> bool {
@@ -46,6 +53,16 @@ mod tests {
     fn a_pool_is_the_whole_rest_of_the_path() {
         assert_eq!(route("/config/worker"), Route::Config("worker"));
         assert_eq!(route("/config/infra-2.gpu"), Route::Config("infra-2.gpu"));
+    }
+
+    #[test]
+    fn the_daemon_is_found_by_a_whole_sum_only() {
+        let sum = "0123456789abcdef".repeat(4);
+        assert_eq!(route(&format!("/daemon/{sum}")), Route::Daemon(&sum));
+        for path in [format!("/daemon/{}", sum.to_uppercase()), format!("/daemon/{}", &sum[1..]), "/daemon/".to_owned()]
+        {
+            assert_eq!(route(&path), Route::Nowhere, "for {path}");
+        }
     }
 
     #[test]

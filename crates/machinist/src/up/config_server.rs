@@ -39,12 +39,15 @@ pub(super) async fn run(
             insecure: None,
             certificate: folder.join("tls/tls.crt"),
             key: folder.join("tls/tls.key"),
+            // Machines of a laptop's fleet are processes here.
+            daemon: None,
+            host: None,
         };
         let files = BootstrapFiles { api_server_url, folder: folder.join("bootstrap") };
         let ca = Some(folder.join("tls/ca.crt")).filter(|path| path.is_file());
         let namespace = api::names::NAMESPACE.to_owned();
         let source = ClusterSource::start(client, ClusterSettings { files, server_ca: ca, namespace });
-        let listener = Listener::bind(&settings, Source::Cluster(Box::new(source)));
+        let listener = Listener::bind(settings, Source::Cluster(Box::new(source)));
         let listener = listener.with_context(|| format!("the config server cannot listen on {address}"))?;
         tracing::info!(%address, "serving configs");
         listener.run().await;

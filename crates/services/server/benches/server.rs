@@ -53,8 +53,9 @@ async fn serve(folder: &Path) {
     let settings = ClusterSettings { files, server_ca: None, namespace: names::NAMESPACE.to_owned() };
     let source = Source::Cluster(Box::new(ClusterSource::start(client, settings)));
     let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-    let settings = Settings { secure: "127.0.0.1:0".parse().unwrap(), insecure: None, certificate, key };
-    let listener = Listener::bind(&settings, source).unwrap();
+    let settings =
+        Settings { secure: "127.0.0.1:0".parse().unwrap(), insecure: None, certificate, key, daemon: None, host: None };
+    let listener = Listener::bind(settings, source).unwrap();
     std::fs::write(folder.join("address.new"), listener.address().unwrap().to_string()).unwrap();
     std::fs::rename(folder.join("address.new"), folder.join("address")).unwrap();
     listener.run().await;
@@ -73,9 +74,11 @@ async fn measure() {
     let asker = Arc::new(Asker::new(folder.path(), server.address, &token));
     let size = asker.until_ready().await;
     println!("bench: served config | {:.0} KB | -", size as f64 / 1000.0);
+    println!("bench: memory, at rest | {:.1} MiB | -", server.peak());
 
     let (rate, [median, p99]) = load(&asker, CONNECTIONS, TIME).await;
     println!("bench: {CONNECTIONS} connections, keep-alive | {rate:.0} requests/s | at least 1500 requests/s");
+    println!("memory so far: {:.1} MiB", server.peak());
     println!("bench: {CONNECTIONS} connections, median | {median:.0} ms | -");
     println!("bench: {CONNECTIONS} connections, 99 of 100 within | {p99:.0} ms | at most 250 ms");
     println!("bench: ratio to upstream at {CONNECTIONS} connections (2 requests/s) | {:.0} times | -", rate / UPSTREAM);
@@ -87,6 +90,7 @@ async fn measure() {
     let took = fleet(&asker).await;
     println!("bench: {MACHINES} machines at once, a handshake each | {:.1} s | at most 20 s", took.as_secs_f64());
 
+    println!("memory so far: {:.1} MiB", server.peak());
     let held = hold(&asker, 200).await;
     let (beside, [_, p99]) = load(&asker, CONNECTIONS, TIME / 2).await;
     drop(held);

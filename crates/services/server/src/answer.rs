@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName,
-    IF_NONE_MATCH, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
+    HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use ignition::Version;
 use serving::report::{self, Report};
 use serving::route::{Route, route};
@@ -17,8 +16,10 @@ use serving::token::Refusal;
 use tokio::time::timeout;
 
 use crate::body::{Bodies, Body, Error};
+use crate::daemon::Daemon;
 use crate::limits::Limits;
 use crate::metrics::{Answered, Metrics};
+use crate::parcel::Parcel;
 use crate::source::{Admitted, Denied, Missing, Source};
 
 /// A report is small and sent at once.
@@ -30,6 +31,8 @@ const SOON: Duration = Duration::from_secs(5);
 pub(crate) struct Answerer {
     pub(crate) source: Source,
     pub(crate) bodies: Bodies,
+    /// The daemon's binary, where there is one to give.
+    pub(crate) daemon: Option<Daemon>,
     /// Failed tries by address.
     pub(crate) limits: Limits,
     /// Reports by address.
@@ -37,7 +40,7 @@ pub(crate) struct Answerer {
     pub(crate) metrics: Metrics,
 }
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Parcel>;
 
 impl Answerer {
     pub(crate) async fn answer<B>(&self, request: Request<B>, from: IpAddr) -> Answer
@@ -52,7 +55,7 @@ impl Answerer {
         };
         self.metrics.answers.get_or_create(&Answered { code: answer.status().as_u16() }).inc();
         if is_head {
-            *answer.body_mut() = Full::default();
+            *answer.body_mut() = Parcel::default();
         }
         answer
     }
@@ -71,6 +74,7 @@ impl Answerer {
                 .config(pool, request.headers(), request.method() == Method::HEAD, from)
                 .await
                 .unwrap_or_else(|answer| *answer),
+            Route::Daemon(sha256) => self.daemon(sha256, request.headers()),
             Route::Health => text(StatusCode::OK, "ok\n".to_owned()),
             Route::Ready if self.source.is_ready() => text(StatusCode::OK, "ok\n".to_owned()),
             Route::Ready => {
@@ -114,6 +118,29 @@ impl Answerer {
             self.source.served(pool, &name, from, &admitted);
         }
         Ok(deliver(&body, headers))
+    }
+
+    /// The daemon's binary. It holds no secret and is told by its hash, so it is given to anyone who knows that.
+    fn daemon(&self, sha256: &str, headers: &HeaderMap) -> Answer {
+        let Some(daemon) = &self.daemon else {
+            return refuse(StatusCode::NOT_FOUND, "this server has no daemon to give; start it with --daemon-binary");
+        };
+        if daemon.sha256() != sha256 {
+            // While servers are replaced one by one, the one that named this hash may be behind the same address.
+            return retry(SOON, "this server has another build of the daemon; ask again, or fetch the config anew");
+        }
+        let etag = format!("\"{sha256}\"");
+        let builder = Response::builder().header(ETAG, &etag).header(VARY, "Accept-Encoding");
+        let builder = builder.header(CACHE_CONTROL, "public, max-age=31536000, immutable");
+        let answer = if asks(headers, IF_NONE_MATCH, &etag) {
+            builder.status(StatusCode::NOT_MODIFIED).body(Parcel::default())
+        } else {
+            let (parcel, length, is_gzip) = daemon.parcel(asks(headers, ACCEPT_ENCODING, "gzip"));
+            let builder = builder.header(CONTENT_TYPE, "application/octet-stream").header(CONTENT_LENGTH, length);
+            let builder = if is_gzip { builder.header(CONTENT_ENCODING, "gzip") } else { builder };
+            builder.body(parcel)
+        };
+        answer.expect("our own headers are valid")
     }
 
     /// Lets a machine in. A use is counted for a config that is handed out; a HEAD only looks.
@@ -199,20 +226,22 @@ fn version(headers: &HeaderMap) -> Result<Version, Box<Answer>> {
     })
 }
 
+/// Whether one of the values of a header that is a list is this one.
+fn asks(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|value| value.trim() == wanted)
+}
+
 fn deliver(body: &Body, headers: &HeaderMap) -> Answer {
-    let asks = |name: HeaderName, wanted: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|value| value.trim() == wanted)
-    };
     let builder = Response::builder().header(ETAG, &body.etag).header(VARY, "Accept, Accept-Encoding, Authorization");
-    let answer = if asks(IF_NONE_MATCH, &body.etag) {
-        builder.status(StatusCode::NOT_MODIFIED).body(Full::default())
-    } else if asks(ACCEPT_ENCODING, "gzip") {
+    let answer = if asks(headers, IF_NONE_MATCH, &body.etag) {
+        builder.status(StatusCode::NOT_MODIFIED).body(Parcel::default())
+    } else if asks(headers, ACCEPT_ENCODING, "gzip") {
         let builder = builder.header(CONTENT_ENCODING, "gzip").header(CONTENT_LENGTH, body.gzip.len());
-        builder.header(CONTENT_TYPE, "application/json").body(Full::new(body.gzip.clone()))
+        builder.header(CONTENT_TYPE, "application/json").body(body.gzip.clone().into())
     } else {
         let builder = builder.header(CONTENT_LENGTH, body.plain.len());
-        builder.header(CONTENT_TYPE, "application/json").body(Full::new(body.plain.clone()))
+        builder.header(CONTENT_TYPE, "application/json").body(body.plain.clone().into())
     };
     answer.expect("our own headers are valid")
 }
@@ -245,7 +274,7 @@ fn refuse(status: StatusCode, text_: &str) -> Answer {
 
 fn text(status: StatusCode, body: String) -> Answer {
     let builder = Response::builder().status(status).header(CONTENT_TYPE, "text/plain; charset=utf-8");
-    builder.body(Full::new(body.into())).expect("our own headers are valid")
+    builder.body(body.into()).expect("our own headers are valid")
 }
 
 fn with(mut answer: Answer, name: HeaderName, value: &str) -> Answer {

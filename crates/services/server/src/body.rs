@@ -34,24 +34,43 @@ pub(crate) enum Error {
     Interrupted,
 }
 
-/// Two configs of some dozen pools in every version fit; older ones are built again when asked for.
-const KEPT: usize = 64;
+/// Two configs of several pools in the versions that are met with fit; those that nobody asked for longest are built
+/// again when somebody does.
+const ROOM: usize = 8 * 1024 * 1024;
 
 /// Config, image and version.
 type Key = (String, Option<String>, Version);
 
+type Cell = Arc<OnceCell<Arc<Body>>>;
+
 #[derive(Default)]
 pub(crate) struct Bodies {
     kept: Mutex<Kept>,
+    /// A config takes many times its size while it is built, so one is built after the other.
+    building: tokio::sync::Mutex<()>,
+    /// Where machines find the daemon's binary.
+    daemon: Option<Arc<serving::daemon::Fetched>>,
 }
 
 #[derive(Default)]
 struct Kept {
     stamp: Arc<str>,
-    bodies: HashMap<Key, Arc<OnceCell<Arc<Body>>>>,
+    bodies: HashMap<Key, Seat>,
+    /// How often somebody asked.
+    asked: u64,
+}
+
+struct Seat {
+    cell: Cell,
+    /// The number of the last who asked for it.
+    asked: u64,
 }
 
 impl Bodies {
+    pub(crate) fn new(daemon: Option<serving::daemon::Fetched>) -> Self {
+        Self { daemon: daemon.map(Arc::new), ..Self::default() }
+    }
+
     /// The body for a config, built by `materials` when it is not there; those who ask meanwhile wait for the same one.
     pub(crate) async fn get(
         &self,
@@ -63,24 +82,46 @@ impl Bodies {
     ) -> Result<Arc<Body>, Error> {
         let cell = self.cell((config.to_owned(), image.map(str::to_owned), version), stamp);
         cell.get_or_try_init(|| async {
+            let _one = self.building.lock().await;
             let materials = materials.await?;
-            let built = tokio::task::spawn_blocking(move || build(&materials, version)).await;
+            let daemon = self.daemon.clone();
+            let built = tokio::task::spawn_blocking(move || build(&materials, daemon.as_deref(), version)).await;
             built.map_err(|_| Error::Interrupted)?.map(Arc::new)
         })
         .await
         .cloned()
     }
 
-    fn cell(&self, key: Key, stamp: Arc<str>) -> Arc<OnceCell<Arc<Body>>> {
+    fn cell(&self, key: Key, stamp: Arc<str>) -> Cell {
         let mut kept = self.kept.lock();
-        if kept.stamp != stamp || (kept.bodies.len() >= KEPT && !kept.bodies.contains_key(&key)) {
-            *kept = Kept { stamp, bodies: HashMap::new() };
+        if kept.stamp != stamp {
+            *kept = Kept { stamp, ..Kept::default() };
         }
-        kept.bodies.entry(key).or_default().clone()
+        if !kept.bodies.contains_key(&key) {
+            kept.make_room(ROOM);
+        }
+        kept.asked += 1;
+        let asked = kept.asked;
+        let seat = kept.bodies.entry(key).or_insert_with(|| Seat { cell: Cell::default(), asked });
+        seat.asked = asked;
+        Arc::clone(&seat.cell)
     }
 }
 
-fn build(materials: &Materials, version: Version) -> Result<Body, Error> {
+impl Kept {
+    /// Drops the bodies that were not asked for longest, until the rest fits.
+    fn make_room(&mut self, room: usize) {
+        let size = |seat: &Seat| seat.cell.get().map_or(0, |body| body.plain.len() + body.gzip.len());
+        let mut total: usize = self.bodies.values().map(size).sum();
+        while total > room {
+            let built = self.bodies.iter().filter(|(_, seat)| size(seat) > 0);
+            let Some(oldest) = built.min_by_key(|(_, seat)| seat.asked).map(|(key, _)| key.clone()) else { return };
+            total -= self.bodies.remove(&oldest).map_or(0, |seat| size(&seat));
+        }
+    }
+}
+
+fn build(materials: &Materials, daemon: Option<&serving::daemon::Fetched>, version: Version) -> Result<Body, Error> {
     let parts = serving::Parts {
         machine_config: &materials.machine_config,
         image: materials.image.as_deref(),
@@ -89,10 +130,38 @@ fn build(materials: &Materials, version: Version) -> Result<Body, Error> {
         kubeconfig: &materials.kubeconfig,
         server_ca: &materials.server_ca,
         registries: &materials.registries,
+        daemon,
     };
     let plain = serving::compose(&parts, version)?.to_string().into_bytes();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     let gzip = gzip.write_all(&plain).and_then(|()| gzip.finish()).map_err(|_| Error::Interrupted)?;
     let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&plain)[..16]));
     Ok(Body { plain: plain.into(), gzip: gzip.into(), etag })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn ask(bodies: &Bodies, config: &str, builds: &mut usize) {
+        let body = async {
+            *builds += 1;
+            let plain = Bytes::from(vec![b'x'; ROOM / 4]);
+            Ok::<_, Error>(Arc::new(Body { plain, gzip: Bytes::new(), etag: String::new() }))
+        };
+        let cell = bodies.cell((config.to_owned(), None, Version::SERVED[0]), Arc::from(""));
+        cell.get_or_try_init(|| body).await.expect("it is built");
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_for_often_stays_and_all_together_never_outgrow_their_room() {
+        let (bodies, mut hot, mut cold) = (Bodies::default(), 0, 0);
+        for number in 0..40 {
+            ask(&bodies, "hot", &mut hot).await;
+            ask(&bodies, &format!("cold-{number}"), &mut cold).await;
+            let kept: usize = bodies.kept.lock().bodies.values().filter_map(|seat| seat.cell.get()).count();
+            assert!(kept <= 5, "{kept} are kept");
+        }
+        assert_eq!((hot, cold), (1, 40));
+    }
 }

@@ -6,6 +6,7 @@
 mod answer;
 mod body;
 mod cluster_source;
+mod daemon;
 mod folder_source;
 mod limits;
 mod listen;
@@ -18,6 +19,7 @@ mod spend;
 mod tls;
 
 pub use cluster_source::{ClusterSettings, ClusterSource};
+pub use daemon::{Daemon, Error as DaemonError};
 pub use folder_source::FolderSource;
 pub use listen::{Error, Listener, Settings};
 pub use roles::ROLES;

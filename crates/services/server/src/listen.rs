@@ -5,22 +5,23 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::answer::Answerer;
 use crate::body::Bodies;
+use crate::daemon::Daemon;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
-use crate::parcel::Parcel;
-use crate::places::{Counted, Place, Places};
+use crate::places::{Counted, MOVING, Place, Places, Visit};
 use crate::source::Source;
 use crate::tls;
 
@@ -30,11 +31,9 @@ const BACKLOG: u32 = 4096;
 /// Connections served at once. Each holds some tens of kilobytes of TLS state; the rest wait their turn.
 const CONNECTIONS: usize = 256;
 
-/// Large answers on their way at once: they are what costs memory, and more would not be faster.
-const TRANSFERS: usize = 64;
-
-/// What TLS may keep for one connection that is not read: two records. The rest of an answer is shared by all.
-const UNSENT: usize = 32 * 1024;
+/// What TLS may keep for one connection that is not read: a record. The rest of an answer is shared by all, so that
+/// readers who have stopped cost little and need not be counted.
+const UNSENT: usize = 16 * 1024;
 
 /// A machine sends its few hundred bytes at once; who trickles them is not a machine.
 const HEADER_TIME: Duration = Duration::from_secs(5);
@@ -44,6 +43,16 @@ const VISIT: Duration = Duration::from_secs(60);
 
 /// The slowest management network carries a config in this time; who reads slower holds up nobody else.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
+
+/// How often who still downloads then is given that time again: the daemon's binary is large for some links.
+const EXTENSIONS: usize = 20;
+
+/// What who trickles is told.
+const LATE: &str = "HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: 58\r\n\r\nthe request did not arrive in time; send its head at once\n";
+
+/// How long, and how much, is still read from who was refused.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_WORDS_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Far more than Ignition sends.
 const HEADER_BYTES: usize = 16 * 1024;
@@ -55,6 +64,10 @@ pub struct Settings {
     pub insecure: Option<SocketAddr>,
     pub certificate: PathBuf,
     pub key: PathBuf,
+    /// The daemon's binary, for machines that come without it.
+    pub daemon: Option<Daemon>,
+    /// How machines reach this server, `host` or `host:port`. Only where it is known are they told to fetch the binary.
+    pub host: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +76,8 @@ pub enum Error {
     Bind { address: SocketAddr, source: std::io::Error },
     #[error(transparent)]
     Certificate(#[from] tls::Error),
+    #[error(transparent)]
+    Host(#[from] serving::daemon::Error),
 }
 
 /// A server that is bound and not yet serving, so that the caller learns its ports first.
@@ -74,21 +89,26 @@ pub struct Listener {
 }
 
 impl Listener {
-    pub fn bind(settings: &Settings, source: Source) -> Result<Self, Error> {
+    pub fn bind(settings: Settings, source: Source) -> Result<Self, Error> {
+        let secure = bind(settings.secure)?;
+        let insecure = settings.insecure.map(bind).transpose()?;
+        let port = secure.local_addr().map_or(settings.secure.port(), |address| address.port());
+        let host = settings.host.as_deref().map(|host| serving::daemon::authority(host, port)).transpose()?;
+        let fetched = settings.daemon.as_ref().zip(host);
+        let fetched = fetched.map(|(daemon, host)| serving::daemon::Fetched {
+            source: serving::daemon::source(&host, daemon.sha256()),
+            verification: daemon.verification(),
+        });
         let acceptor = TlsAcceptor::from(Arc::new(tls::config(&settings.certificate, &settings.key)?));
         let answerer = Answerer {
             source,
-            bodies: Bodies::default(),
+            bodies: Bodies::new(fetched),
+            daemon: settings.daemon,
             limits: Limits::default(),
             reports: Limits::default(),
             metrics: Metrics::new(),
         };
-        Ok(Self {
-            secure: bind(settings.secure)?,
-            insecure: settings.insecure.map(bind).transpose()?,
-            acceptor,
-            answerer: Arc::new(answerer),
-        })
+        Ok(Self { secure, insecure, acceptor, answerer: Arc::new(answerer) })
     }
 
     /// The address of the TLS port.
@@ -103,7 +123,7 @@ impl Listener {
 
     /// Serves until it is dropped.
     pub async fn run(self) {
-        let places = Places::new(CONNECTIONS, TRANSFERS);
+        let places = Places::new(CONNECTIONS);
         let plain = async {
             match &self.insecure {
                 None => std::future::pending().await,
@@ -163,7 +183,7 @@ async fn visit(
     place: &Place,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = Counted::new(stream, Arc::clone(&place.visit));
+    let stream = Counted::both(stream, &place.visit.moved);
     match acceptor {
         None => serve(stream, peer, answerer, place).await,
         Some(acceptor) => {
@@ -176,15 +196,34 @@ async fn visit(
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, answerer: &Arc<Answerer>, place: &Place) {
+    let mut stream = Counted::read(stream, &place.visit.heard);
+    let Err(error) = converse(&mut stream, peer, answerer, place).await else { return };
+    tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a connection ended early");
+    // Who closes while more is coming in takes its last words back, so they are heard out for a moment.
+    let is_late = error.is_timeout() && place.visit.heard.load(Ordering::Relaxed) > 0;
+    let _ = timeout(LAST_WORDS, async {
+        if is_late {
+            stream.write_all(LATE.as_bytes()).await?;
+        }
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(LAST_WORDS_BYTES), &mut tokio::io::sink()).await
+    })
+    .await;
+}
+
+async fn converse(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    peer: SocketAddr,
+    answerer: &Arc<Answerer>,
+    place: &Place,
+) -> hyper::Result<()> {
     let service = service_fn(|request| {
         let answerer = answerer.clone();
-        let (visit, places) = (place.visit.clone(), place.places.clone());
+        let visit = place.visit.clone();
+        visit.heard.store(0, Ordering::Relaxed);
         async move {
-            let answering = async {
-                let answer = answerer.answer(request, peer.ip().to_canonical()).await;
-                Parcel::pack(answer, &places).await
-            };
-            Ok::<_, Infallible>(visit.answering(answering).await)
+            let answer = answerer.answer(request, peer.ip().to_canonical());
+            Ok::<_, Infallible>(visit.answering(answer).await)
         }
     });
     let connection = http1::Builder::new()
@@ -193,14 +232,24 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, an
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    let ended = match timeout(VISIT, connection.as_mut()).await {
+    match timeout(VISIT, connection.as_mut()).await {
         Ok(ended) => ended,
         Err(_) => {
             connection.as_mut().graceful_shutdown();
-            timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+            last_answer(connection, &place.visit).await
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a connection ended early");
     }
+}
+
+/// Lets a connection end by itself, for as long as something moves on it.
+async fn last_answer<E>(mut connection: impl Future<Output = Result<(), E>> + Unpin, visit: &Visit) -> Result<(), E> {
+    for _ in 0..EXTENSIONS {
+        let before = visit.moved();
+        match timeout(LAST_ANSWER, &mut connection).await {
+            Ok(ended) => return ended,
+            Err(_) if visit.moved() - before < MOVING => break,
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }

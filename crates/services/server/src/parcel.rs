@@ -1,54 +1,103 @@
 //! An answer on its way: handed out in pieces, so that one that is not read costs a piece and not a whole config.
 
-use std::convert::Infallible;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::Response;
-use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
-
-use crate::places::Places;
+use tokio::task::JoinHandle;
 
 /// Two records of TLS.
 const PIECE: usize = 32 * 1024;
 
+/// The body of an answer.
+#[derive(Default)]
 pub(crate) struct Parcel {
-    rest: Bytes,
-    /// Given back with the last piece.
-    _permit: Option<OwnedSemaphorePermit>,
+    rest: Rest,
+}
+
+enum Rest {
+    /// Shared with every other answer of the same bytes.
+    Memory(Bytes),
+    /// Read as it is sent: only the pieces that are under way are in memory.
+    Disk { file: Arc<File>, at: u64, end: u64, reading: Option<JoinHandle<io::Result<Bytes>>> },
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Rest::Memory(Bytes::new())
+    }
 }
 
 impl Parcel {
-    /// Waits for the right to send an answer that is more than a piece.
-    pub(crate) async fn pack(answer: Response<Full<Bytes>>, places: &Places) -> Response<Self> {
-        let (head, body) = answer.into_parts();
-        let rest = body.collect().await.map_or_else(|never| match never {}, http_body_util::Collected::to_bytes);
-        let _permit = if rest.len() > PIECE { places.transfer().await } else { None };
-        Response::from_parts(head, Self { rest, _permit })
+    /// The first `length` bytes of a file.
+    pub(crate) fn of_file(file: Arc<File>, length: u64) -> Self {
+        Self { rest: Rest::Disk { file, at: 0, end: length, reading: None } }
+    }
+
+    fn left(&self) -> u64 {
+        match &self.rest {
+            Rest::Memory(bytes) => bytes.len() as u64,
+            Rest::Disk { at, end, .. } => end - at,
+        }
+    }
+}
+
+impl<B: Into<Bytes>> From<B> for Parcel {
+    fn from(bytes: B) -> Self {
+        Self { rest: Rest::Memory(bytes.into()) }
     }
 }
 
 impl Body for Parcel {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let length = self.rest.len().min(PIECE);
-        let piece = self.rest.split_to(length);
+        let piece = match &mut self.rest {
+            Rest::Memory(bytes) => bytes.split_to(bytes.len().min(PIECE)),
+            Rest::Disk { at, end, .. } if at == end => Bytes::new(),
+            Rest::Disk { file, at, end, reading } => {
+                let task = reading.get_or_insert_with(|| read(Arc::clone(file), *at, *end));
+                let piece = ready!(Pin::new(task).poll(context)).unwrap_or_else(|error| Err(io::Error::other(error)));
+                *reading = None;
+                match piece {
+                    Ok(piece) => {
+                        *at += piece.len() as u64;
+                        piece
+                    }
+                    Err(error) => {
+                        *at = *end;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                }
+            }
+        };
         Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.left() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.rest.len() as u64)
+        SizeHint::with_exact(self.left())
     }
+}
+
+/// Reads the piece that begins at `at`. A disk may be slow, so it waits on a thread that serves nobody else.
+fn read(file: Arc<File>, at: u64, end: u64) -> JoinHandle<io::Result<Bytes>> {
+    tokio::task::spawn_blocking(move || {
+        let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        let mut piece = vec![0; length];
+        file.read_exact_at(&mut piece, at)?;
+        Ok(piece.into())
+    })
 }

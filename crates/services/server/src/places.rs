@@ -24,12 +24,10 @@ const STALLED: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_millis(250);
 
 /// What counts as moving in that time: a tenth of the slowest link that is met with.
-const MOVING: u64 = 8 * 1024;
+pub(crate) const MOVING: u64 = 8 * 1024;
 
 pub(crate) struct Places {
     free: Arc<Semaphore>,
-    /// Answers that may be on their way at once.
-    transfers: Arc<Semaphore>,
     visits: Mutex<HashMap<u64, Seen>>,
     next: AtomicU64,
 }
@@ -43,7 +41,10 @@ struct Seen {
 /// What one connection does with its place.
 #[derive(Default)]
 pub(crate) struct Visit {
-    moved: AtomicU64,
+    /// Bytes that went either way.
+    pub(crate) moved: Arc<AtomicU64>,
+    /// Bytes of a request that is not whole yet.
+    pub(crate) heard: Arc<AtomicU64>,
     /// Answers that are being made: while there is one, the machine waits for us.
     answering: AtomicUsize,
     leave: Notify,
@@ -58,28 +59,23 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    pub(crate) fn new(count: usize, transfers: usize) -> Arc<Self> {
-        let (free, transfers) = (Arc::new(Semaphore::new(count)), Arc::new(Semaphore::new(transfers)));
-        Arc::new(Self { free, transfers, visits: Mutex::default(), next: AtomicU64::new(0) })
+    pub(crate) fn new(count: usize) -> Arc<Self> {
+        let free = Arc::new(Semaphore::new(count));
+        Arc::new(Self { free, visits: Mutex::default(), next: AtomicU64::new(0) })
     }
 
     /// A place, as soon as there is one.
     pub(crate) async fn take(self: &Arc<Self>) -> Option<Place> {
-        let permit = self.wait(&self.free).await?;
+        let permit = self.wait().await?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let visit = Arc::new(Visit::default());
         self.visits.lock().insert(number, Seen { visit: Arc::clone(&visit), moved: 0, at: Instant::now() });
         Some(Place { places: Arc::clone(self), number, visit, _permit: permit })
     }
 
-    /// The right to send a large answer; those who stopped reading theirs give way.
-    pub(crate) async fn transfer(&self) -> Option<OwnedSemaphorePermit> {
-        self.wait(&self.transfers).await
-    }
-
-    async fn wait(&self, semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    async fn wait(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            match tokio::time::timeout(LOOK, semaphore.clone().acquire_owned()).await {
+            match tokio::time::timeout(LOOK, Arc::clone(&self.free).acquire_owned()).await {
                 Ok(permit) => return permit.ok(),
                 Err(_) => self.send_away(Instant::now()),
             }
@@ -88,7 +84,7 @@ impl Places {
 
     fn send_away(&self, now: Instant) {
         for seen in self.visits.lock().values_mut() {
-            let moved = seen.visit.moved.load(Ordering::Relaxed);
+            let moved = seen.visit.moved();
             let patience = if moved == 0 { SILENT } else { STALLED };
             if now.duration_since(seen.at) < patience {
                 continue;
@@ -110,6 +106,11 @@ impl Drop for Place {
 }
 
 impl Visit {
+    /// Bytes that went either way so far.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
     /// Returns when the place is needed by others.
     pub(crate) async fn over(&self) {
         self.leave.notified().await;
@@ -132,16 +133,25 @@ impl Visit {
 /// A stream whose bytes are counted.
 pub(crate) struct Counted<S> {
     stream: S,
-    visit: Arc<Visit>,
+    read: Arc<AtomicU64>,
+    written: Option<Arc<AtomicU64>>,
 }
 
 impl<S> Counted<S> {
-    pub(crate) fn new(stream: S, visit: Arc<Visit>) -> Self {
-        Self { stream, visit }
+    /// Counts both ways.
+    pub(crate) fn both(stream: S, count: &Arc<AtomicU64>) -> Self {
+        Self { stream, read: Arc::clone(count), written: Some(Arc::clone(count)) }
     }
 
-    fn count(&self, bytes: usize) {
-        self.visit.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Counts only what comes in.
+    pub(crate) fn read(stream: S, count: &Arc<AtomicU64>) -> Self {
+        Self { stream, read: Arc::clone(count), written: None }
+    }
+
+    fn wrote(&self, polled: &Poll<std::io::Result<usize>>) {
+        if let (Poll::Ready(Ok(written)), Some(count)) = (polled, &self.written) {
+            count.fetch_add(*written as u64, Ordering::Relaxed);
+        }
     }
 }
 
@@ -153,7 +163,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     ) -> Poll<std::io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.count(buffer.filled().len() - before);
+        self.read.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
         polled
     }
 }
@@ -161,9 +171,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(Ok(written)) = &polled {
-            self.count(*written);
-        }
+        self.wrote(&polled);
         polled
     }
 
@@ -173,9 +181,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         parts: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        if let Poll::Ready(Ok(written)) = &polled {
-            self.count(*written);
-        }
+        self.wrote(&polled);
         polled
     }
 
@@ -202,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_those_who_move_nothing_lose_their_place() {
-        let places = Places::new(3, 1);
+        let places = Places::new(3);
         let idle = places.take().await.expect("a place");
         let slow = places.take().await.expect("a place");
         let served = places.take().await.expect("a place");
@@ -223,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_is_sent_away_while_there_is_room_and_who_waits_gets_the_first_place() {
-        let places = Places::new(1, 1);
+        let places = Places::new(1);
         let first = places.take().await.expect("a place");
         let waiting = tokio::spawn({
             let places = Arc::clone(&places);

@@ -21,7 +21,7 @@ mod validate;
 mod version;
 
 pub use ignition_config::v3_5;
-pub use ignition_config::v3_5::{Config, File, Resource, Unit, User};
+pub use ignition_config::v3_5::{Config, File, Resource, Unit, User, Verification};
 pub use parse::{Parsed, empty, parse, read, to_value};
 pub use report::{Error, Problem};
 pub use resource::{

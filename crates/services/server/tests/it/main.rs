@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bootstrap;
+mod daemon;
 mod refusals;
 mod tokens;
 mod town;

@@ -70,8 +70,9 @@ impl Town {
         };
         let source = Source::Cluster(Box::new(ClusterSource::start(self.client.clone(), settings)));
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let settings = Settings { secure: any, insecure: None, certificate: path("tls.crt"), key: path("tls.key") };
-        let listener = Listener::bind(&settings, source).unwrap();
+        let (certificate, key) = (path("tls.crt"), path("tls.key"));
+        let settings = Settings { secure: any, insecure: None, certificate, key, daemon: None, host: None };
+        let listener = Listener::bind(settings, source).unwrap();
         let address = listener.address().unwrap();
         tokio::spawn(listener.run());
         address

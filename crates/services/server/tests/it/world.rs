@@ -1,9 +1,10 @@
 //! A server on free ports with a certificate of its own, and a folder of manifests behind it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use serde_json::{Value, json};
-use server::{FolderSource, Listener, Settings, Source};
+use server::{Daemon, FolderSource, Listener, Settings, Source};
 use testkit::certify;
 
 pub(crate) const ACCEPT: &str = "application/vnd.coreos.ignition+json;version=";
@@ -17,15 +18,20 @@ pub(crate) struct World {
 impl World {
     /// Serves a pool `master` whose rendered config is `config`.
     pub(crate) fn start(config: &Value) -> World {
-        World::start_with(config, true)
+        World::start_with(config, true, None)
+    }
+
+    /// The same with a binary of the daemon to give, made by `daemon` in the folder.
+    pub(crate) fn start_with_daemon(config: &Value, daemon: &dyn Fn(&Path) -> Daemon) -> World {
+        World::start_with(config, true, Some(daemon))
     }
 
     /// The same for machines with a token only.
     pub(crate) fn start_closed(config: &Value) -> World {
-        World::start_with(config, false)
+        World::start_with(config, false, None)
     }
 
-    fn start_with(config: &Value, open: bool) -> World {
+    fn start_with(config: &Value, open: bool, daemon: Option<&dyn Fn(&Path) -> Daemon>) -> World {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         certify(folder.path(), "first");
@@ -52,15 +58,18 @@ impl World {
             }}),
         );
         std::fs::write(folder.path().join("kubeconfig"), "clusters: []\n").unwrap();
+        let daemon = daemon.map(|make| make(folder.path()));
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let settings = Settings {
             secure: any,
             insecure: Some(any),
             certificate: folder.path().join("tls.crt"),
             key: folder.path().join("tls.key"),
+            daemon,
+            host: Some("config.example.com".to_owned()),
         };
         let source = FolderSource::new(folder.path().to_owned(), folder.path().join("kubeconfig")).open(open);
-        let listener = Listener::bind(&settings, Source::Folder(source)).unwrap();
+        let listener = Listener::bind(settings, Source::Folder(source)).unwrap();
         let (secure, plain) = (listener.address().unwrap(), listener.insecure_address().unwrap());
         tokio::spawn(listener.run());
         World { folder, secure, plain }
