@@ -23,9 +23,11 @@ async fn a_machine_boots_from_its_pointer_config_and_joins_its_pool_and_one_that
     let user_data = scene.pointer(&["--uses", "1"]);
     assert!(user_data.len() < 2048, "{} bytes", user_data.len());
     let machine = Machine::new("first", &user_data);
+    assert_eq!(machine.mode("usr/local/bin/machinistd"), None, "the image lacks the daemon");
     machine.ignite().unwrap();
     assert!(machine.ignite().is_err(), "a token for one use works once");
     assert_eq!(machine.read("etc/greeting"), "hello");
+    assert_eq!(machine.mode("usr/local/bin/machinistd"), Some(0o755), "Ignition fetched it and found its hash right");
     let first_boot = machine.mode("etc/machinist/firstboot.json");
     assert_eq!(first_boot, Some(0o600), "the credential is root's");
 

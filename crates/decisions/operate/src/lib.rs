@@ -14,6 +14,7 @@ mod objects;
 mod pools;
 pub mod requests;
 pub mod status;
+pub mod tokens;
 pub mod trouble;
 pub mod uninstall;
 pub mod user_data;

@@ -63,8 +63,25 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
         Desired::new(Step::MachineConfigController, Keep::Whole, service(CONTROLLER, installation)),
         Desired::new(Step::MachineConfigDaemon, Keep::Whole, service(DAEMON, installation)),
     ];
+    for (name, step) in [(OPERATOR, Step::RenderConfig), (CONTROLLER, Step::MachineConfigController)] {
+        objects.push(Desired::new(step, Keep::Whole, network(name, installation)));
+    }
     objects.extend(installation.api_url.as_deref().map(|url| serving(installation, url)));
     objects
+}
+
+/// Nobody needs more of these processes than their health and metrics. The others are on the network of their hosts, to
+/// which no policy applies.
+fn network(name: &str, installation: &Installation) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": installation.namespace, "labels": {labels::K8S_APP: name}},
+        "spec": {
+            "podSelector": {"matchLabels": {labels::K8S_APP: name}},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"port": METRICS_PORT, "protocol": "TCP"}]}],
+        },
+    })
 }
 
 /// The config server tells new machines where the API is, so it waits until that is known.
@@ -262,6 +279,24 @@ mod tests {
         let pod = &daemon["spec"]["template"]["spec"];
         assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/rootfs");
         assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/");
+    }
+
+    #[test]
+    fn only_metrics_of_processes_in_the_pod_network_can_be_reached() {
+        for name in [OPERATOR, CONTROLLER] {
+            let policy = named("NetworkPolicy", name);
+            assert_eq!(policy["spec"]["podSelector"]["matchLabels"]["k8s-app"], name);
+            let open = json!([{"ports": [{"port": METRICS_PORT, "protocol": "TCP"}]}]);
+            assert_eq!(policy["spec"]["ingress"], open);
+            let pod = &named("Deployment", name)["spec"]["template"]["spec"];
+            assert_eq!(pod["containers"][0]["ports"][0]["containerPort"], METRICS_PORT);
+        }
+    }
+
+    #[test]
+    fn the_server_tells_machines_where_the_daemon_is_to_be_fetched() {
+        let arguments = &named("DaemonSet", SERVER)["spec"]["template"]["spec"]["containers"][0]["args"];
+        assert!(arguments.as_array().is_some_and(|all| all.contains(&json!("--server=a:22623"))), "{arguments}");
     }
 
     #[test]

@@ -59,8 +59,11 @@ async fn policies(client: &Client, settings: &Settings) -> Result<Policies, kube
     let kind = GroupVersionKind::gvk("operator.openshift.io", "v1", "MachineConfiguration");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
     let Some(object) = or_none(api.get_opt(names::CLUSTER).await)? else { return Ok(defaults) };
+    // What was merged before the user's last change, or while the operator is away, no longer holds.
+    let observed = object.data.pointer("/status/observedGeneration").and_then(serde_json::Value::as_i64);
+    let is_fresh = observed.is_none() || observed == object.metadata.generation;
     let status = read_at(&object.data, "/status/nodeDisruptionPolicyStatus/clusterPolicies");
-    if let Some(merged) = status {
+    if let Some(merged) = status.filter(|_| is_fresh) {
         return Ok(merged);
     }
     Ok(match read_at(&object.data, "/spec/nodeDisruptionPolicy") {

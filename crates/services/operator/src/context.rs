@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::world::World;
-use crate::{approve, credentials, gather, keep, report, user_data};
+use crate::{approve, credentials, gather, keep, policies, report, tokens, user_data};
 
 /// The name under which fields are ours.
 pub(crate) const MANAGER: &str = "machinist-operator";
@@ -37,6 +37,10 @@ pub(crate) enum Work {
     UserData(String),
     /// Look at one certificate request.
     Approve(String),
+    /// Take away tokens that ended long ago.
+    Tokens,
+    /// Merge the disruption policies.
+    Policies,
     /// Write the ClusterOperator.
     Report,
 }
@@ -53,6 +57,7 @@ pub(crate) enum Source {
     Credentials,
     UserData(String),
     Pods,
+    Policies,
     Operators,
 }
 
@@ -150,6 +155,8 @@ impl Leading {
     pub(crate) fn begin(&self) {
         self.queue.add(Work::Facts);
         self.queue.add(Work::Credentials);
+        self.queue.add(Work::Policies);
+        self.queue.add(Work::Tokens);
         self.soon(Work::Report);
     }
 
@@ -165,6 +172,8 @@ impl Leading {
             Work::Credentials => credentials::renew(&self).await,
             Work::UserData(pool) => user_data::renew(&self, pool).await,
             Work::Approve(request) => approve::look(&self, request).await,
+            Work::Tokens => tokens::sweep(&self).await,
+            Work::Policies => policies::merge(&self).await,
             Work::Report => report::report(&self).await,
         }
     }

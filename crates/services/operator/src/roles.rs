@@ -39,6 +39,12 @@ pub const ROLES: &[Role] = &[
             Right { group: "machinist.dev", resource: "clustersettings", verbs: WRITE },
             Right { group: "machinist.dev", resource: "poolpolicies", verbs: WATCH },
             Right { group: "operator.openshift.io", resource: "machineconfigurations", verbs: WRITE },
+            Right {
+                group: "operator.openshift.io",
+                resource: "machineconfigurations/status",
+                verbs: &["get", "patch"],
+            },
+            Right { group: "networking.k8s.io", resource: "networkpolicies", verbs: WRITE },
             Right { group: "discovery.k8s.io", resource: "endpointslices", verbs: &["list"] },
             Right { group: "config.openshift.io", resource: "infrastructures", verbs: &["get"] },
             Right { group: "config.openshift.io", resource: "dnses", verbs: &["get"] },

@@ -130,4 +130,58 @@ mod tests {
         assert_eq!(cross[0].issuer, old.certificate.subject);
         assert_eq!(new.certificate.issuer, new.certificate.subject);
     }
+
+    /// Whether a client that trusts only `trusted` speaks with a server that shows `chain`.
+    fn is_trusted(trusted: &str, chain: &str, key: &str, name: &str) -> bool {
+        use rustls::pki_types::pem::PemObject as _;
+        use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let certificates =
+            |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap).collect::<Vec<_>>();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(certificates(trusted));
+        let client =
+            rustls::ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let client = client.unwrap().with_root_certificates(roots).with_no_client_auth();
+        let server =
+            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let server = server.with_no_client_auth().with_single_cert(certificates(chain), key).unwrap();
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let mut client = rustls::ClientConnection::new(client.into(), name).unwrap();
+        let mut server = rustls::ServerConnection::new(server.into()).unwrap();
+        let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+        while client.is_handshaking() || server.is_handshaking() {
+            client.write_tls(&mut to_server).unwrap();
+            server.read_tls(&mut &*std::mem::take(&mut to_server)).unwrap();
+            let _ = server.process_new_packets();
+            server.write_tls(&mut to_client).unwrap();
+            client.read_tls(&mut &*std::mem::take(&mut to_client)).unwrap();
+            if client.process_new_packets().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[test]
+    fn machines_that_know_only_the_old_authority_and_those_that_know_only_the_new_one_trust_the_same_server() {
+        let start = Timestamp::now();
+        let old = authority(start, None).unwrap();
+        let new = authority(start + SignedDuration::from_secs(1), Some((&old.certificate, &old.key))).unwrap();
+        let names = ["10.0.0.1".to_owned(), "api.example.com".to_owned()];
+        let leaf = leaf((&new.certificate, &new.key), &names, start).unwrap();
+        let chain = leaf.certificate.clone() + new.cross.as_ref().unwrap();
+        for name in ["10.0.0.1", "api.example.com"] {
+            assert!(is_trusted(&old.certificate, &chain, &leaf.key, name), "by the old authority, as {name}");
+            assert!(is_trusted(&new.certificate, &chain, &leaf.key, name), "by the new authority, as {name}");
+        }
+        let stranger = authority(start, None).unwrap();
+        assert!(!is_trusted(&stranger.certificate, &chain, &leaf.key, "10.0.0.1"), "by a stranger's");
+        assert!(
+            !is_trusted(&old.certificate, &leaf.certificate, &leaf.key, "10.0.0.1"),
+            "without the cross-signed one"
+        );
+        assert!(!is_trusted(&new.certificate, &chain, &leaf.key, "other.example.com"), "as somebody else");
+    }
 }

@@ -8,7 +8,8 @@ use api::config::ClusterOperator;
 use api::labels;
 use api::machine::Machine;
 use api::machineconfiguration::MachineConfigPool;
-use api::machinist::{BootstrapToken, PoolPolicy};
+use api::machinist::{BootstrapToken, ClusterSettings, PoolPolicy};
+use api::operator::MachineConfiguration;
 use cluster::watch::Key;
 use cluster::{Change, Store, Watch};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -48,6 +49,8 @@ pub(crate) struct World {
     pub(crate) requests: Store<CertificateSigningRequest>,
     pub(crate) machines: Store<Machine>,
     pub(crate) tokens: Store<BootstrapToken>,
+    pub(crate) configurations: Store<MachineConfiguration>,
+    pub(crate) cluster_settings: Store<ClusterSettings>,
 }
 
 /// What happened, as work.
@@ -153,8 +156,12 @@ impl World {
             tokens: start.watch(Api::all(client.clone()), all(), slim::<BootstrapToken>, |change| {
                 let token = change.new.as_ref().or(change.old.as_ref());
                 let pool = token.map(|token| Work::UserData(token.spec.pool.clone()));
-                pool.into_iter().chain([Work::Approve(String::new())])
+                pool.into_iter().chain([Work::Approve(String::new()), Work::Tokens])
             }),
+            configurations: start
+                .watch(Api::all(client.clone()), all(), slim::<MachineConfiguration>, |_| [Work::Policies]),
+            cluster_settings: start
+                .watch(Api::all(client.clone()), all(), slim::<ClusterSettings>, |_| [Work::Policies]),
             config_maps,
             secrets,
             source_maps,
@@ -202,6 +209,8 @@ impl World {
         self.requests.settled().await;
         self.machines.settled().await;
         self.tokens.settled().await;
+        self.configurations.settled().await;
+        self.cluster_settings.settled().await;
     }
 
     /// The operator's own Deployment is scaled to 0: a person wants hand edits to stand.
@@ -228,6 +237,8 @@ impl Changes {
                     ids.into_iter().for_each(|id| context.queue.add(Work::Keep(id)));
                     context.soon(Work::Facts);
                     context.soon(Work::Credentials);
+                    context.soon(Work::Policies);
+                    context.soon(Work::Tokens);
                     context.soon(Work::Report);
                 }
                 Hint::Looks(id, looks) => {

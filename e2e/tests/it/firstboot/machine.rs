@@ -25,7 +25,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// A root with the daemon's binary in it and nothing else of ours.
+    /// A root with nothing of ours in it: not even the daemon.
     pub(super) fn new(name: &str, user_data: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("machinist-first-").tempdir().unwrap();
         fs::create_dir(folder.path().join("run")).unwrap();
@@ -43,7 +43,6 @@ impl Machine {
         root.mask("ssh.service").unwrap();
         // Without an id systemd takes the boot for the first, and applies what Ignition wants enabled.
         let _ = fs::remove_file(self.path("etc/machine-id"));
-        root.install(&binary("machinistd"), "machinistd").unwrap();
     }
 
     pub(super) fn path(&self, path: &str) -> PathBuf {

@@ -22,7 +22,6 @@ use testkit::{ControlPlane, Kind, certify, control_plane, needs, objects, wait_f
 
 use super::machine::Machine;
 
-const FIRST_BOOT: &str = include_str!("../../../../manifests/node/machinistd-firstboot.service");
 const DAEMON: &str = include_str!("../../../../manifests/node/machinistd.service");
 const BOOTSTRAPPER: &str = "node-bootstrapper";
 
@@ -149,7 +148,6 @@ async fn furnish(client: &Client) -> String {
     let greeting =
         json!({"path": "/etc/greeting", "mode": 420, "overwrite": true, "contents": {"source": "data:,hello"}});
     let units = json!([
-        {"name": "machinistd-firstboot.service", "enabled": true, "contents": FIRST_BOOT},
         {"name": "machinistd.service", "enabled": true, "contents": DAEMON,
          "dropins": [{"name": "10-name.conf", "contents": "[Service]\nEnvironment=NODE_NAME=%H\n"}]},
     ]);
@@ -206,6 +204,8 @@ async fn serve(control_plane: &ControlPlane, folder: &Path) -> (Process, String)
         argument("ca", path("tls.crt")),
         argument("bootstrap-token", path("bootstrap-token")),
         argument("apiserver-url", control_plane.server().to_owned()),
+        argument("server", "127.0.0.1".to_owned()),
+        argument("daemon-binary", stripped(folder)),
         argument("kubeconfig", control_plane.kubeconfig().display().to_string()),
     ]
     .into_iter()
@@ -227,4 +227,12 @@ async fn serve(control_plane: &ControlPlane, folder: &Path) -> (Process, String)
     })
     .await;
     (server, address)
+}
+
+/// The daemon without what only a debugger reads, as a release has it.
+fn stripped(folder: &Path) -> String {
+    let path = folder.join("machinistd").display().to_string();
+    let status = Command::new("strip").arg("-o").arg(&path).arg(binary("machinistd")).status().unwrap();
+    assert!(status.success());
+    path
 }

@@ -4,6 +4,7 @@ use api::annotations;
 use api::machine::Machine;
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::machinist::BootstrapToken;
+use api::operator::MachineConfiguration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use k8s_openapi::api::core::v1::{Node, Secret, ServiceAccount};
@@ -30,6 +31,9 @@ async fn a_new_machine_finds_user_data_a_token_and_an_approver_that_knows_it() {
         certificates_are_made_and_made_again(&stage).await;
         every_pool_has_user_data(&stage).await;
         only_known_machines_are_approved(&stage).await;
+        a_machine_that_used_its_own_token_is_known(&stage).await;
+        tokens_that_ended_long_ago_are_taken_away(&stage).await;
+        the_policies_in_force_stand_in_a_status(&stage).await;
         secrets_of_the_user_reach_the_controller_config(&stage).await;
         and_a_node_of_a_paused_pool_with_its_own_rights(&stage).await;
     }
@@ -161,6 +165,96 @@ async fn only_known_machines_are_approved(stage: &Stage) {
     }
     let approved = requests.get("known").await.unwrap();
     assert_eq!(approved.spec.username.unwrap(), format!("system:serviceaccount:{NAMESPACE}:node-bootstrapper"));
+}
+
+/// With what the operator made: the machine trusts the authority of its user data, the server shows the certificate, and
+/// the token of one machine makes the request of that machine known, before anything else is known of it.
+async fn a_machine_that_used_its_own_token_is_known(stage: &Stage) {
+    let client = &stage.client;
+    let machines: Api<Machine> = Api::namespaced(client.clone(), "openshift-machine-api");
+    let machine = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": {"name": "new-2"}, "spec": {},
+    });
+    machines.create(&PostParams::default(), &serde_json::from_value(machine).unwrap()).await.unwrap();
+    let kubelet: Api<CertificateSigningRequest> = Api::all(kubelet(stage).await);
+    kubelet.create(&PostParams::default(), &request("second", "new-2")).await.unwrap();
+
+    let config = testkit::objects::file_config("rendered-worker-0", "worker", "/etc/x", "x");
+    Api::all(client.clone()).create(&PostParams::default(), &config).await.unwrap();
+    let pools: Api<MachineConfigPool> = Api::all(client.clone());
+    let status = json!({"status": {"configuration": {"name": "rendered-worker-0"}}});
+    pools.patch_status("worker", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    for (secret, keys) in
+        [("machine-config-server-tls", &["tls.crt", "tls.key"][..]), ("node-bootstrapper-token", &["token", "ca.crt"])]
+    {
+        let secret = secrets.get(secret).await.unwrap();
+        keys.iter().for_each(|key| std::fs::write(folder.path().join(key), text(&secret, key)).unwrap());
+    }
+    let files = server::BootstrapFiles {
+        api_server_url: "https://api-int.example.com:6443".to_owned(),
+        folder: folder.path().to_owned(),
+    };
+    let settings = server::ClusterSettings { files, server_ca: None, namespace: NAMESPACE.to_owned() };
+    let source = server::Source::Cluster(Box::new(server::ClusterSource::start(client.clone(), settings)));
+    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    let secure = "127.0.0.1:0".parse().unwrap();
+    let settings = server::Settings { secure, insecure: None, certificate, key, daemon: None, host: None };
+    let listener = server::Listener::bind(settings, source).unwrap();
+    let address = listener.address().unwrap();
+    tokio::spawn(listener.run());
+
+    let user_data: Api<Secret> = Api::namespaced(client.clone(), "openshift-machine-api");
+    let user_data = text(&user_data.get("worker-user-data-managed").await.unwrap(), "userData");
+    let pointer: Value = serde_json::from_str(&user_data).unwrap();
+    let authority = &pointer["ignition"]["security"]["tls"]["certificateAuthorities"][0]["source"];
+    let authority = ignition::data_url::decode(authority.as_str().unwrap()).unwrap();
+    let web = reqwest::Client::builder().tls_certs_only([reqwest::Certificate::from_pem(&authority).unwrap()]);
+    let web = web.resolve("api-int.example.com", address).build().unwrap();
+    let url = format!("https://api-int.example.com:{}/config/worker", address.port());
+    let grant =
+        serving::token::Grant { pool: "worker".to_owned(), machine: Some("new-2".to_owned()), ..Default::default() };
+    let own = cluster::tokens::issue(client, &grant).await.unwrap();
+    let requests: Api<CertificateSigningRequest> = Api::all(client.clone());
+    assert!(!is_approved(Some(&requests.get("second").await.unwrap())), "nothing is known of it yet");
+    for token in [serving::pointer::token(&pointer).unwrap(), &own] {
+        testkit::wait_until("the config to be served", || async {
+            let answer = web.get(&url).bearer_auth(token).send().await.unwrap();
+            (answer.status() == 200).then_some(())
+        })
+        .await;
+    }
+    wait_for(&requests, "second", "the request of the machine that was served to be approved", is_approved).await;
+}
+
+async fn tokens_that_ended_long_ago_are_taken_away(stage: &Stage) {
+    let tokens: Api<BootstrapToken> = Api::all(stage.client.clone());
+    let make = async |days: i64| {
+        let expires = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days);
+        let grant = serving::token::Grant { pool: "worker".into(), expires: Some(expires), ..Default::default() };
+        let secret = cluster::tokens::issue(&stage.client, &grant).await.unwrap();
+        serving::token::name("worker", &secret)
+    };
+    let (recent, old) = (make(6).await, make(8).await);
+    wait_for(&tokens, &old, "the token to go", |token| token.is_none()).await;
+    assert!(tokens.get_opt(&recent).await.unwrap().is_some(), "people may still want to see whom it let in");
+}
+
+async fn the_policies_in_force_stand_in_a_status(stage: &Stage) {
+    let configurations: Api<MachineConfiguration> = Api::all(stage.client.clone());
+    let policy = json!({"files": [{"path": "/etc/motd", "actions": [{"type": "None"}]}]});
+    let patch = Patch::Merge(json!({"spec": {"nodeDisruptionPolicy": policy}}));
+    configurations.patch("cluster", &PatchParams::default(), &patch).await.unwrap();
+    wait_for(&configurations, "cluster", "the user's policy among the defaults", |object| {
+        let Some(object) = object else { return false };
+        let status = object.status.clone().unwrap_or_default();
+        let merged = status.node_disruption_policy_status.and_then(|status| status.cluster_policies);
+        let paths: Vec<String> = merged.into_iter().flat_map(|all| all.files).map(|file| file.path).collect();
+        status.observed_generation == object.metadata.generation
+            && ["/etc/motd", "/etc/containers/policy.json"].iter().all(|path| paths.iter().any(|one| one == path))
+    })
+    .await;
 }
 
 async fn secrets_of_the_user_reach_the_controller_config(stage: &Stage) {

@@ -25,6 +25,8 @@ const ACCEPT: &str = "application/vnd.coreos.ignition+json;version=3.5.0";
 pub(crate) struct Town {
     pub(crate) control_plane: ControlPlane,
     pub(crate) client: Client,
+    /// The server's own account, with the rights it declares and no others.
+    account: Client,
     pub(crate) servers: Vec<SocketAddr>,
     pub(crate) web: reqwest::Client,
     pub(crate) folder: tempfile::TempDir,
@@ -49,7 +51,9 @@ impl Town {
         let certificate = std::fs::read(folder.path().join("tls.crt")).unwrap();
         let trusted = reqwest::Certificate::from_pem(&certificate).unwrap();
         let web = reqwest::Client::builder().tls_certs_only([trusted]).build().unwrap();
-        let mut town = Self { control_plane, client, servers: Vec::new(), web, folder, secrets: Mutex::default() };
+        let account = account(&control_plane, &client).await;
+        let mut town =
+            Self { control_plane, client, account, servers: Vec::new(), web, folder, secrets: Mutex::default() };
         for _ in 0..servers {
             let server = town.serve();
             town.servers.push(server);
@@ -68,7 +72,7 @@ impl Town {
             server_ca: Some(path("tls.crt")),
             namespace: names::NAMESPACE.to_owned(),
         };
-        let source = Source::Cluster(Box::new(ClusterSource::start(self.client.clone(), settings)));
+        let source = Source::Cluster(Box::new(ClusterSource::start(self.account.clone(), settings)));
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let (certificate, key) = (path("tls.crt"), path("tls.key"));
         let settings = Settings { secure: any, insecure: None, certificate, key, daemon: None, host: None };
@@ -172,6 +176,24 @@ impl Town {
 
 pub(crate) fn in_an_hour() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(1)
+}
+
+/// The account that an installation runs the server with.
+async fn account(control_plane: &ControlPlane, client: &Client) -> Client {
+    let name = "machine-config-server";
+    for object in cluster::rights::manifests(name, names::NAMESPACE, &server::ROLES) {
+        let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
+        let types = object.types.clone().unwrap();
+        let kind = kube::core::GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", &types.kind);
+        let resource = kube::api::ApiResource::from_gvk(&kind);
+        let api: Api<kube::api::DynamicObject> = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+    let user = format!("system:serviceaccount:{}:{name}", names::NAMESPACE);
+    cluster::connect(Some(&control_plane.user_kubeconfig(&user, None))).await.unwrap()
 }
 
 /// A pool `worker` at one rendered config, a pool `ghost` whose config is missing, one that has none, and the ControllerConfig.
