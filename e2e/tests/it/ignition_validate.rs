@@ -63,10 +63,6 @@ fn sets() -> Vec<Vec<MachineConfig>> {
 #[test]
 fn the_real_ignition_takes_every_config_we_render() {
     let Some(validator) = validator() else { return };
-    let daemon = serving::daemon::Fetched {
-        source: serving::daemon::source("api-int.example.com:22623", &"a".repeat(64)),
-        verification: format!("sha512-{}", "b".repeat(128)),
-    };
     let mut taken = 0;
     for (index, fragments) in sets().iter().enumerate() {
         let rendered =

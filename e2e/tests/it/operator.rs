@@ -4,5 +4,6 @@ mod bad_input;
 mod healing;
 mod installing;
 mod new_machines;
+mod pods;
 mod stage;
 mod upgrading;

@@ -3,6 +3,8 @@
 //! They reach nodes beside the rendered config: without a reboot, and also while their pool is paused. A value that is
 //! empty or cannot be read leaves what is on the host alone.
 
+mod trust;
+
 use std::collections::BTreeSet;
 
 use ignition::data_url;
@@ -10,11 +12,18 @@ use serde_json::Value;
 
 use crate::host::HostPath;
 
+pub use trust::trusting;
+
 const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
 const PULL_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
 /// The folder of CAs of image registries, one folder for each.
 pub const REGISTRIES: &str = "/etc/docker/certs.d";
+
+/// What a kubelet speaks to the API with, where there is one: its first kubeconfig, and its own in upstream's place and in
+/// that of kubeadm. A kubelet reads them when it starts.
+pub const KUBECONFIGS: [&str; 3] =
+    ["/etc/kubernetes/kubeconfig", "/var/lib/kubelet/kubeconfig", "/etc/kubernetes/kubelet.conf"];
 
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +39,8 @@ pub struct Credentials {
     pub files: Vec<Credential>,
     /// Names of the registries' folders.
     pub registries: BTreeSet<String>,
+    /// The API's authorities, which the host's kubeconfigs shall trust.
+    pub api_ca: Option<String>,
 }
 
 /// Reads the spec of a ControllerConfig.
@@ -40,6 +51,7 @@ pub fn credentials(spec: &Value) -> Credentials {
             all.add(path, closed(contents), 0o644);
         }
     }
+    all.api_ca = bytes(&spec["kubeAPIServerServingCAData"]).and_then(|bytes| String::from_utf8(bytes).ok());
     if let Some(contents) = bytes(&spec["internalRegistryPullSecret"]).filter(|bytes| is_json(bytes)) {
         all.add(PULL_SECRET, contents, 0o600);
     }

@@ -1,13 +1,14 @@
 //! Brings certificates and pull secrets of the ControllerConfig to the host.
 //!
-//! It runs beside the main loop: neither a paused pool nor an update under way holds it up, and nothing here reboots,
-//! drains or restarts. What is on disk already is not written again.
+//! It runs beside the main loop: neither a paused pool nor an update under way holds it up, and nothing here reboots or
+//! drains. What is on disk already is not written again. Only a kubelet that learns of a new authority of the API is
+//! restarted, which its pods do not notice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::{annotations, names};
-use change::credentials::{Credentials, REGISTRIES, credentials, stale};
+use change::credentials::{Credentials, KUBECONFIGS, REGISTRIES, credentials, stale, trusting};
 use change::host::{Attributes, EntryKind, Error, Host, HostPath};
 use cluster::Events;
 use cluster::events::Severity;
@@ -24,6 +25,7 @@ use crate::patience::Patience;
 const MEMORY: &str = "/etc/machine-config-daemon/registries.json";
 /// A field manager of its own: the node's report is applied whole by another.
 const MANAGER: &str = "machinist-daemon-certificates";
+const KUBELET: &str = "kubelet.service";
 
 /// Follows the ControllerConfig until the task is dropped.
 pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, events: Events) {
@@ -53,9 +55,15 @@ pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, ev
         }
         let wanted = credentials(&object.data["spec"]);
         let files = Arc::clone(&host);
-        let written = tokio::task::spawn_blocking(move || write(&*files, &wanted)).await;
+        let written =
+            tokio::task::spawn_blocking(move || write(&*files, &wanted).map(|()| teach(&*files, &wanted))).await;
         match written {
-            Ok(Ok(())) => {
+            Ok(Ok(taught)) => {
+                if let Err(error) = taught {
+                    let reason = format!("the kubelet cannot learn of a new authority of the API: {error}");
+                    tracing::error!("{reason}");
+                    events.publish::<Node>(&node, None, Severity::Warning, "CertificateSyncFailed", &reason);
+                }
                 tracing::info!("Certificate was synced from controllerconfig resourceVersion {version}");
                 report(&client, &node, &version).await;
                 synced = version;
@@ -105,6 +113,31 @@ fn write(host: &dyn Host, wanted: &Credentials) -> Result<(), Error> {
         changed = true;
     }
     if changed { files.flush() } else { Ok(()) }
+}
+
+/// Lets the host's kubeconfigs trust the API's new authorities, before the API shows one of them.
+fn teach(host: &dyn Host, wanted: &Credentials) -> Result<(), Error> {
+    let Some(bundle) = &wanted.api_ca else { return Ok(()) };
+    let files = host.files();
+    let mut changed = false;
+    for path in KUBECONFIGS {
+        let Ok(path) = HostPath::parse(path) else { continue };
+        let present = files.look(&path)?.filter(|entry| entry.kind == EntryKind::File);
+        let Some(present) = present else { continue };
+        let text = files.read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(new) = text.and_then(|text| trusting(&text, bundle)) {
+            files.put(&path, new.as_bytes(), &Attributes::root(present.mode))?;
+            tracing::info!(path = path.as_str(), "a kubeconfig learned of a new authority of the API");
+            changed = true;
+        }
+    }
+    if !changed {
+        return Ok(());
+    }
+    files.flush()?;
+    // One that does not run reads them when it starts.
+    let is_running = host.services().activity(KUBELET)?.active == "active";
+    if is_running { host.services().restart(KUBELET) } else { Ok(()) }
 }
 
 /// Says on the Node which ControllerConfig is on disk.
@@ -168,5 +201,29 @@ mod tests {
         let before = inode("etc/kubernetes/kubelet-ca.crt");
         write(&host, &wanted).unwrap();
         assert_eq!(inode("etc/kubernetes/kubelet-ca.crt"), before);
+    }
+
+    #[test]
+    fn a_kubelet_learns_of_a_new_authority_of_the_api_and_only_then_is_restarted() {
+        let certificate = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+        let (old, new) = (certificate("b2xk"), certificate("bmV3"));
+        let encode = |text: &str| ignition::data_url::encode(text.as_bytes()).rsplit(',').next().unwrap().to_owned();
+        let host = host::memory::Memory::new();
+        let path = HostPath::parse("/var/lib/kubelet/kubeconfig").unwrap();
+        let kubeconfig = format!("certificate-authority-data: {}\nserver: https://a\n", encode(&old));
+        host.files().put(&path, kubeconfig.as_bytes(), &Attributes::root(0o600)).unwrap();
+        let unit = HostPath::parse("/etc/systemd/system/kubelet.service").unwrap();
+        host.files().put(&unit, b"[Service]\nExecStart=/usr/bin/kubelet\n", &Attributes::root(0o644)).unwrap();
+        host.services().start(KUBELET).unwrap();
+        host.take_actions();
+        teach(&host, &credentials(&spec(&encode(&old), &[]))).unwrap();
+        assert_eq!(host.take_actions(), [""; 0], "it knew that one");
+        let wanted = credentials(&spec(&encode(&(old.clone() + &new)), &[]));
+        teach(&host, &wanted).unwrap();
+        teach(&host, &wanted).unwrap();
+        assert_eq!(host.take_actions(), ["restart kubelet.service"]);
+        let text = String::from_utf8(host.files().read(&path).unwrap().unwrap()).unwrap();
+        assert_eq!(text, format!("certificate-authority-data: {}\nserver: https://a\n", encode(&(old + &new))));
+        assert_eq!(host.files().look(&path).unwrap().unwrap().mode & 0o777, 0o600);
     }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
     HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
@@ -50,7 +51,8 @@ impl Answerer {
     {
         let is_head = request.method() == Method::HEAD;
         let mut answer = match route(request.uri().path()) {
-            Route::Report(_) => self.report(request, from).await.unwrap_or_else(|answer| *answer),
+            // Few ever report, so their large future is made for them alone.
+            Route::Report(_) => Box::pin(self.report(request, from)).await.unwrap_or_else(|answer| *answer),
             _ => self.route(&request, from).await,
         };
         self.metrics.answers.get_or_create(&Answered { code: answer.status().as_u16() }).inc();
@@ -108,7 +110,7 @@ impl Answerer {
                 &format!("pool {pool} has no rendered config yet; `kubectl describe mcp {pool}` says why"),
             ))
         })?;
-        let materials = self.source.materials(&name, found.image.clone());
+        let materials = || self.source.materials(&name, found.image.clone()).boxed();
         let body = self.bodies.get(&name, found.image.as_deref(), version, self.source.stamp(), materials).await;
         let body = body.map_err(|error| {
             tracing::warn!(pool, config = name, error = &error as &dyn std::error::Error, "no config could be served");

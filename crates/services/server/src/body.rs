@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures::future::BoxFuture;
 use ignition::Version;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -71,25 +72,30 @@ impl Bodies {
         Self { daemon: daemon.map(Arc::new), ..Self::default() }
     }
 
-    /// The body for a config, built by `materials` when it is not there; those who ask meanwhile wait for the same one.
-    pub(crate) async fn get(
+    /// The body for a config, built from `materials` when it is not there; those who ask meanwhile wait for the same one.
+    ///
+    /// Reading from the cluster takes a large future, so there is none unless something is built: every connection would
+    /// carry it.
+    pub(crate) async fn get<'a>(
         &self,
         config: &str,
         image: Option<&str>,
         version: Version,
         stamp: Arc<str>,
-        materials: impl Future<Output = Result<Materials, Missing>>,
+        materials: impl FnOnce() -> BoxFuture<'a, Result<Materials, Missing>>,
     ) -> Result<Arc<Body>, Error> {
         let cell = self.cell((config.to_owned(), image.map(str::to_owned), version), stamp);
-        cell.get_or_try_init(|| async {
+        if let Some(body) = cell.get() {
+            return Ok(Arc::clone(body));
+        }
+        let built = cell.get_or_try_init(|| async {
             let _one = self.building.lock().await;
-            let materials = materials.await?;
+            let materials = materials().await?;
             let daemon = self.daemon.clone();
             let built = tokio::task::spawn_blocking(move || build(&materials, daemon.as_deref(), version)).await;
             built.map_err(|_| Error::Interrupted)?.map(Arc::new)
-        })
-        .await
-        .cloned()
+        });
+        Box::pin(built).await.cloned()
     }
 
     fn cell(&self, key: Key, stamp: Arc<str>) -> Cell {

@@ -29,7 +29,10 @@ use crate::tls;
 const BACKLOG: u32 = 4096;
 
 /// Connections served at once. Each holds some tens of kilobytes of TLS state; the rest wait their turn.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS: usize = 224;
+
+/// Connections that are accepted and wait for a place, or have not said a word yet: they hold next to nothing.
+const LOBBY: usize = 1024;
 
 /// What TLS may keep for one connection that is not read: a record. The rest of an answer is shared by all, so that
 /// readers who have stopped cost little and need not be counted.
@@ -55,7 +58,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const LAST_WORDS_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Far more than Ignition sends.
-const HEADER_BYTES: usize = 16 * 1024;
+const HEADER_BYTES: usize = 8 * 1024;
 
 pub struct Settings {
     /// Where TLS is served.
@@ -123,15 +126,26 @@ impl Listener {
 
     /// Serves until it is dropped.
     pub async fn run(self) {
-        let places = Places::new(CONNECTIONS);
+        let house = Arc::new(House {
+            lobby: Places::new(LOBBY),
+            places: Places::new(CONNECTIONS),
+            answerer: Arc::clone(&self.answerer),
+        });
         let plain = async {
             match &self.insecure {
                 None => std::future::pending().await,
-                Some(listener) => accept(listener, None, &self.answerer, &places).await,
+                Some(listener) => accept(listener, None, &house).await,
             }
         };
-        tokio::join!(accept(&self.secure, Some(&self.acceptor), &self.answerer, &places), plain);
+        tokio::join!(accept(&self.secure, Some(&self.acceptor), &house), plain);
     }
+}
+
+/// Where connections are: first in the lobby, and from their first word on at a place.
+struct House {
+    lobby: Arc<Places>,
+    places: Arc<Places>,
+    answerer: Arc<Answerer>,
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
@@ -144,12 +158,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     listen().map_err(|source| Error::Bind { address, source })
 }
 
-async fn accept(
-    listener: &TcpListener,
-    acceptor: Option<&TlsAcceptor>,
-    answerer: &Arc<Answerer>,
-    places: &Arc<Places>,
-) {
+async fn accept(listener: &TcpListener, acceptor: Option<&TlsAcceptor>, house: &Arc<House>) {
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -160,19 +169,31 @@ async fn accept(
                 continue;
             }
         };
-        // One waits here for a place; all others wait in the kernel's queue.
-        let Some(place) = places.take().await else { return };
-        let (acceptor, answerer) = (acceptor.cloned(), answerer.clone());
+        // One waits here for room in the lobby; all others wait in the kernel's queue.
+        let Some(seat) = house.lobby.take().await else { return };
+        let (acceptor, house) = (acceptor.cloned(), Arc::clone(house));
         tokio::spawn(async move {
-            answerer.metrics.connections.inc();
+            let Some(place) = wait(&stream, seat, &house.places).await else { return };
+            house.answerer.metrics.connections.inc();
+            // What serves is large, so it is made when it is needed.
+            let visit = Box::pin(visit(stream, peer, acceptor, &house.answerer, &place));
             tokio::select! {
-                () = visit(stream, peer, acceptor, &answerer, &place) => {}
+                () = visit => {}
                 () = place.visit.over() => tracing::debug!(%peer, "a stalled connection made room"),
             }
-            answerer.metrics.connections.dec();
+            house.answerer.metrics.connections.dec();
             drop(place);
         });
     }
+}
+
+/// Waits in the lobby for the first word and then for a place; `None` for who says nothing.
+async fn wait(stream: &TcpStream, seat: Place, places: &Arc<Places>) -> Option<Place> {
+    tokio::select! {
+        spoken = timeout(HEADER_TIME, stream.readable()) => spoken.ok()?.ok()?,
+        () = seat.visit.over() => return None,
+    }
+    seat.visit.answering(places.take()).await
 }
 
 async fn visit(

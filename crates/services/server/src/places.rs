@@ -17,7 +17,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// How often places are looked over while somebody waits for one.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long a connection may move next to nothing before its place goes to another.
+/// How long a connection may move nothing before its place goes to another: a link that lost a packet or two moves again
+/// within that time.
+const STOPPED: Duration = Duration::from_millis(500);
+
+/// How long a connection may move next to nothing.
 const STALLED: Duration = Duration::from_secs(2);
 
 /// How long one may say nothing at all: while places are short, a machine's first words wait in the kernel already.
@@ -28,6 +32,7 @@ pub(crate) const MOVING: u64 = 8 * 1024;
 
 pub(crate) struct Places {
     free: Arc<Semaphore>,
+    looking: tokio::sync::Mutex<()>,
     visits: Mutex<HashMap<u64, Seen>>,
     next: AtomicU64,
 }
@@ -61,31 +66,44 @@ pub(crate) struct Place {
 impl Places {
     pub(crate) fn new(count: usize) -> Arc<Self> {
         let free = Arc::new(Semaphore::new(count));
-        Arc::new(Self { free, visits: Mutex::default(), next: AtomicU64::new(0) })
+        Arc::new(Self {
+            free,
+            looking: tokio::sync::Mutex::default(),
+            visits: Mutex::default(),
+            next: AtomicU64::new(0),
+        })
     }
 
     /// A place, as soon as there is one.
     pub(crate) async fn take(self: &Arc<Self>) -> Option<Place> {
-        let permit = self.wait().await?;
+        let permit = tokio::select! {
+            biased;
+            permit = Arc::clone(&self.free).acquire_owned() => permit.ok()?,
+            never = self.look_around() => match never {},
+        };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let visit = Arc::new(Visit::default());
         self.visits.lock().insert(number, Seen { visit: Arc::clone(&visit), moved: 0, at: Instant::now() });
         Some(Place { places: Arc::clone(self), number, visit, _permit: permit })
     }
 
-    async fn wait(&self) -> Option<OwnedSemaphorePermit> {
+    /// While anybody waits, one of them looks for places that are only held.
+    async fn look_around(&self) -> std::convert::Infallible {
+        let _one = self.looking.lock().await;
         loop {
-            match tokio::time::timeout(LOOK, Arc::clone(&self.free).acquire_owned()).await {
-                Ok(permit) => return permit.ok(),
-                Err(_) => self.send_away(Instant::now()),
-            }
+            tokio::time::sleep(LOOK).await;
+            self.send_away(Instant::now());
         }
     }
 
     fn send_away(&self, now: Instant) {
         for seen in self.visits.lock().values_mut() {
             let moved = seen.visit.moved();
-            let patience = if moved == 0 { SILENT } else { STALLED };
+            let patience = match moved - seen.moved {
+                _ if moved == 0 => SILENT,
+                0 => STOPPED,
+                _ => STALLED,
+            };
             if now.duration_since(seen.at) < patience {
                 continue;
             }

@@ -29,6 +29,9 @@ pub(crate) fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, Err
     let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.max_early_data_size = 0;
+    // Nobody comes back soon enough to resume.
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Ok(config)
 }
 

@@ -26,7 +26,7 @@ fn text(secret: &Secret, key: &str) -> String {
 async fn a_new_machine_finds_user_data_a_token_and_an_approver_that_knows_it() {
     for kind in Kind::all() {
         let Some(stage) = Stage::start(kind).await else { continue };
-        let _operator = stage.operate(settings());
+        let operator = stage.operate(settings());
         stage.available().await;
         certificates_are_made_and_made_again(&stage).await;
         every_pool_has_user_data(&stage).await;
@@ -36,6 +36,11 @@ async fn a_new_machine_finds_user_data_a_token_and_an_approver_that_knows_it() {
         the_policies_in_force_stand_in_a_status(&stage).await;
         secrets_of_the_user_reach_the_controller_config(&stage).await;
         and_a_node_of_a_paused_pool_with_its_own_rights(&stage).await;
+        if kind == Kind::Real {
+            super::pods::the_daemon_of_a_pod_looks_after_its_node_and_no_other(&stage).await;
+        }
+        operator.abort();
+        the_address_of_the_api_is_found(&stage).await;
     }
 }
 
@@ -281,6 +286,32 @@ async fn secrets_of_the_user_reach_the_controller_config(stage: &Stage) {
     let config = config.await.unwrap();
     assert_eq!(config.spec.image_registry_bundle_user_data[0].file, "registry.example..5000");
     assert_eq!(config.spec.pull_secret.unwrap().name.as_deref(), Some("pull-secret"));
+}
+
+/// Where nobody says it, a cluster of kubeadm publishes it.
+async fn the_address_of_the_api_is_found(stage: &Stage) {
+    cluster::ensure_namespace(&stage.client, "kube-public").await.unwrap();
+    let published = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info"},
+        "data": {"kubeconfig": "apiVersion: v1\nclusters:\n- cluster:\n    server: https://found.example.com:6443\n  name: \"\"\n"},
+    });
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(stage.client.clone(), "kube-public");
+    maps.create(&PostParams::default(), &serde_json::from_value(published).unwrap()).await.unwrap();
+    let mut settings = settings();
+    settings.installation.api_url = None;
+    let operator = stage.operate(settings);
+    let arguments = |set: &k8s_openapi::api::apps::v1::DaemonSet| {
+        let pod = set.spec.as_ref()?.template.spec.as_ref()?;
+        pod.containers.first()?.args.clone()
+    };
+    wait_for(&stage.daemon_sets, "machine-config-server", "the server to be told where the API is", |set| {
+        let arguments = set.and_then(arguments).unwrap_or_default();
+        ["--apiserver-url=https://found.example.com:6443", "--server=found.example.com:22623"]
+            .iter()
+            .all(|wanted| arguments.iter().any(|argument| argument == wanted))
+    })
+    .await;
+    operator.abort();
 }
 
 /// The real daemon, with the kubelet's credential and the rights of an installation, on a folder.
