@@ -65,14 +65,48 @@ pub fn is_same_content(a: &MachineConfigSpec, b: &MachineConfigSpec) -> bool {
 }
 
 fn same_ignition(a: Option<&Value>, b: Option<&Value>) -> bool {
-    let normal = |raw: Option<&Value>| match raw {
-        None | Some(Value::Null) => Ok(ignition::to_value(ignition::empty())),
-        Some(raw) => ignition::parse(raw).map(ignition::to_value),
-    };
-    match (normal(a), normal(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
+    if a == b {
+        return true;
     }
+    let normal = |raw: Option<&Value>| {
+        let mut value = match raw {
+            None | Some(Value::Null) => ignition::to_value(ignition::empty()),
+            Some(raw) => ignition::to_value(ignition::parse(raw).ok()?),
+        };
+        settle(&mut value);
+        Some(value)
+    };
+    normal(a).is_some_and(|a| normal(b) == Some(a))
+}
+
+/// Brings what can be written in several ways into one: bytes in a URL, and the order of things that have a name.
+fn settle(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                settle(member);
+                match member {
+                    Value::String(source) if name == "source" => {
+                        if let Ok(bytes) = ignition::data_url::decode(source) {
+                            *source = ignition::data_url::encode(&bytes);
+                        }
+                    }
+                    Value::Array(items) if NAMED.contains(&name.as_str()) => items.sort_by_cached_key(subject),
+                    _ => {}
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        _ => {}
+    }
+}
+
+/// Lists whose order says nothing: no two of one list have the same path or name.
+const NAMED: [&str; 7] = ["files", "directories", "links", "units", "dropins", "users", "groups"];
+
+fn subject(item: &Value) -> String {
+    let text = item.get("path").or_else(|| item.get("name")).unwrap_or(item);
+    text.as_str().unwrap_or_default().to_owned()
 }
 
 struct Sink {

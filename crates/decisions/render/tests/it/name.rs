@@ -128,7 +128,7 @@ fn said_otherwise(spec: &MachineConfigSpec, random: &mut Random) -> MachineConfi
 #[test]
 fn however_another_release_writes_a_config_its_name_is_kept_and_no_node_moves() {
     let all = [
-        file("50-a", "/etc/a", "text with \"quotes\" and ü"),
+        file("50-a", "/etc/a", "text%20with%20%22quotes%22%20and%20%C3%BC"),
         file("51-b", "/etc/b", "x%20y"),
         config("52-c", json!({"systemd": {"units": [{"name": "c.service", "enabled": true, "contents": "[Unit]\n"}]}})),
         fragment("60-d", "worker", json!({"kernelArguments": ["quiet"]})),
@@ -151,7 +151,7 @@ fn however_another_release_writes_a_config_its_name_is_kept_and_no_node_moves() 
         assert!(render::keep_name(&mut again, &theirs), "seed {seed}: {:?}", theirs.spec);
         assert_eq!(again.machine_config.metadata.name, theirs.metadata.name);
 
-        let changed = file("53-more", "/etc/a", &format!("other {seed}"));
+        let changed = file("53-more", "/etc/a", &format!("other%20{seed}"));
         let mut changed =
             render(&worker(), all.iter().chain([&changed]).cloned().collect::<Vec<_>>().as_slice()).unwrap();
         assert!(!render::keep_name(&mut changed, &theirs), "seed {seed}: a real change is one");
