@@ -275,6 +275,40 @@ async fn the_page_about_real_nodes_holds_and_they_outlive_a_kill_but_not_their_e
     assert!(data.join("nodes/worker-1/upper/etc/by-hand").exists(), "what the node wrote is kept");
 }
 
+#[test]
+fn what_stands_in_the_way_of_real_nodes_is_said_in_one_sentence() {
+    if !needs::nspawn() || !needs::root() {
+        return;
+    }
+    let (folder, machinist) = (tempfile::tempdir().unwrap(), binary("machinist"));
+    let check = |command: &mut Command, wanted: &[&str]| {
+        let output = command.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(wanted.iter().all(|words| said.contains(words)), "{wanted:?}: {said}");
+        assert!(!folder.path().join("fleet").exists(), "nothing was begun");
+    };
+    let up = |program: &Path| {
+        let mut command = Command::new(program);
+        command.args(["up", "--systemd", "--data", "fleet"]);
+        command
+    };
+    // Somebody who is not root has to reach the binary and the folder.
+    let copy = Path::new("/tmp").join(format!("machinist-{}", std::process::id()));
+    std::fs::copy(&machinist, &copy).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&copy);
+    check(command.args(["up", "--systemd"]), &["need root", "Without --systemd"]);
+    std::fs::remove_file(&copy).unwrap();
+
+    check(up(&machinist).env("PATH", folder.path()), &["debootstrap is not on the PATH", "install debootstrap"]);
+    check(up(&machinist).args(["--machinistd", "/nowhere"]), &["--machinistd /nowhere: there is no such file"]);
+    // A system that was not made yet, and a network that is not there.
+    let mut offline = up(&machinist);
+    offline.env("XDG_CACHE_HOME", folder.path()).envs([("http_proxy", "http://127.0.0.1:1")]);
+    check(&mut offline, &["debootstrap could not make", "reaches the network"]);
+}
+
 #[tokio::test]
 async fn the_page_about_installing_holds_on_a_real_api_server() {
     let Some(cluster) = Fleet::bare().await else { return };

@@ -19,9 +19,8 @@ struct Ward {
 
 impl Ward {
     async fn new() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let fleet = Fleet::start(&["--nodes", "2"]);
-        let client = cluster::connect(Some(&fleet.folder.path().join("fleet/kubeconfig"))).await.unwrap();
+        let client = fleet.client().await;
         let ward = Self { fleet, client };
         ward.quiet();
         ward

@@ -47,6 +47,12 @@ impl Fleet {
         self.folder.run(&[arguments, &["--kubeconfig", &kubeconfig]].concat())
     }
 
+    /// A client of its administrator.
+    pub(crate) async fn client(&self) -> kube::Client {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        cluster::connect(Some(&self.folder.path().join("fleet/kubeconfig"))).await.unwrap()
+    }
+
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let run = self.run(&[arguments, &["-o", "json"]].concat());
         serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {}{}", run.stdout, run.stderr))

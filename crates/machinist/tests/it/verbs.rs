@@ -1,6 +1,12 @@
 //! The verbs that talk to a cluster, on the fleet of `machinist up`. Nothing but this binary is needed.
 
+use std::io::BufRead as _;
 use std::process::Command;
+
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::{Api, PostParams};
+use serde_json::json;
 
 use crate::fleet::Fleet;
 use crate::{Folder, file};
@@ -165,6 +171,66 @@ fn the_pointer_of_a_fleet_leads_to_its_config_server() {
     let source = pointer["ignition"]["config"]["merge"][0]["source"].as_str().unwrap();
     let address = source.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/config/worker")).unwrap();
     fleet.until(|| std::net::TcpStream::connect(address).ok());
+}
+
+#[tokio::test]
+async fn a_fleet_keeps_away_from_clusters_with_nodes_of_their_own() {
+    let fleet = Fleet::start(&["--nodes", "1", "--control-plane", "0"]);
+    let node: Node = serde_json::from_value(json!({"metadata": {"name": "somebodys"}})).unwrap();
+    Api::all(fleet.client().await).create(&PostParams::default(), &node).await.unwrap();
+    let run = fleet.run(&["up"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("has a node of its own, somebodys"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn status_needs_no_other_rights_than_to_list_pools_and_nodes() {
+    let fleet = Fleet::start(&["--nodes", "1", "--control-plane", "0"]);
+    let client = fleet.client().await;
+    let post = PostParams::default();
+    let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "looker"}})).unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    accounts.create(&post, &account).await.unwrap();
+    let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": "looker"}, "rules": [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
+        {"apiGroups": ["machineconfiguration.openshift.io"], "resources": ["machineconfigpools"], "verbs": ["list"]},
+    ]}))
+    .unwrap();
+    Api::all(client.clone()).create(&post, &role).await.unwrap();
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "looker"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "looker"},
+        "subjects": [{"kind": "ServiceAccount", "name": "looker", "namespace": "default"}],
+    }))
+    .unwrap();
+    Api::all(client).create(&post, &binding).await.unwrap();
+    let asked = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
+    let token = accounts.create_token_request("looker", &post, &asked).await.unwrap().status.unwrap().token;
+    let text = std::fs::read_to_string(fleet.folder.path().join("fleet/kubeconfig")).unwrap();
+    let lines = text.lines().filter(|line| !line.contains("client-key-data")).map(|line| {
+        if line.contains("client-certificate-data") { format!("    token: {token}") } else { line.to_owned() }
+    });
+    fleet.folder.write("looker", lines.collect::<Vec<_>>().join("\n").as_bytes());
+    let run = fleet.folder.run(&["status", "--kubeconfig", "looker"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("worker  Updated  1/1"), "{}", run.stdout);
+    assert!(run.stderr.contains("you may not list poolledgers"), "what it leaves out, it names: {}", run.stderr);
+}
+
+#[test]
+fn a_live_table_is_drawn_anew_while_the_fleet_changes() {
+    let fleet = Fleet::start(&["--nodes", "1", "--control-plane", "0"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_machinist"));
+    command.args(["status", "--watch", "--kubeconfig"]).arg(fleet.folder.path().join("fleet/kubeconfig"));
+    let mut live = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(live.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("worker  Updated  1/1")));
+    let switch = fleet.folder.path().join("fleet/nodes/worker-1/off");
+    std::fs::write(switch, "").unwrap();
+    assert!(lines.any(|line| line.starts_with("worker-1") && line.contains("Blocked")));
+    assert!(Command::new("kill").args(["-s", "INT", &live.id().to_string()]).status().unwrap().success());
+    lines.for_each(drop);
+    assert!(live.wait().unwrap().success(), "Ctrl-C is how it ends");
 }
 
 #[test]
