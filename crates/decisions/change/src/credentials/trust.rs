@@ -137,7 +137,7 @@ mod tests {
             (yaml(&certificate("old")), half),
             (yaml("garbage"), certificate("new")),
             (format!("{FIELD}: %%%\n"), certificate("new")),
-            (format!("{FIELD}"), certificate("new")),
+            (FIELD.to_owned(), certificate("new")),
             ("certificate-authority: /etc/ca.crt\n".to_owned(), certificate("new")),
             (String::new(), certificate("new")),
         ] {
