@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -204,7 +203,7 @@ async fn visit(
     place: &Place,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = Counted::both(stream, &place.visit.moved);
+    let stream = Counted::wire(stream, &place.visit);
     match acceptor {
         None => serve(stream, peer, answerer, place).await,
         Some(acceptor) => {
@@ -217,11 +216,11 @@ async fn visit(
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, answerer: &Arc<Answerer>, place: &Place) {
-    let mut stream = Counted::read(stream, &place.visit.heard);
+    let mut stream = Counted::words(stream, &place.visit);
     let Err(error) = converse(&mut stream, peer, answerer, place).await else { return };
     tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a connection ended early");
     // Who closes while more is coming in takes its last words back, so they are heard out for a moment.
-    let is_late = error.is_timeout() && place.visit.heard.load(Ordering::Relaxed) > 0;
+    let is_late = error.is_timeout() && place.visit.is_in_midsentence();
     let _ = timeout(LAST_WORDS, async {
         if is_late {
             stream.write_all(LATE.as_bytes()).await?;
@@ -241,7 +240,6 @@ async fn converse(
     let service = service_fn(|request| {
         let answerer = answerer.clone();
         let visit = place.visit.clone();
-        visit.heard.store(0, Ordering::Relaxed);
         async move {
             let answer = answerer.answer(request, peer.ip().to_canonical());
             Ok::<_, Infallible>(visit.answering(answer).await)

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// How often places are looked over while somebody waits for one.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long a connection may move nothing before its place goes to another: a link that lost a packet or two moves again
-/// within that time.
+/// How long a machine that was answered may move nothing before its place goes to another: a link that lost a packet or
+/// two moves again within that time.
 const STOPPED: Duration = Duration::from_millis(500);
 
-/// How long a connection may move next to nothing.
+/// How long a connection may move next to nothing. Much of a handshake is our own time, so it has as long.
 const STALLED: Duration = Duration::from_secs(2);
 
 /// How long one may say nothing at all: while places are short, a machine's first words wait in the kernel already.
@@ -47,11 +47,15 @@ struct Seen {
 #[derive(Default)]
 pub(crate) struct Visit {
     /// Bytes that went either way.
-    pub(crate) moved: Arc<AtomicU64>,
+    moved: AtomicU64,
+    /// When the last of them went, or an answer was ready to go.
+    last: Mutex<Option<Instant>>,
     /// Bytes of a request that is not whole yet.
-    pub(crate) heard: Arc<AtomicU64>,
+    heard: AtomicU64,
     /// Answers that are being made: while there is one, the machine waits for us.
     answering: AtomicUsize,
+    /// There was an answer.
+    answered: AtomicBool,
     leave: Notify,
 }
 
@@ -99,18 +103,18 @@ impl Places {
     fn send_away(&self, now: Instant) {
         for seen in self.visits.lock().values_mut() {
             let moved = seen.visit.moved();
-            let patience = match moved - seen.moved {
-                _ if moved == 0 => SILENT,
-                0 => STOPPED,
-                _ => STALLED,
+            let still = seen.visit.last.lock().map(|last| now.saturating_duration_since(last));
+            let since = now.saturating_duration_since(seen.at);
+            let is_idle = match still {
+                None => since >= SILENT,
+                Some(still) if seen.visit.answered.load(Ordering::Relaxed) => still >= STOPPED,
+                Some(still) => still >= STALLED,
             };
-            if now.duration_since(seen.at) < patience {
-                continue;
-            }
+            let is_slow = since >= STALLED && moved - seen.moved < MOVING;
             let is_ours = seen.visit.answering.load(Ordering::Relaxed) > 0;
-            if moved - seen.moved < MOVING && !is_ours {
+            if !is_ours && (is_idle || is_slow) {
                 seen.visit.leave.notify_one();
-            } else {
+            } else if since >= STALLED {
                 (seen.moved, seen.at) = (moved, now);
             }
         }
@@ -129,6 +133,18 @@ impl Visit {
         self.moved.load(Ordering::Relaxed)
     }
 
+    fn went(&self, bytes: usize) {
+        if bytes > 0 {
+            self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+            *self.last.lock() = Some(Instant::now());
+        }
+    }
+
+    /// Whether part of a request came in that is not whole.
+    pub(crate) fn is_in_midsentence(&self) -> bool {
+        self.heard.load(Ordering::Relaxed) > 0
+    }
+
     /// Returns when the place is needed by others.
     pub(crate) async fn over(&self) {
         self.leave.notified().await;
@@ -136,14 +152,17 @@ impl Visit {
 
     /// Waits for an answer that is ours to give.
     pub(crate) async fn answering<T>(&self, answer: impl Future<Output = T>) -> T {
-        struct Ends<'a>(&'a AtomicUsize);
+        struct Ends<'a>(&'a Visit);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
+                *self.0.last.lock() = Some(Instant::now());
+                self.0.answered.store(true, Ordering::Relaxed);
+                self.0.answering.fetch_sub(1, Ordering::Relaxed);
             }
         }
+        self.heard.store(0, Ordering::Relaxed);
         self.answering.fetch_add(1, Ordering::Relaxed);
-        let _ends = Ends(&self.answering);
+        let _ends = Ends(self);
         answer.await
     }
 }
@@ -151,24 +170,39 @@ impl Visit {
 /// A stream whose bytes are counted.
 pub(crate) struct Counted<S> {
     stream: S,
-    read: Arc<AtomicU64>,
-    written: Option<Arc<AtomicU64>>,
+    visit: Arc<Visit>,
+    layer: Layer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    /// What goes over the network, either way.
+    Wire,
+    /// What the machine says, once it is decrypted.
+    Words,
 }
 
 impl<S> Counted<S> {
-    /// Counts both ways.
-    pub(crate) fn both(stream: S, count: &Arc<AtomicU64>) -> Self {
-        Self { stream, read: Arc::clone(count), written: Some(Arc::clone(count)) }
+    pub(crate) fn wire(stream: S, visit: &Arc<Visit>) -> Self {
+        Self { stream, visit: Arc::clone(visit), layer: Layer::Wire }
     }
 
-    /// Counts only what comes in.
-    pub(crate) fn read(stream: S, count: &Arc<AtomicU64>) -> Self {
-        Self { stream, read: Arc::clone(count), written: None }
+    pub(crate) fn words(stream: S, visit: &Arc<Visit>) -> Self {
+        Self { stream, visit: Arc::clone(visit), layer: Layer::Words }
+    }
+
+    fn read(&self, bytes: usize) {
+        match self.layer {
+            Layer::Wire => self.visit.went(bytes),
+            Layer::Words => {
+                self.visit.heard.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+        }
     }
 
     fn wrote(&self, polled: &Poll<std::io::Result<usize>>) {
-        if let (Poll::Ready(Ok(written)), Some(count)) = (polled, &self.written) {
-            count.fetch_add(*written as u64, Ordering::Relaxed);
+        if let (Poll::Ready(Ok(written)), Layer::Wire) = (polled, self.layer) {
+            self.visit.went(*written);
         }
     }
 }
@@ -181,7 +215,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     ) -> Poll<std::io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.read.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
+        self.read(buffer.filled().len() - before);
         polled
     }
 }
@@ -226,23 +260,49 @@ mod tests {
 
     #[tokio::test]
     async fn only_those_who_move_nothing_lose_their_place() {
-        let places = Places::new(3);
-        let idle = places.take().await.expect("a place");
+        let places = Places::new(5);
+        let silent = places.take().await.expect("a place");
+        let greeting = places.take().await.expect("a place");
         let slow = places.take().await.expect("a place");
-        let served = places.take().await.expect("a place");
-        served.visit.answering.fetch_add(1, Ordering::Relaxed);
-        idle.visit.moved.fetch_add(1, Ordering::Relaxed);
+        let stopped = places.take().await.expect("a place");
+        let waiting = places.take().await.expect("a place");
+        for spoken in [&greeting, &slow, &stopped, &waiting] {
+            spoken.visit.went(1);
+        }
+        for answered in [&slow, &stopped] {
+            answered.visit.answering(async {}).await;
+        }
+        waiting.visit.answering.fetch_add(1, Ordering::Relaxed);
         places.send_away(Instant::now() + SILENT);
-        assert!(!is_sent_away(&idle).await, "it has said something");
-        assert!(is_sent_away(&slow).await, "it has said nothing");
+        assert!(is_sent_away(&silent).await, "it has said nothing");
+        for other in [&greeting, &slow, &stopped, &waiting] {
+            assert!(!is_sent_away(other).await, "it has said something");
+        }
+        *slow.visit.last.lock() = Some(Instant::now() + STOPPED);
+        places.send_away(Instant::now() + STOPPED);
+        assert!(is_sent_away(&stopped).await, "it was answered and takes nothing");
+        assert!(!is_sent_away(&slow).await, "it takes something");
+        assert!(!is_sent_away(&greeting).await, "its handshake is our work too");
         let later = Instant::now() + STALLED;
-        slow.visit.moved.fetch_add(MOVING, Ordering::Relaxed);
+        *slow.visit.last.lock() = Some(later);
         places.send_away(later);
-        assert!(is_sent_away(&idle).await);
-        assert!(!is_sent_away(&slow).await, "it downloads");
-        assert!(!is_sent_away(&served).await, "it waits for us");
-        places.send_away(later + STALLED);
-        assert!(is_sent_away(&slow).await, "it has stopped");
+        assert!(is_sent_away(&slow).await, "it takes next to nothing");
+        assert!(is_sent_away(&greeting).await);
+        assert!(!is_sent_away(&waiting).await, "it waits for us");
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_downloads_keeps_its_place_for_as_long_as_it_does() {
+        let places = Places::new(1);
+        let place = places.take().await.expect("a place");
+        place.visit.answering(async {}).await;
+        let start = Instant::now();
+        for round in 1..10 {
+            place.visit.moved.fetch_add(MOVING, Ordering::Relaxed);
+            *place.visit.last.lock() = Some(start + STALLED * round);
+            places.send_away(start + STALLED * round);
+            assert!(!is_sent_away(&place).await, "in round {round}");
+        }
     }
 
     #[tokio::test]

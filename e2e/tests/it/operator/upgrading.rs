@@ -103,7 +103,15 @@ async fn a_controller_of_another_release_rolls_no_node_whose_config_did_not_chan
         let proven = status.configuration.and_then(|configuration| configuration.name);
         is_updated && status.observed_generation == pool.metadata.generation && proven.as_deref() == Some(theirs)
     });
-    assert_eq!(pool.await.unwrap().spec.configuration.unwrap().name.as_deref(), Some(theirs));
+    pool.await;
+    // Pools are rendered after a moment of quiet. When this later fragment of another pool is, the worker's were too.
+    configs.create(&PostParams::default(), &file_config("00-master", "master", "/etc/m", "m")).await.unwrap();
+    wait_for(&pools, "master", "the new controller to have rendered", |pool| {
+        pool.is_some_and(|pool| pool.spec.configuration.as_ref().is_some_and(|one| one.name.is_some()))
+    })
+    .await;
+    let pool = pools.get("worker").await.unwrap();
+    assert_eq!(pool.spec.configuration.unwrap().name.as_deref(), Some(theirs));
     let all = configs.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(rendered(&all), [theirs, &old], "no new rendered config");
     wait_for_all(&nodes, "both nodes where they were", at(theirs.to_owned())).await;
