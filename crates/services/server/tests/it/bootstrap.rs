@@ -1,6 +1,6 @@
 //! What a machine gets.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::certify;
 
 use crate::world::{ACCEPT, World, plain_config};
@@ -74,4 +74,35 @@ async fn a_new_certificate_is_used_without_a_restart() {
         assert!(tokio::time::Instant::now() < deadline, "the new certificate was never used");
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn kernel_arguments_are_there_once_however_often_and_in_whichever_version_they_are_asked_for() {
+    let mut config = plain_config();
+    config["kernelArguments"] = json!({"shouldExist": ["quiet"]});
+    let world = World::start(&config);
+    for version in ["3.2.0", "3.5.0", "2.2.0", "3.2.0", "3.2.0"] {
+        let served: Value = world.get("/config/master", version).await.json().await.unwrap();
+        let in_ignition = served["kernelArguments"]["shouldExist"].as_array().map_or(0, Vec::len);
+        let files = served["storage"]["files"].as_array().unwrap();
+        let file = files.iter().find(|file| file["path"] == "/etc/ignition-machine-config-encapsulated.json").unwrap();
+        let content = ignition::data_url::decode(file["contents"]["source"].as_str().unwrap()).unwrap();
+        let content: Value = serde_json::from_slice(&content).unwrap();
+        let in_machine_config = content["spec"]["kernelArguments"].as_array().map_or(0, Vec::len);
+        // Specs below 3.3 cannot say them, so the daemon sets them.
+        let expected = if version == "3.5.0" { (1, 0) } else { (0, 1) };
+        assert_eq!((in_ignition, in_machine_config), expected, "for {version}: {content}");
+    }
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_for_everyone() {
+    let world = World::start_closed(&plain_config());
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(world.get(path, "3.2.0").await.status(), 200);
+    }
+    assert_eq!(world.get("/config/master", "3.2.0").await.status(), 401);
+    let metrics = world.get("/metrics", "3.2.0").await.text().await.unwrap();
+    assert!(metrics.contains("mcs_requests_total{code=\"401\"} 1"), "{metrics}");
+    assert!(metrics.contains("mcs_connections "), "{metrics}");
 }

@@ -1,8 +1,9 @@
 //! Who is let in, on a cluster. One story per server kind: a control plane costs more than the questions asked of it.
 
+use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::machinist::BootstrapToken;
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::{Kind, wait_until};
 
@@ -19,6 +20,7 @@ pub(crate) async fn story(kind: Kind) -> Vec<String> {
     a_pool_can_be_opened_and_closed(&town).await;
     what_is_missing_is_told(&town).await;
     a_machine_tells_how_it_went(&town).await;
+    what_is_served_follows_the_cluster(&town).await;
     nobody_is_refused_for_an_api_that_is_away(&town).await;
     let mut secrets = town.secrets.lock().unwrap().clone();
     secrets.extend([SECRET_WORD.to_owned(), "kubelet-token".to_owned()]);
@@ -140,6 +142,40 @@ async fn a_machine_tells_how_it_went(town: &Town) {
     assert_eq!(town.report("guess", &report).await.0, 429, "failed tries were many by now");
     assert_eq!(town.report(&token, &json!({"stage": "Later"})).await.0, 400);
     assert_eq!(town.report(&token, &json!("x".repeat(70_000))).await.0, 413);
+}
+
+/// Bytes that were built are replaced by a new authority, by new files of the bootstrap token, and by a config that a node
+/// runs already.
+async fn what_is_served_follows_the_cluster(town: &Town) {
+    let token = town.token(|_| {}).await;
+    let has = async |what: &str, word: &str| {
+        let encoded = ignition::data_url::encode(word.as_bytes());
+        wait_until(what, || async {
+            let (status, body) = town.ask(0, "worker", Some(&token)).await;
+            assert_eq!(status, 200, "{body}");
+            (body.contains(&encoded) || body.contains(word)).then_some(())
+        })
+        .await;
+    };
+    has("the first authority", "CA\n").await;
+    let configs: Api<ControllerConfig> = Api::all(town.client.clone());
+    let patch = Patch::Merge(json!({"spec": {"kubeAPIServerServingCAData": "TkVXLUNBCg=="}}));
+    configs.patch(api::names::CONTROLLER_CONFIG, &PatchParams::default(), &patch).await.unwrap();
+    has("the new authority", "NEW-CA\n").await;
+
+    std::fs::write(town.folder.path().join("token"), "kubelet-token-2").unwrap();
+    let kubeconfig = serving::kubeconfig(town.control_plane.server(), b"kubelet-ca", "kubelet-token-2");
+    has("the new token", &kubeconfig).await;
+
+    let newer = testkit::objects::file_config("rendered-worker-2", "worker", "/etc/newer", "newer");
+    Api::all(town.client.clone()).create(&PostParams::default(), &newer).await.unwrap();
+    let pools: Api<MachineConfigPool> = Api::all(town.client.clone());
+    let target = Patch::Merge(json!({"spec": {"configuration": {"name": "rendered-worker-2"}}}));
+    pools.patch("worker", &PatchParams::default(), &target).await.unwrap();
+    has("the old config, which all nodes run", "/etc/secret").await;
+    let proven = Patch::Merge(json!({"status": {"updatedMachineCount": 1}}));
+    pools.patch_status("worker", &PatchParams::default(), &proven).await.unwrap();
+    has("the new config, once a node runs it", "/etc/newer").await;
 }
 
 async fn nobody_is_refused_for_an_api_that_is_away(town: &Town) {
