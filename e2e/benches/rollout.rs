@@ -2,10 +2,12 @@
 //!
 //! The controller is the real binary, as its own process; the fleet is simulated in this one.
 
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use api::annotations;
-use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::machineconfiguration::{MachineConfig, MachineConfigNode, MachineConfigPool};
+use cluster::Watch;
 use fleet::{Behaviour, Fleet};
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -13,7 +15,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::runtime::watcher::watch_object;
+use kube::runtime::watcher::{self, watch_object};
 use rollout::{NodeFacts, PoolFacts, Settings, Snapshot};
 use testkit::binaries::binary;
 use testkit::objects::{file_config, pool};
@@ -66,7 +68,7 @@ fn one_change() {
 
 fn facts(n: usize, current: &str, desired: &str, version: u64) -> NodeFacts {
     NodeFacts {
-        name: format!("node-{n:05}"),
+        name: node_name(n),
         resource_version: rollout::ResourceVersion::parse(&version.to_string()),
         current: Some(current.to_owned()),
         desired: Some(desired.to_owned()),
@@ -87,7 +89,8 @@ struct Scene {
 }
 
 impl Scene {
-    async fn start(kind: Kind, nodes: usize) -> Option<Self> {
+    /// With the config that every node has.
+    async fn start(kind: Kind, nodes: usize) -> Option<(Self, String)> {
         let control_plane = control_plane(kind).await?;
         control_plane.install().await;
         let client = cluster::connect(Some(&control_plane.kubeconfig())).await.expect("a client");
@@ -110,11 +113,12 @@ impl Scene {
         })
         .await;
         let scene = Self { control_plane, client, controller, listen, nodes, _folder: folder };
-        scene.fill().await;
-        Some(scene)
+        let config = scene.fill().await;
+        scene.settled(&config).await;
+        Some((scene, config))
     }
 
-    async fn fill(&self) {
+    async fn fill(&self) -> String {
         let mut worker = pool("worker");
         worker.spec.max_unavailable = Some(IntOrString::String("10%".to_owned()));
         let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
@@ -122,10 +126,10 @@ impl Scene {
         pools.create(&PostParams::default(), &worker).await.expect("a pool");
         let rendered = wait_for(&pools, "worker", "a rendered config", |pool| target(pool).is_some()).await;
         let config = target(rendered.as_ref()).expect("it was waited for");
-        let names = (0..self.nodes).map(|n| format!("node-{n:05}")).collect();
+        let names = (0..self.nodes).map(node_name).collect();
         let fleet = Fleet::new(self.client.clone(), "bench", Behaviour::default());
         fleet.create(names, &["worker"], Some(&config)).await.expect("nodes");
-        self.updated("").await;
+        self.updated("").await
     }
 
     async fn write(&self, step: usize) {
@@ -151,16 +155,18 @@ impl Scene {
     }
 
     /// Time from writing a fragment until the pool says that every node has it.
-    async fn roll_out(&self, step: usize, behaviour: Behaviour) -> Duration {
+    async fn roll_out(&self, step: usize, behaviour: Behaviour) -> RolledOut {
         let fleet = tokio::spawn(Fleet::new(self.client.clone(), "bench", behaviour).run());
         let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
         let old = target(pools.get_opt("worker").await.expect("the pool").as_ref()).unwrap_or_default();
+        let costs = self.costs().await;
         let start = Instant::now();
         self.write(step).await;
-        self.updated(&old).await;
+        let config = self.updated(&old).await;
         let time = start.elapsed();
+        let spent = self.costs().await;
         fleet.abort();
-        time
+        RolledOut { config, time, before: costs, after: spent }
     }
 
     /// Resident memory of the controller in MB, now and at its highest.
@@ -176,35 +182,111 @@ impl Scene {
 
     /// Processor time of the controller so far, in seconds.
     fn cpu(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.controller.id())).unwrap_or_default();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks = |at: usize| fields.get(at).and_then(|it| it.parse::<f64>().ok()).unwrap_or(0.0);
-        (ticks(11) + ticks(12)) / 100.0
+        processor_time(self.controller.id())
     }
 
-    /// Waits until the controller has written nothing for three seconds.
-    async fn quiet(&self) {
-        let mut writes = self.writes().await;
-        loop {
-            tokio::time::sleep(Duration::from_secs(3)).await;
-            let now = self.writes().await;
-            if now == writes {
-                return;
+    /// Waits until nothing is left to do: every node without a taint of updates, and every MachineConfigNode on `config`.
+    async fn settled(&self, config: &str) {
+        let mut left: HashSet<(&str, String)> = HashSet::new();
+        for n in 0..self.nodes {
+            left.extend(["taint", "object"].map(|what| (what, node_name(n))));
+        }
+        let (mut nodes, mut objects): (Watch<bool>, Watch<bool>) = (Watch::default(), Watch::default());
+        let (mut tainted, mut behind) = (nodes.subscribe(), objects.subscribe());
+        let all = || watcher::Config::default().any_semantic().page_size(500);
+        let of_nodes = nodes
+            .run(Api::all(self.client.clone()), all(), |node: Node| NodeFacts::from_object(&node).has_update_taint());
+        let of_objects = objects.run(Api::all(self.client.clone()), all(), |object: MachineConfigNode| {
+            object.spec.config_version.desired != config
+        });
+        let counting = async {
+            while !left.is_empty() {
+                let (what, change) = tokio::select! {
+                    Some(change) = tainted.recv() => ("taint", change),
+                    Some(change) = behind.recv() => ("object", change),
+                };
+                let place = (what, change.key.name);
+                if change.new.is_some_and(|unfinished| *unfinished) {
+                    left.insert(place);
+                } else {
+                    left.remove(&place);
+                }
             }
-            writes = now;
+        };
+        tokio::select! {
+            () = of_nodes => {}
+            () = of_objects => {}
+            () = counting => {}
         }
     }
 
     /// Writes that the controller made so far, without Leases.
     async fn writes(&self) -> f64 {
+        self.writes_by_kind().await.values().sum()
+    }
+
+    async fn writes_by_kind(&self) -> BTreeMap<String, f64> {
         let answer = reqwest::get(format!("{}/metrics", self.listen)).await;
         let text = match answer {
             Ok(answer) => answer.text().await.unwrap_or_default(),
             Err(_) => String::new(),
         };
-        let counts = text.lines().filter(|line| line.starts_with("machinist_writes_total"));
-        counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        let count = |line: &str| {
+            let (labels, number) = line.strip_prefix("machinist_writes_total")?.rsplit_once(' ')?;
+            Some((labels.split('"').nth(1)?.to_owned(), number.parse().ok()?))
+        };
+        text.lines().filter_map(count).collect()
     }
+
+    /// What everybody has spent so far.
+    async fn costs(&self) -> Costs {
+        Costs {
+            controller: self.cpu(),
+            server: self.control_plane.processes().into_iter().map(processor_time).sum(),
+            fleet: processor_time(std::process::id()),
+            writes: self.writes_by_kind().await,
+        }
+    }
+}
+
+struct RolledOut {
+    config: String,
+    time: Duration,
+    before: Costs,
+    after: Costs,
+}
+
+/// Processor time in seconds, and the controller's writes.
+struct Costs {
+    controller: f64,
+    server: f64,
+    /// Of this process: the simulated nodes, and the embedded server where that is the one.
+    fleet: f64,
+    writes: BTreeMap<String, f64>,
+}
+
+impl Costs {
+    /// Says what was spent since `earlier`.
+    fn report_since(&self, earlier: &Self) {
+        let (controller, server, fleet) =
+            (self.controller - earlier.controller, self.server - earlier.server, self.fleet - earlier.fleet);
+        let figure = format!("controller {controller:.1} s, servers {server:.1} s, fleet {fleet:.1} s");
+        report("  processor time meanwhile", &figure, "-");
+        let written = self.writes.iter().map(|(kind, now)| (kind, now - earlier.writes.get(kind).unwrap_or(&0.0)));
+        let written: Vec<String> = written.map(|(kind, count)| format!("{kind} {count}")).collect();
+        report("  controller's writes meanwhile", &written.join(", "), "-");
+    }
+}
+
+fn processor_time(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|it| it.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+fn node_name(n: usize) -> String {
+    format!("node-{n:05}")
 }
 
 fn target(pool: Option<&MachineConfigPool>) -> Option<String> {
@@ -212,25 +294,25 @@ fn target(pool: Option<&MachineConfigPool>) -> Option<String> {
 }
 
 async fn real_server(nodes: usize) {
-    let Some(scene) = Scene::start(Kind::Real, nodes).await else { return };
-    scene.quiet().await;
+    let Some((scene, _)) = Scene::start(Kind::Real, nodes).await else { return };
     let quick = scene.roll_out(1, Behaviour::default()).await;
     let what = format!("{nodes} nodes that answer at once, 10 %, kube-apiserver");
-    report(&what, &format!("{:.1} s", quick.as_secs_f64()), "< 20 s");
+    report(&what, &format!("{:.1} s", quick.time.as_secs_f64()), "< 20 s");
     let (now, most) = scene.memory();
     report("  controller's memory", &format!("{now:.0} MB, at most {most:.0} MB"), "upstream 120 MB");
+    quick.after.report_since(&quick.before);
     // No node may have been forgotten.
     let nodes_api: Api<Node> = Api::all(scene.client.clone());
     let all = nodes_api.list(&Default::default()).await.expect("nodes").items;
-    let target = target(Api::all(scene.client.clone()).get_opt("worker").await.expect("the pool").as_ref());
     let there = |node: &Node| node.metadata.annotations.as_ref()?.get(annotations::CURRENT_CONFIG).cloned();
-    assert!(all.iter().all(|node| there(node) == target), "every node has the config");
+    assert!(all.iter().all(|node| there(node).as_ref() == Some(&quick.config)), "every node has the config");
 
-    scene.quiet().await;
+    scene.settled(&quick.config).await;
     let slow = scene.roll_out(2, Behaviour { update: Duration::from_secs(1), ..Behaviour::default() }).await;
     let ideal = 10.0;
     let what = format!("{nodes} nodes that take 1 s, 10 %, kube-apiserver (ideal {ideal} s)");
-    report(&what, &format!("{:.1} s", slow.as_secs_f64()), "< 11 s");
+    report(&what, &format!("{:.1} s", slow.time.as_secs_f64()), "< 11 s");
+    slow.after.report_since(&slow.before);
     drop(scene.control_plane);
 }
 
@@ -250,28 +332,25 @@ async fn one_live_change(scene: &Scene) {
 
 async fn embedded_server(nodes: usize) {
     for few in [100, 1000] {
-        let Some(scene) = Scene::start(Kind::Embedded, few).await else { return };
-        scene.quiet().await;
+        let Some((scene, _)) = Scene::start(Kind::Embedded, few).await else { return };
         one_live_change(&scene).await;
     }
-    let Some(scene) = Scene::start(Kind::Embedded, nodes).await else { return };
-    scene.quiet().await;
+    let Some((scene, _)) = Scene::start(Kind::Embedded, nodes).await else { return };
     one_live_change(&scene).await;
-    scene.quiet().await;
     let (now, most) = scene.memory();
     report(&format!("{nodes} nodes, embedded API: memory"), &format!("{now:.0} MB, at most {most:.0} MB"), "< 100 MB");
+    // The last numbers and events are still on their way.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let (writes, cpu, start) = (scene.writes().await, scene.cpu(), Instant::now());
     tokio::time::sleep(Duration::from_secs(20)).await;
     let wrote = scene.writes().await - writes;
     let share = (scene.cpu() - cpu) / start.elapsed().as_secs_f64() * 100.0;
     report("  writes besides Leases in 20 quiet seconds", &format!("{wrote}"), "0");
     report("  share of a core while quiet", &format!("{share:.1} %"), "< 1 %");
-    let time = scene.roll_out(1, Behaviour::default()).await;
-    report(
-        &format!("{nodes} nodes that answer at once, 10 %, embedded API"),
-        &format!("{:.1} s", time.as_secs_f64()),
-        "-",
-    );
+    let rolled_out = scene.roll_out(1, Behaviour::default()).await;
+    let what = format!("{nodes} nodes that answer at once, 10 %, embedded API");
+    report(&what, &format!("{:.1} s", rolled_out.time.as_secs_f64()), "-");
     let (now, most) = scene.memory();
     report("  memory afterwards", &format!("{now:.0} MB, at most {most:.0} MB"), "< 100 MB");
+    rolled_out.after.report_since(&rolled_out.before);
 }

@@ -10,6 +10,7 @@ mod rendering;
 mod rights;
 mod rolling_out;
 mod stage;
+mod trouble;
 
 /// Makes two tests of a story: one on a real kube-apiserver, one on the embedded API.
 macro_rules! on_both {

@@ -6,6 +6,7 @@
 mod apply;
 mod background;
 mod index;
+mod leisure;
 mod nodes;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -25,6 +26,7 @@ use crate::metrics;
 use crate::world::RolloutChanges;
 use background::Background;
 use index::Index;
+use leisure::Leisure;
 
 /// Pools are few and each is planned alone; a few workers keep a slow one from holding up the others.
 const WORKERS: usize = 4;
@@ -34,6 +36,10 @@ const AT_ONCE: usize = 32;
 
 pub(crate) const MANAGER: &str = "machinist-rollout";
 const COMPONENT: &str = "machineconfigcontroller-nodecontroller";
+
+/// The least time from one write of a ledger to the next plan of its pool. Nodes that come through meanwhile share the
+/// next write: a ledger is long, and written for each node of its own it would cost more than the nodes themselves.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// Names of pools that wait to be planned.
 pub(crate) type Pools = Queue<String>;
@@ -51,6 +57,9 @@ pub(crate) struct Rollout {
     sent: Mutex<HashMap<String, String>>,
     places: Semaphore,
     background: Background,
+    leisure: Leisure,
+    /// Before when each pool is not planned again, because its ledger was just written.
+    gathering: Mutex<HashMap<String, Instant>>,
     /// Pools whose taints are being written now.
     tainting: Mutex<HashSet<String>>,
     /// When each pool's status was last written.
@@ -73,6 +82,8 @@ impl Rollout {
             sent: Mutex::default(),
             places: Semaphore::new(AT_ONCE),
             background: Background::default(),
+            leisure: Leisure::default(),
+            gathering: Mutex::default(),
             tainting: Mutex::default(),
             written: Mutex::default(),
             said: Mutex::default(),
@@ -154,10 +165,14 @@ impl Rollout {
     }
 
     async fn reconcile(self: Arc<Self>, pool: String) -> Outcome {
+        if let Some(wait) = self.gathers(&pool) {
+            return Outcome::Again(wait);
+        }
         let Some(plan) = self.plan(&pool) else {
             self.context.metrics.forget_pool(&pool);
             self.written.lock().remove(&pool);
             self.said.lock().remove(&pool);
+            self.gathering.lock().remove(&pool);
             return Outcome::Done;
         };
         tracing::debug!(%pool, actions = plan.actions.len(), next = ?plan.next, "planned");
@@ -168,6 +183,13 @@ impl Rollout {
                 Outcome::Retry
             }
         }
+    }
+
+    /// How long the pool still waits for more to happen before it is planned again.
+    fn gathers(&self, pool: &str) -> Option<Duration> {
+        let until = self.gathering.lock().get(pool).copied()?;
+        let left = until.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
     }
 
     /// The plan of a pool as it is now, or nothing when the pool is gone.

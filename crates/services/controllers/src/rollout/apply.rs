@@ -16,10 +16,7 @@ use rollout::{About, Action, Event, Ledger, NodeFacts, Plan, ResourceVersion, Ta
 use serde_json::{Value, json};
 
 use super::nodes::degraded;
-use super::{AT_ONCE, COMPONENT, MANAGER, Rollout, outcome};
-
-/// Taints at once; they must leave room for what matters.
-const TAINTS_AT_ONCE: usize = 4;
+use super::{AT_ONCE, COMPONENT, GATHER, MANAGER, Rollout, outcome};
 
 /// The least time of one batch of taints. A rollout that is through in seconds has better use for the API than taints that
 /// come off again at once, and one that takes minutes has all its taints long before they matter.
@@ -93,11 +90,15 @@ impl Rollout {
     async fn write_ledger(&self, pool: &str, plan: &Plan) -> Result<bool, Error> {
         for action in &plan.actions {
             let Action::WriteLedger { resource_version, spec } = action else { continue };
+            let start = Instant::now();
             match self.put_ledger(pool, resource_version.as_deref(), spec).await {
                 Ok(ledger) => {
                     self.context.metrics.wrote("PoolLedger");
                     let ledger = Ledger::from_object(Some(&ledger));
                     self.index.lock().put_ledger(&self.pools, pool, ledger, false);
+                    // A ledger that takes long is left alone for as long.
+                    let rest = start.elapsed().max(GATHER);
+                    self.gathering.lock().insert(pool.to_owned(), Instant::now() + rest);
                 }
                 Err(error) if problem(&error) == Problem::Conflict => {
                     self.context.metrics.conflicted("PoolLedger");
@@ -198,9 +199,9 @@ impl Rollout {
         self.tainting.lock().insert(pool.to_owned());
         let (this, pool) = (self.clone(), pool.to_owned());
         self.background.spawn(async move {
-            let writing = writes.into_iter().map(async |write| this.write_node(&write).await);
+            let writing = writes.iter().map(|write| this.leisure.take(this.write_node(write)));
             let pace = Instant::now() + PACE;
-            let answers: Vec<_> = futures::stream::iter(writing).buffer_unordered(TAINTS_AT_ONCE).collect().await;
+            let answers = futures::future::join_all(writing).await;
             if let Some(error) = answers.into_iter().find_map(Result::err) {
                 tracing::warn!(pool, error = &error as &dyn std::error::Error, "cannot set a taint");
                 tokio::time::sleep(PAUSE).await;

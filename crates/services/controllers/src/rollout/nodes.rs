@@ -100,7 +100,7 @@ impl Rollout {
                 "metadata": { "name": name, "ownerReferences": [owner(&placed.facts)] },
                 "spec": spec,
             });
-            write::apply(&api, MANAGER, name, &object).await.map_err(fail)?;
+            self.leisure.take(write::apply(&api, MANAGER, name, &object)).await.map_err(fail)?;
             self.context.metrics.wrote("MachineConfigNode");
         }
         if self.was_contested(&placed) {
