@@ -19,8 +19,9 @@ use crate::{budget, control_plane, status};
 
 pub use targets::Spending;
 
-/// How many taints one plan changes at most. Targeting never waits for more than one such batch of writes.
-const TAINTS_AT_ONCE: usize = 100;
+/// How many taints one plan changes at most. Targeting never waits for them, but the API server does them all: a few at a
+/// time are set long before the nodes' turn comes, and a rollout that is through in seconds hardly pays for them.
+const TAINTS_AT_ONCE: usize = 25;
 
 /// What to do about one pool.
 #[derive(Clone, Debug, PartialEq)]

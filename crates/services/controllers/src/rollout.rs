@@ -39,7 +39,7 @@ const COMPONENT: &str = "machineconfigcontroller-nodecontroller";
 
 /// The least time from one write of a ledger to the next plan of its pool. Nodes that come through meanwhile share the
 /// next write: a ledger is long, and written for each node of its own it would cost more than the nodes themselves.
-const GATHER: Duration = Duration::from_millis(20);
+const GATHER: Duration = Duration::from_millis(10);
 
 /// Names of pools that wait to be planned.
 pub(crate) type Pools = Queue<String>;

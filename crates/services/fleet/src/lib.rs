@@ -18,18 +18,18 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 pub use faults::Fault;
-use node::View;
+use node::Seen;
 
 /// On every simulated node: the fleet it belongs to.
 pub const LABEL: &str = "machinist.dev/fleet";
 
 pub const MANAGER: &str = "machinist-fleet";
 
-/// Creations at once; the API server is the limit.
+/// Writes at once, by however many nodes: each takes a connection, and the API server is the limit.
 const AT_ONCE: usize = 32;
 
 /// How nodes of a fleet behave.
@@ -50,6 +50,7 @@ pub struct Fleet {
     faults: Arc<Mutex<HashMap<String, Fault>>>,
     /// Nodes whose behaviour changed and that have to look again.
     woken: Arc<Woken>,
+    places: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -60,7 +61,8 @@ struct Woken {
 
 impl Fleet {
     pub fn new(client: Client, name: &str, behaviour: Behaviour) -> Self {
-        Self { client, name: name.to_owned(), behaviour, faults: Arc::default(), woken: Arc::default() }
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        Self { client, name: name.to_owned(), behaviour, faults: Arc::default(), woken: Arc::default(), places }
     }
 
     /// Creates Ready nodes with these role labels, each on `config` already when one is given.
@@ -116,14 +118,16 @@ impl Fleet {
 
     /// Plays every node of the fleet for ever.
     pub async fn run(self) {
-        let mut watch: Watch<View> = Watch::default();
+        let mut watch: Watch<Seen> = Watch::default();
         let mut changes = watch.subscribe();
         let config = watcher::Config::default().labels(&format!("{LABEL}={}", self.name)).any_semantic().page_size(500);
         let api: Api<Node> = Api::all(self.client.clone());
         let store = watch.store();
-        let following = watch.run(api, config, |node: Node| View::of(&node));
+        let following = watch.run(api, config, |node: Node| Seen::of(&node));
         let playing = async {
-            let mut steps: JoinSet<String> = JoinSet::new();
+            let mut steps: JoinSet<(String, u64)> = JoinSet::new();
+            // The version that each node's last step left behind.
+            let mut left: HashMap<String, u64> = HashMap::new();
             let mut busy: HashMap<String, bool> = HashMap::new();
             let mut woken: Vec<String> = Vec::new();
             loop {
@@ -141,7 +145,8 @@ impl Fleet {
                             None => return,
                         },
                         Some(done) = steps.join_next(), if !steps.is_empty() => {
-                            let Ok(node) = done else { continue };
+                            let Ok((node, version)) = done else { continue };
+                            left.insert(node.clone(), version);
                             // Something changed while the step ran: look once more.
                             if busy.remove(&node) != Some(true) {
                                 continue;
@@ -154,14 +159,21 @@ impl Fleet {
                     *again = true;
                     continue;
                 }
-                let Some(view) = store.named(&node) else { continue };
+                let Some(seen) = store.named(&node) else {
+                    left.remove(&node);
+                    continue;
+                };
+                // What this node wrote itself is still on its way here; with it comes the next look.
+                if left.get(&node).is_some_and(|left| seen.version < *left) {
+                    continue;
+                }
                 let fault = self.faults.lock().get(&node).copied();
-                let Some(step) = node::next(&view, &self.behaviour, fault) else { continue };
+                let Some(step) = node::next(&seen.view, &self.behaviour, fault) else { continue };
                 busy.insert(node.clone(), false);
-                let client = self.client.clone();
+                let (client, places) = (self.client.clone(), self.places.clone());
                 steps.spawn(async move {
-                    node::perform(client, &node, step).await;
-                    node
+                    let version = node::perform(client, &places, &node, step).await;
+                    (node, version)
                 });
             }
         };

@@ -10,10 +10,35 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::faults::Fault;
 use crate::{Behaviour, MANAGER, ready};
+
+/// A node as it was at one version of its object. Two versions that say the same are equal: there is nothing to do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) view: View,
+    pub(crate) version: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(node: &Node) -> Self {
+        Self { view: View::of(node), version: version(node) }
+    }
+}
+
+impl PartialEq for Seen {
+    fn eq(&self, other: &Self) -> bool {
+        self.view == other.view
+    }
+}
+
+/// Servers count versions up; one that is no number is never newer.
+fn version(node: &Node) -> u64 {
+    node.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
 
 /// What a node reads from its own object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +52,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn of(node: &Node) -> Self {
+    fn of(node: &Node) -> Self {
         let annotations = node.metadata.annotations.as_ref();
         let labels = node.metadata.labels.iter().flatten();
         let roles = labels.filter_map(|(key, _)| key.strip_prefix(labels::NODE_ROLE_PREFIX));
@@ -100,41 +125,54 @@ fn said(state: &str, reason: &str, more: &[(&'static str, &str)]) -> BTreeMap<&'
     own.iter().chain(more).map(|(key, value)| (*key, (*value).to_owned())).collect()
 }
 
-/// Carries out a step. A write that fails is tried again until it lands: a daemon does not give up.
-pub(crate) async fn perform(client: Client, name: &str, step: Step) {
+/// Carries out a step and returns the version of the node that it left behind, so that nobody looks at an older one
+/// and does it again. A write that fails is tried again until it lands: a daemon does not give up.
+pub(crate) async fn perform(client: Client, places: &Semaphore, name: &str, step: Step) -> u64 {
     let api: Api<Node> = Api::all(client);
     let annotations = match step {
         Step::Write(annotations) => annotations,
         Step::Work(time, annotations) => {
             let through = Instant::now() + time;
-            annotate(&api, name, &said(state::WORKING, "", &[])).await;
+            annotate(&api, places, name, &said(state::WORKING, "", &[])).await;
             tokio::time::sleep_until(through).await;
             annotations
         }
         Step::TakeRole(role) => {
             let labels = BTreeMap::from([(format!("{}{role}", labels::NODE_ROLE_PREFIX), "")]);
-            let _ = write::merge(&api, MANAGER, name, &json!({ "metadata": { "labels": labels } })).await;
-            return;
+            let labelled = write::merge(&api, MANAGER, name, &json!({ "metadata": { "labels": labels } })).await;
+            return labelled.as_ref().map_or(0, version);
         }
         Step::LoseContact => {
             let status = json!({ "status": { "conditions": [ready("Unknown")] } });
             let _ = write::merge_status(&api, MANAGER, name, &status).await;
-            return;
+            // A node does not read its own status, so there is nothing to wait for.
+            return 0;
         }
         Step::Leave => {
             let _ = api.delete(name, &DeleteParams::default()).await;
-            return;
+            return 0;
         }
     };
-    annotate(&api, name, &annotations).await;
+    annotate(&api, places, name, &annotations).await
 }
 
-async fn annotate(api: &Api<Node>, name: &str, annotations: &BTreeMap<&'static str, String>) {
+/// The version that the node has now; none when it is gone.
+async fn annotate(
+    api: &Api<Node>,
+    places: &Semaphore,
+    name: &str,
+    annotations: &BTreeMap<&'static str, String>,
+) -> u64 {
     let patch = json!({ "metadata": { "annotations": annotations } });
     let mut pause = Duration::from_millis(50);
-    while let Err(error) = write::merge(api, MANAGER, name, &patch).await {
-        if cluster::problem(&error) == cluster::Problem::NotFound {
-            return;
+    loop {
+        let place = places.acquire().await;
+        let answer = write::merge(api, MANAGER, name, &patch).await;
+        drop(place);
+        match answer {
+            Ok(node) => return version(&node),
+            Err(error) if cluster::problem(&error) == cluster::Problem::NotFound => return 0,
+            Err(_) => {}
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));

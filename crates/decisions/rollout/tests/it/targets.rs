@@ -209,7 +209,7 @@ fn taints_of_a_large_pool_come_in_batches_after_the_targets() {
     let plan = plan(&workers(json!(1), nodes));
     let taints = plan.actions.iter().filter(|action| matches!(action, Action::SetTaints { .. })).count();
     assert!(matches!(plan.actions[1], Action::Target(_)), "the first node does not wait for taints");
-    assert_eq!((taints, format!("{:?}", plan.next)), (100, "After(0s, Taints)".to_owned()));
+    assert_eq!((taints, format!("{:?}", plan.next)), (25, "After(0s, Taints)".to_owned()));
 }
 
 #[test]
