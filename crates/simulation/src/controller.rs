@@ -5,7 +5,7 @@
 //! any later moment, in any order, also when the process that sent it is dead.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use drain::eviction::{Cause, Refusal};
 use drain::pod::PodFacts;
@@ -96,7 +96,7 @@ impl Controller {
             match &event.facts {
                 // The answer to a write of our own may have told something newer.
                 Some(facts) if self.knows_newer(facts) => {}
-                Some(facts) => self.snapshot.observe_node(rollout::NodeFacts::clone(facts)),
+                Some(facts) => self.snapshot.observe_node(facts.clone()),
                 None => self.snapshot.nodes.forget(&event.name),
             }
         }
@@ -353,7 +353,7 @@ fn write_status(world: &mut World, status: api::machineconfiguration::MachineCon
         return Err(Refused::Outage);
     }
     if world.pool.status != status {
-        let pool = rollout::PoolFacts { status, ..rollout::PoolFacts::clone(&Rc::clone(&world.pool)) };
+        let pool = rollout::PoolFacts { status, ..rollout::PoolFacts::clone(&Arc::clone(&world.pool)) };
         world.publish_pool(pool);
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! at their own pace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use api::machinist::PoolLedgerSpec;
 use api::names::{cordon, state};
@@ -39,7 +39,7 @@ pub(crate) struct Pod {
 pub(crate) struct NodeEvent {
     pub(crate) version: u64,
     pub(crate) name: String,
-    pub(crate) facts: Option<Rc<NodeFacts>>,
+    pub(crate) facts: Option<Arc<NodeFacts>>,
 }
 
 /// A node whose target landed and that is not through yet.
@@ -62,12 +62,12 @@ pub(crate) enum Refused {
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) version: u64,
-    pub(crate) pool: Rc<PoolFacts>,
-    pub(crate) pool_log: Vec<Rc<PoolFacts>>,
+    pub(crate) pool: Arc<PoolFacts>,
+    pub(crate) pool_log: Vec<Arc<PoolFacts>>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) node_log: Vec<NodeEvent>,
     pub(crate) ledger: Ledger,
-    pub(crate) ledger_log: Vec<Rc<Ledger>>,
+    pub(crate) ledger_log: Vec<Arc<Ledger>>,
     pub(crate) outage: bool,
     /// The disruption budget of protected pods allows evictions.
     pub(crate) budget_open: bool,
@@ -84,16 +84,16 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(pool: &str) -> Self {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(500_000);
-        let pool = Rc::new(PoolFacts { name: pool.to_owned(), generation: Some(0), ..PoolFacts::default() });
+        let pool = Arc::new(PoolFacts { name: pool.to_owned(), generation: Some(0), ..PoolFacts::default() });
         Self {
             now,
             version: 1,
-            pool_log: vec![Rc::clone(&pool)],
+            pool_log: vec![Arc::clone(&pool)],
             pool,
             nodes: BTreeMap::new(),
             node_log: Vec::new(),
             ledger: Ledger::default(),
-            ledger_log: vec![Rc::new(Ledger::default())],
+            ledger_log: vec![Arc::new(Ledger::default())],
             outage: false,
             budget_open: true,
             bad: BTreeMap::new(),
@@ -131,8 +131,8 @@ impl World {
     pub(crate) fn publish_pool(&mut self, pool: PoolFacts) {
         self.version += 1;
         self.tell(|| format!("pool wants {}, paused {}, limit {:?}", pool.target(), pool.paused, pool.max_unavailable));
-        self.pool = Rc::new(pool);
-        self.pool_log.push(Rc::clone(&self.pool));
+        self.pool = Arc::new(pool);
+        self.pool_log.push(Arc::clone(&self.pool));
     }
 
     pub(crate) fn add_node(&mut self, name: &str, config: Option<&str>, ours: bool) {
@@ -162,7 +162,7 @@ impl World {
     }
 
     fn publish_node(&mut self, name: &str) {
-        let facts = self.nodes.get(name).map(|node| Rc::new(node.facts.clone()));
+        let facts = self.nodes.get(name).map(|node| Arc::new(node.facts.clone()));
         self.tell(|| match &facts {
             Some(facts) => format!(
                 "{name}: {:?} -> {:?} {} {} drain {:?}/{:?}",
@@ -231,7 +231,7 @@ impl World {
             format!("ledger: {}", claims.collect::<Vec<_>>().join(", "))
         });
         self.ledger = Ledger { resource_version: Some(self.version.to_string()), spec };
-        self.ledger_log.push(Rc::new(self.ledger.clone()));
+        self.ledger_log.push(Arc::new(self.ledger.clone()));
         Ok(())
     }
 

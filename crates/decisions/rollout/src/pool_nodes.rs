@@ -5,6 +5,7 @@
 //! what is decided: a property test holds it against an index that was built from scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::goal::Goal;
 use crate::node::NodeFacts;
@@ -32,8 +33,8 @@ pub struct Rules {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Entry {
-    /// Absent while only the report of the node has been seen.
-    facts: Option<NodeFacts>,
+    /// Absent while only the report of the node has been seen. Shared with whoever else holds all nodes in memory.
+    facts: Option<Arc<NodeFacts>>,
     report: Report,
     standing: Standing,
 }
@@ -120,13 +121,15 @@ impl PoolNodes {
     }
 
     /// Takes in a node as the watch told it: whatever happened before it has been told as well.
-    pub fn observe(&mut self, facts: NodeFacts) {
+    pub fn observe(&mut self, facts: impl Into<Arc<NodeFacts>>) {
+        let facts = facts.into();
         self.seen_until(facts.resource_version.number);
         self.observe_answer(facts);
     }
 
     /// Takes in a node as the answer to a write told it. That runs ahead of the watch and says nothing of other nodes.
-    pub fn observe_answer(&mut self, facts: NodeFacts) {
+    pub fn observe_answer(&mut self, facts: impl Into<Arc<NodeFacts>>) {
+        let facts = facts.into();
         let name = facts.name.clone();
         self.change(&name, |entry| entry.facts = Some(facts));
     }
@@ -187,7 +190,7 @@ impl PoolNodes {
     }
 
     pub fn get(&self, node: &str) -> Option<&NodeFacts> {
-        self.nodes.get(node)?.facts.as_ref()
+        self.nodes.get(node)?.facts.as_deref()
     }
 
     pub fn report(&self, node: &str) -> Option<&Report> {
@@ -196,7 +199,7 @@ impl PoolNodes {
 
     /// All nodes, by name.
     pub fn iter(&self) -> impl Iterator<Item = &NodeFacts> {
-        self.nodes.values().filter_map(|entry| entry.facts.as_ref())
+        self.nodes.values().filter_map(|entry| entry.facts.as_deref())
     }
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Entry)) {

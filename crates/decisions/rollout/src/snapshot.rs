@@ -4,6 +4,7 @@
 //! with [`Snapshot::from_objects`]. The plan depends on nothing else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::machineconfiguration::{
     CertExpiry, ControllerConfig, MachineConfigNode, MachineConfigPool, MachineConfigPoolConfiguration,
@@ -192,7 +193,7 @@ impl Snapshot {
     }
 
     /// Takes in a node of this pool.
-    pub fn observe_node(&mut self, facts: NodeFacts) {
+    pub fn observe_node(&mut self, facts: impl Into<Arc<NodeFacts>>) {
         self.nodes.observe(facts);
     }
 

@@ -275,7 +275,8 @@ impl Index {
     }
 
     pub(super) fn report_changed(&mut self, queue: &Queue, node: &str, report: Option<Report>) {
-        self.remarks.entry(node.to_owned()).or_default().report = report;
+        // Most nodes have an object that says nothing yet, and nothing is worth no memory.
+        self.remarks.entry(node.to_owned()).or_default().report = report.filter(|report| *report != Report::default());
         self.remarked(queue, node);
     }
 
@@ -366,9 +367,7 @@ impl Index {
         match membership {
             Membership::Member { primary, .. } => {
                 if let Some(snapshot) = self.snapshots.get_mut(primary) {
-                    // Labels decided where the node belongs and are not looked at again.
-                    let labels = BTreeMap::new();
-                    snapshot.nodes.observe_answer(NodeFacts { labels, ..(*entry.facts).clone() });
+                    snapshot.nodes.observe_answer(entry.facts.clone());
                     snapshot.nodes.seen_until(entry.seen);
                     if let Some(remark) = self.remarks.get(name) {
                         snapshot.observe_report(name, remark.report());
