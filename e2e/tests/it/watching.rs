@@ -27,8 +27,13 @@ pub(crate) fn watch_fleet(nodes: Api<Node>) -> Arc<Mutex<Seen>> {
     tokio::spawn(async move {
         let mut events = watcher(nodes, watcher::Config::default()).boxed();
         while let Some(event) = events.next().await {
-            if let Ok(Event::Apply(node) | Event::InitApply(node)) = event {
-                notes.lock().unwrap().take(&node);
+            match event {
+                Ok(Event::Apply(node) | Event::InitApply(node)) => notes.lock().unwrap().take(&node),
+                // Who has left the cluster is not down.
+                Ok(Event::Delete(node)) => {
+                    notes.lock().unwrap().down.remove(&node.name_any());
+                }
+                Ok(Event::Init | Event::InitDone) | Err(_) => {}
             }
         }
     });
