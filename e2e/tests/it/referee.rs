@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod behaviour;
+mod hook;
 mod wire;
 
 mod access;
@@ -20,9 +21,12 @@ mod eviction;
 mod lists;
 mod mistakes;
 mod patches;
+mod random;
 mod resources;
 mod validation;
+mod versions;
 mod watches;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,6 +62,8 @@ fn all() -> Vec<Behaviour> {
         resources::all(),
         access::all(),
         clients::all(),
+        webhooks::all(),
+        versions::all(),
         mistakes::all(),
     ]
     .concat()

@@ -1,11 +1,13 @@
 //! Checks that look beyond the object: its namespace, the rights of the writer, what else exists.
 
 pub(crate) mod policies;
+pub(crate) mod webhooks;
 
 use serde_json::Value;
 
 use crate::{
     auth::Action,
+    housekeeping::definitions,
     http::Call,
     object::{Name, text},
     registry::Resource,
@@ -15,6 +17,17 @@ use crate::{
 
 /// These cannot be deleted; a cluster without them is not one.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// New objects need a kind that is not going away.
+pub(crate) fn kind_open(api: &Api, resource: &Resource, name: &str) -> Answer<()> {
+    let Some(custom) = &resource.custom else { return Ok(()) };
+    let definition = api.store.get(definitions::COLLECTION, &Name::new("", &custom.definition));
+    if definition.is_some_and(|definition| definition.deleting) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Failure::forbidden(resource, name, why));
+    }
+    Ok(())
+}
 
 /// New objects need a namespace that exists and is not going away.
 pub(crate) fn namespace_open(api: &Api, resource: &Resource, namespace: &str, name: &str) -> Answer<()> {

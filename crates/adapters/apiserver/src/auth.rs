@@ -59,6 +59,11 @@ impl User {
         Self::new("system:apiserver", &["system:masters"])
     }
 
+    /// Whether this is the server itself.
+    pub(crate) fn is_system(&self) -> bool {
+        self.name == "system:apiserver" && self.is_in("system:masters")
+    }
+
     pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

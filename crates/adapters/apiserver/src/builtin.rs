@@ -12,7 +12,7 @@ use crate::housekeeping::definitions;
 
 pub(crate) use defaults::default;
 pub(crate) use pods::grace;
-pub(crate) use validate::validate;
+pub(crate) use validate::{combine, validate};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
@@ -32,6 +32,7 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
         }
         "/pods" => pods::prepare_create(value),
         "/services" => pods::service_address(value, None),
+        "rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles" => rules(value),
         "apiextensions.k8s.io/customresourcedefinitions" => {
             value["status"] = json!({
                 "acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": stored_versions(value),
@@ -51,6 +52,13 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
         }
         "certificates.k8s.io/certificatesigningrequests" => value["status"] = json!({}),
         _ => {}
+    }
+}
+
+/// A role without rules says so.
+fn rules(role: &mut Value) {
+    if role["rules"].as_array().is_none_or(Vec::is_empty) {
+        role["rules"] = Value::Null;
     }
 }
 
@@ -109,6 +117,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             *new = kept;
         }
         ("/services", "") => pods::service_address(new, Some(old)),
+        ("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles", "") => rules(new),
         ("/nodes", "") => {
             for field in ["podCIDR", "podCIDRs", "providerID"] {
                 if new["spec"][field].is_null() && !old["spec"][field].is_null() {
@@ -118,6 +127,15 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             if new["spec"].is_null() {
                 new["spec"] = Map::new().into();
             }
+        }
+        (DEFINITIONS, "") => {
+            let mut stored = old["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+            for version in stored_versions(new) {
+                if !stored.contains(&version) {
+                    stored.push(version);
+                }
+            }
+            new["status"]["storedVersions"] = stored.into();
         }
         ("certificates.k8s.io/certificatesigningrequests", "") => move_field(old, new, "spec"),
         ("certificates.k8s.io/certificatesigningrequests", "approval") => {
@@ -179,15 +197,13 @@ pub(crate) fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Va
         }
     } else if metadata.is_object() {
         kept["metadata"] = metadata;
-        if resource.is("/pods") {
-            match old["metadata"].get("ownerReferences") {
-                Some(owners) => kept["metadata"]["ownerReferences"] = owners.clone(),
-                None => {
-                    if let Some(target) = kept["metadata"].as_object_mut() {
-                        target.remove("ownerReferences");
-                    }
-                }
-            }
+        let own = match &*resource.collection {
+            "/pods" => Some("ownerReferences"),
+            "apps/deployments" => Some("labels"),
+            _ => None,
+        };
+        if let Some(own) = own {
+            move_field(&old["metadata"], &mut kept["metadata"], own);
         }
     }
     *new = kept;
@@ -201,6 +217,13 @@ pub(crate) fn mark_deleting(resource: &Resource, value: &mut Value) {
     if resource.is(DEFINITIONS) {
         let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";
         definitions::set_condition(&mut value["status"], "Terminating", "True", "InstanceDeletionPending", message);
+    }
+}
+
+/// A deletion counts as a new generation, except of definitions.
+pub(crate) fn keep_generation(resource: &Resource, old: &Value, new: &mut Value) {
+    if resource.is(DEFINITIONS) {
+        new["metadata"]["generation"] = old["metadata"]["generation"].clone();
     }
 }
 

@@ -33,6 +33,7 @@ mod store;
 mod strategy;
 mod table;
 mod verbs;
+mod webhook;
 
 pub use auth::certificates::Identity;
 pub use server::{Builder, Credentials, Error, Running, Server};

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::status::{Answer, Failure};
+use crate::{
+    status::{Answer, Failure},
+    verbs::Request,
+};
 
 /// Puts the namespace of the request into the metadata; a different one there is a mistake of the client.
 pub(crate) fn place(metadata: &mut Map<String, Value>, namespace: &str) -> Answer<()> {
@@ -17,6 +20,20 @@ pub(crate) fn place(metadata: &mut Map<String, Value>, namespace: &str) -> Answe
         ));
     }
     Ok(())
+}
+
+/// New finalizers of custom objects should say whose they are.
+pub(crate) fn warn(request: &Request<'_>, old: Option<&Value>, new: &Value) {
+    if request.resource.custom.is_none() || request.subresource == "status" {
+        return;
+    }
+    let finalizers = |value: &Value| value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let known = old.map(finalizers).unwrap_or_default();
+    for finalizer in finalizers(new).iter().filter(|finalizer| !known.contains(finalizer)) {
+        if finalizer.as_str().is_some_and(|finalizer| !finalizer.contains('/')) {
+            request.call.warn(format!("metadata.finalizers: {finalizer}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"));
+        }
+    }
 }
 
 pub(crate) fn wrong_name(own: &str, requested: &str) -> Box<Failure> {

@@ -26,9 +26,24 @@ pub(crate) fn apply(
 ) -> Answer<Value> {
     let (version, time) = (request.resource.api_version(), now());
     let writer = Writer { manager, api_version: &version, subresource: request.subresource, time: &time };
-    managed::apply(&request.resource.schema, live, applied, &writer, force, reset(request))
+    let object = managed::apply(&request.resource.schema, live, applied, &writer, force, reset(request))
         .map(|applied| applied.object)
-        .map_err(|error| failure(request, &error))
+        .map_err(|error| failure(request, applied, &error))?;
+    let resource = request.resource;
+    match resource.schema.decode_error(&object).filter(|_| resource.custom.is_none()) {
+        None => Ok(object),
+        Some(error) => {
+            let place = format!("{}/{}", applied["metadata"]["namespace"].as_str().unwrap_or_default(), request.name);
+            let full = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
+            let error = match error.starts_with("illegal base64") {
+                true => format!("error decoding from json: {error}"),
+                false => error,
+            };
+            Err(Failure::untyped(format!(
+                "failed to convert new object ({place}; {full}) to proper version: unable to convert unstructured object to {full}: {error}"
+            )))
+        }
+    }
 }
 
 /// The fields this endpoint does not write, so that nobody comes to own them through it.
@@ -37,13 +52,14 @@ fn reset(request: &Request<'_>) -> &'static [&'static str] {
     match request.subresource {
         "status" if resource.custom.is_some() => &["metadata", "spec"],
         "status" if resource.is("/pods") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+        "status" if resource.is("apps/deployments") => &["spec", "metadata.labels"],
         "status" => &["spec"],
         "" if resource.has_status() => &["status"],
         _ => &[],
     }
 }
 
-fn failure(request: &Request<'_>, error: &ApplyError) -> Box<Failure> {
+fn failure(request: &Request<'_>, applied: &Value, error: &ApplyError) -> Box<Failure> {
     match error {
         ApplyError::Conflict(conflicts) => {
             let mut status = managed::conflict_status(conflicts);
@@ -53,12 +69,8 @@ fn failure(request: &Request<'_>, error: &ApplyError) -> Box<Failure> {
         }
         ApplyError::Untyped(text) => {
             let resource = request.resource;
-            let place = if request.namespace.is_empty() {
-                format!("/{}", request.name)
-            } else {
-                format!("{}/{}", request.namespace, request.name)
-            };
-            let kind = format!("{}, Kind={}", resource.api_version(), resource.kind);
+            let place = format!("{}/{}", applied["metadata"]["namespace"].as_str().unwrap_or_default(), request.name);
+            let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
             Failure::untyped(format!("failed to create typed patch object ({place}; {kind}): {text}"))
         }
         ApplyError::BadRequest(text) => Failure::bad_request(text.clone()),

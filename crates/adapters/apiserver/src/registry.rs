@@ -13,7 +13,7 @@ use std::{
 use schema::Schema;
 use serde_json::{Value, json};
 
-pub(crate) use custom::{Custom, Scale, serve as serve_custom};
+pub(crate) use custom::{Conversion, Custom, Scale, mark as custom_mark, serve as serve_custom};
 
 /// What compiles a schema, once.
 pub(crate) type Compile = Box<dyn FnOnce() -> Arc<Schema> + Send + Sync>;
@@ -177,6 +177,16 @@ impl Registry {
             .flat_map(|group| &group.versions)
             .flat_map(|version| version.resources.values())
             .filter(move |resource| resource.allows("list") && seen.insert(Arc::clone(&resource.collection)))
+    }
+
+    /// Every served version of what a collection holds, the preferred one first.
+    pub(crate) fn versions_of(&self, collection: &str) -> impl Iterator<Item = &Arc<Resource>> {
+        let (group, plural) = collection.split_once('/').unwrap_or_default();
+        let versions = self.groups.get(group).map(|group| group.versions.as_slice()).unwrap_or_default();
+        versions
+            .iter()
+            .filter_map(move |version| version.resources.get(plural))
+            .filter(|resource| resource.custom.is_some())
     }
 
     pub(crate) fn of_collection(&self, collection: &str) -> Option<&Arc<Resource>> {

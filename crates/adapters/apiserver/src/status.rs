@@ -1,5 +1,7 @@
 //! Failures as clients know them: a `Status` with code, reason, message and details.
 
+use std::borrow::Cow;
+
 use schema::FieldError;
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ pub(crate) type Answer<T> = Result<T, Box<Failure>>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     pub code: u16,
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     pub message: String,
     pub details: Option<Value>,
     pub retry_after: Option<u32>,
@@ -18,7 +20,7 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Box<Self> {
-        Box::new(Self { code, reason, message: message.into(), details: None, retry_after: None })
+        Box::new(Self { code, reason: reason.into(), message: message.into(), details: None, retry_after: None })
     }
 
     fn with(code: u16, reason: &'static str, message: impl Into<String>, details: Value) -> Box<Self> {
@@ -31,7 +33,7 @@ impl Failure {
             "message": self.message, "code": self.code,
         });
         if !self.reason.is_empty() {
-            status["reason"] = self.reason.into();
+            status["reason"] = self.reason.as_ref().into();
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();

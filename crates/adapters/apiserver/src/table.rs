@@ -29,12 +29,8 @@ pub(crate) fn table(resource: &Resource, objects: &[Value]) -> (Vec<Value>, Vec<
         .iter()
         .map(|own| column(own.name, own.kind, own.format, "", own.priority.into()))
         .collect();
-    let cells = |object: &Value| {
-        if convert::is_stored_form(resource) {
-            return schema::table::cells(group, plural, object, &now);
-        }
-        schema::table::cells(group, plural, &convert::to_stored(resource, object.clone()), &now)
-    };
+    let cells =
+        |object: &Value| schema::table::cells(group, plural, &convert::as_stored(resource, object.clone()), &now);
     (columns, objects.iter().map(cells).collect())
 }
 

@@ -79,7 +79,7 @@ impl Request<'_> {
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                let supported = ["Ignore", "Strict", "Warn"].map(str::to_owned);
+                let supported = ["", "Ignore", "Strict", "Warn"].map(str::to_owned);
                 errors.push(FieldError::not_supported("fieldValidation", other, &supported));
                 FieldValidation::Warn
             }

@@ -46,6 +46,7 @@ thread_local! {
 fn functions() -> Context<'static> {
     let mut context = Context::default().with_all();
     context.add_function(budget::PAY, |condition: Cel| budget::pay().map(|()| condition));
+    context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
     context.add_function("type", |value: Cel| -> Result<Cel, ExecutionError> { Ok(type_name(&value)) });
     for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"] {
         context.add_variable_from_value(name, Cel::String(Arc::new(format!("type {name}"))));
@@ -291,10 +292,54 @@ impl Run<'_> {
 pub(crate) fn runtime(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::FunctionError { function, .. } if function == "quantity" => {
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_string()
-        }
-        ExecutionError::FunctionError { message, .. } => message.clone(),
+        ExecutionError::IndexOutOfBounds(index) => format!("index out of bounds: {}", shown(index)),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(_, Cel::UInt(_), _) => "unsigned integer overflow".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::NoSuchOverload
+        | ExecutionError::UnsupportedBinaryOperator(..)
+        | ExecutionError::UnsupportedUnaryOperator(..)
+        | ExecutionError::ValuesNotComparable(..)
+        | ExecutionError::UnsupportedTargetType { .. }
+        | ExecutionError::NotSupportedAsMethod { .. }
+        | ExecutionError::UnexpectedType { .. }
+        | ExecutionError::UnsupportedIndex(..)
+        | ExecutionError::UnsupportedListIndex(_)
+        | ExecutionError::UnsupportedMapIndex(_)
+        | ExecutionError::UnsupportedKeyType(_) => "no such overload".to_owned(),
+        ExecutionError::FunctionError { function, message } => function_error(function, message),
         other => other.to_string(),
+    }
+}
+
+/// What a function says about an argument it cannot use. Rules are judged on texts almost always, so a conversion that
+/// does not say what it was given is taken to have been given one.
+fn function_error(function: &str, message: &str) -> String {
+    let converted = |to: &str| format!("type conversion error from 'string' to '{to}'");
+    match function {
+        "quantity" => {
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned()
+        }
+        "int" | "uint" if message.contains("overflow") => match function {
+            "int" => "integer overflow".to_owned(),
+            _ => "unsigned integer overflow".to_owned(),
+        },
+        "int" | "uint" | "double" | "bool" => converted(function),
+        "substring" | "charAt" if message.contains("out of range") => {
+            let number = message.split(|c: char| !(c.is_ascii_digit() || c == '-')).find(|part| !part.is_empty());
+            format!("index out of range: {}", number.unwrap_or_default())
+        }
+        "timestamp" => converted("google.protobuf.Timestamp"),
+        "duration" => converted("google.protobuf.Duration"),
+        _ => message.to_owned(),
+    }
+}
+
+fn shown(value: &Cel) -> String {
+    match value {
+        Cel::Int(number) => number.to_string(),
+        Cel::UInt(number) => number.to_string(),
+        other => format!("{other:?}"),
     }
 }

@@ -277,22 +277,25 @@ fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     }
     let strategy = conversion["strategy"].as_str().unwrap_or("");
     one_of("spec.conversion.strategy", strategy, &["None", "Webhook"], errors);
-    let config = &conversion["webhook"]["clientConfig"];
+    let (config, versions) =
+        (&conversion["webhook"]["clientConfig"], &conversion["webhook"]["conversionReviewVersions"]);
     let place = "spec.conversion.webhookClientConfig";
     if strategy != "Webhook" {
+        let detail = "should not be set when strategy is not set to Webhook";
         if config.is_object() {
-            errors.push(FieldError::forbidden(place, "should not be set when strategy is not set to Webhook"));
+            errors.push(FieldError::forbidden(place, detail));
+        }
+        if versions.as_array().is_some_and(|versions| !versions.is_empty()) {
+            errors.push(FieldError::forbidden("spec.conversion.conversionReviewVersions", detail));
         }
         return;
     }
-    if !config.is_object() {
+    if config.is_object() {
+        crate::webhook::client_config(config, place, errors);
+    } else {
         errors.push(FieldError::required(place, "required when strategy is set to Webhook"));
-    } else if config["url"].is_null() == config["service"].is_null() {
-        errors.push(FieldError::required(place, "exactly one of url or service is required"));
     }
-    if conversion["webhook"]["conversionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
-        errors.push(FieldError::required("spec.conversion.conversionReviewVersions", ""));
-    }
+    crate::webhook::review_versions(versions, "spec.conversion.conversionReviewVersions", false, errors);
 }
 
 fn check_immutable(crd: &Value, old: &Value, errors: &mut Vec<FieldError>) {

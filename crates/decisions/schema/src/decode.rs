@@ -45,7 +45,11 @@ impl Schema {
                 list.iter().find_map(|child| self.misfit(items, child, structure, path))
             }
             Value::String(text) if node.types == Types::STRING => match node.format.as_deref() {
-                Some("date-time") if !text.is_empty() => bad_time(text),
+                Some("date-time") if !text.is_empty() => {
+                    // The few fields that count microseconds.
+                    let fine = ["renewTime", "acquireTime", "eventTime", "lastObservedTime"];
+                    bad_time(text, fine.iter().any(|field| path.ends_with(field)))
+                }
                 Some("byte") => bad_base64(text),
                 _ => None,
             },
@@ -101,9 +105,9 @@ fn json_kind(value: &Value) -> String {
     }
 }
 
-fn bad_time(text: &str) -> Option<String> {
+fn bad_time(text: &str, micro: bool) -> Option<String> {
     let valid = text.len() >= 20 && text.as_bytes()[10] == b'T' && text.parse::<jiff::Timestamp>().is_ok();
-    let layout = "2006-01-02T15:04:05Z07:00";
+    let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
     (!valid).then(|| {
         let quoted = crate::error::go_quote(text);
         format!("parsing time {quoted} as \"{layout}\": cannot parse {quoted} as \"2006\"")

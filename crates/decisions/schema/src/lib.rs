@@ -29,6 +29,7 @@ pub mod selector;
 pub mod status;
 pub mod strict;
 pub mod table;
+pub mod webhook;
 
 pub use cel::budget::with_patience;
 pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};

@@ -51,11 +51,24 @@ pub fn json(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
             operations.len()
         )));
     }
-    let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))
-        .map_err(|error| PatchError::Unprocessable(error.to_string()))?;
     let mut patched = object.clone();
-    json_patch::patch(&mut patched, &patch).map_err(|error| PatchError::Unprocessable(error.to_string()))?;
+    for operation in operations {
+        let operation = lenient(&patched, operation);
+        let patch: json_patch::Patch = serde_json::from_value(Value::Array(vec![operation]))
+            .map_err(|error| PatchError::Unprocessable(error.to_string()))?;
+        json_patch::patch(&mut patched, &patch).map_err(|error| PatchError::Unprocessable(error.to_string()))?;
+    }
     Ok(patched)
+}
+
+/// The real server's patches ask less of the fields of an object that is there: replacing one that is not there adds it.
+fn lenient(object: &Value, mut operation: Value) -> Value {
+    let path = operation["path"].as_str().unwrap_or_default().to_owned();
+    let parent = path.rsplit_once('/').and_then(|(parent, _)| object.pointer(parent));
+    if operation["op"] == "replace" && object.pointer(&path).is_none() && parent.is_some_and(Value::is_object) {
+        operation["op"] = "add".into();
+    }
+    operation
 }
 
 /// Applies a merge patch (RFC 7386).

@@ -77,8 +77,8 @@ fn about(rule: &Value, review: &Review<'_>) -> bool {
         });
     let names = rule["resourceNames"].as_array().filter(|names| !names.is_empty());
     let scope = match rule["scope"].as_str() {
-        Some("Namespaced") => review.namespace.is_object(),
-        Some("Cluster") => review.namespace.is_null(),
+        Some("Namespaced") => review.namespace.is_object() && plural != "namespaces",
+        Some("Cluster") => review.namespace.is_null() || plural == "namespaces",
         _ => true,
     };
     has("operations", &text(&request["operation"]))
@@ -87,6 +87,27 @@ fn about(rule: &Value, review: &Review<'_>) -> bool {
         && named
         && names.is_none_or(|names| names.contains(&request["name"]))
         && scope
+}
+
+/// Whether a write meets all the conditions of a webhook. One that is not met outweighs one that cannot be evaluated.
+///
+/// # Errors
+/// A condition cannot be evaluated, and none says no.
+pub fn conditions(conditions: &Value, review: &Review<'_>) -> Result<bool, String> {
+    let mut run = Run { review, variables: HashMap::new(), known: &Value::Null };
+    let mut failed = None;
+    budget::begin_object();
+    for condition in conditions.as_array().into_iter().flatten() {
+        match run.evaluate(&condition["expression"]) {
+            Ok(Cel::Bool(true)) => {}
+            Ok(_) => return Ok(false),
+            Err(error) => {
+                let expression = plain(&condition["expression"]).trim();
+                failed = failed.or(Some(format!("expression '{expression}' resulted in error: {error}")));
+            }
+        }
+    }
+    failed.map_or(Ok(true), Err)
 }
 
 /// What a policy has against a write that it selects.

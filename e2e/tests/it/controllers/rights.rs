@@ -90,11 +90,7 @@ async fn the_generated_roles_are_enough_and_what_is_missing_is_named(kind: Kind)
     .await;
     roll_out(&client, "three").await;
 
-    // A kind that nothing goes without: it is named, and once it is there the process goes on by itself. The embedded API
-    // keeps the watches of a deleted kind open, so there nobody can notice.
-    if kind == Kind::Embedded {
-        return;
-    }
+    // A kind that nothing goes without: it is named, and once it is there the process goes on by itself.
     remove_kind(&client, "poolledgers.machinist.dev").await;
     readyz(&url, &["cannot watch poolledgers", "machinist crds"]).await;
     control_plane.install().await;

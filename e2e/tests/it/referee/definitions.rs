@@ -214,6 +214,53 @@ behaviours! {
         establish(&s, definition).await?;
         same!(s.get(&path).await?.expect(200)?["items"], json!([]));
     }
+    watches_end_with_their_definition(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        let mut all = s.watch(&format!("{path}?watch=true")).await?;
+        let mut one = s.watch(&format!("{path}?watch=true&fieldSelector=metadata.name=a")).await?;
+        all.expect("ADDED").await?;
+        one.expect("ADDED").await?;
+        s.delete(&format!("{CRDS}/{plural}.{group}")).await?.expect(200)?;
+        for watch in [&mut all, &mut one] {
+            watch.expect("DELETED").await?;
+            same!(watch.next().await?, None);
+        }
+    }
+    watches_end_when_their_definition_changes(s) {
+        let definition = crd(&s, json!({}));
+        let (group, plural) = establish(&s, definition).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        let start = version(&s.get(&path).await?.expect(200)?);
+        let mut watch = s.watch(&format!("{path}?watch=true&resourceVersion={start}")).await?;
+        let name = format!("{CRDS}/{plural}.{group}");
+        s.patch(&name, MERGE, &json!({"metadata": {"labels": {"a": "b"}}})).await?.expect(200)?;
+        s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
+        watch.expect("ADDED").await?;
+        s.patch(&name, MERGE, &json!({"spec": {"names": {"shortNames": ["wdg"]}}})).await?.expect(200)?;
+        same!(watch.next().await?, None);
+    }
+    nothing_new_comes_while_a_definition_goes(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        let mut held = widget(&group, json!({}));
+        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        s.post(&path, &held).await?.expect(201)?;
+        let name = format!("{CRDS}/{plural}.{group}");
+        let marked = s.delete(&name).await?.expect(200)?;
+        same!(marked["metadata"]["generation"], 1);
+        let told = |answer: &super::wire::Answer| answer.body["status"]["conditions"].as_array().into_iter().flatten().any(|found| {
+            found["type"] == "Terminating" && found["reason"] == "InstanceDeletionInProgress" && found["message"] == "CustomResource deletion is in progress"
+        });
+        s.until(&name, "the definition to say that it waits", told).await?;
+        let mut late = widget(&group, json!({}));
+        late["metadata"]["name"] = json!("late");
+        let message = s.post(&path, &late).await?.refused(403, "Forbidden")?;
+        same!(message, format!("{plural}.{group} \"late\" is forbidden: create not allowed while custom resource definition is terminating"));
+        s.patch(&format!("{path}/a"), MERGE, &json!({"metadata": {"finalizers": null}})).await?.expect(200)?;
+        s.until(&name, "the definition to go", |answer| answer.code == 404).await?;
+    }
     selectable_fields_can_be_selected(s) {
         let mut definition = crd(&s, json!({"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}));
         definition["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.color"}]);

@@ -29,7 +29,49 @@ fn finding(answer: Answer) -> Result<String> {
     Ok(message.split_once("\"a\" is invalid: ").map_or(message.clone(), |(_, rest)| rest.to_owned()))
 }
 
+/// What a rule that cannot be evaluated on this spec is said to suffer from.
+async fn suffers(s: &Scope, rule: &str, spec: Value) -> Result<String> {
+    let integer = json!({"type": "integer"});
+    let properties = json!({"n": integer, "m": integer, "s": {"type": "string"}, "any": {"x-kubernetes-int-or-string": true},
+        "list": {"type": "array", "maxItems": 9, "items": integer},
+        "map": {"type": "object", "maxProperties": 9, "additionalProperties": {"type": "string"}}});
+    let (group, path) =
+        kind(s, json!({"type": "object", "properties": properties, "x-kubernetes-validations": [{"rule": rule}]}))
+            .await?;
+    let message = finding(s.post(&path, &widget(&group, spec)).await?)?;
+    let told = message.strip_prefix("spec: Invalid value: \"object\": ").unwrap_or(&message);
+    let told = told.strip_suffix(rule).unwrap_or(told);
+    Ok(told.strip_suffix(" evaluating rule: ").unwrap_or(told).to_owned())
+}
+
 behaviours! {
+    a_rule_names_the_key_it_missed(s) {
+        same!(suffers(&s, "self.map['b'] == 'x'", json!({"map": {"a": "x"}})).await?, "no such key: b");
+        same!(suffers(&s, "self.map.b == 'x'", json!({"map": {"a": "x"}})).await?, "no such key: b");
+    }
+    a_rule_names_the_index_it_missed(s) {
+        same!(suffers(&s, "self.list[5] == 1", json!({"list": [1]})).await?, "index out of bounds: 5");
+        same!(suffers(&s, "self.list[-1] == 1", json!({"list": [1]})).await?, "index out of bounds: -1");
+        same!(suffers(&s, "self.s.split(',')[3] == 'a'", json!({"s": "a"})).await?, "index out of bounds: 3");
+        same!(suffers(&s, "self.s.substring(5) == 'a'", json!({"s": "abc"})).await?, "index out of range: 5");
+    }
+    a_rule_that_cannot_calculate_says_so(s) {
+        same!(suffers(&s, "1 / self.n == 1", json!({"n": 0})).await?, "division by zero");
+        same!(suffers(&s, "1 % self.n == 1", json!({"n": 0})).await?, "modulus by zero");
+        same!(suffers(&s, "self.n + 1 > 0", json!({"n": i64::MAX})).await?, "integer overflow");
+        same!(suffers(&s, "self.n * 2 > 0", json!({"n": i64::MAX})).await?, "integer overflow");
+    }
+    a_rule_that_compares_apples_says_so(s) {
+        let told = "'no such overload': call arguments did not match a supported operator, function or macro signature for rule: ";
+        same!(suffers(&s, "self.any > 5", json!({"any": "5"})).await?, told);
+        same!(suffers(&s, "dyn(self.n) > 'a'", json!({"n": 1})).await?, told);
+    }
+    a_rule_that_cannot_convert_says_so(s) {
+        same!(suffers(&s, "int(self.s) == 1", json!({"s": "x"})).await?, "type conversion error from 'string' to 'int'");
+        same!(suffers(&s, "double(self.s) == 1.0", json!({"s": "x"})).await?, "type conversion error from 'string' to 'double'");
+        same!(suffers(&s, "duration(self.s) > duration('1s')", json!({"s": "x"})).await?, "type conversion error from 'string' to 'google.protobuf.Duration'");
+        same!(suffers(&s, "timestamp(self.s) > timestamp('2020-01-01T00:00:00Z')", json!({"s": "x"})).await?, "type conversion error from 'string' to 'google.protobuf.Timestamp'");
+    }
     a_refusal_names_kind_group_and_name(s) {
         let (group, path) = kind(&s, json!({"type": "object", "properties": {"n": {"type": "integer"}}})).await?;
         let answer = s.post(&path, &widget(&group, json!({"n": "x"}))).await?;

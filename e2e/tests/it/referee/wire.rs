@@ -59,6 +59,11 @@ fn decode_base64(text: &str) -> Result<Vec<u8>> {
     Ok(base64::engine::general_purpose::STANDARD.decode(text)?)
 }
 
+pub(super) fn encode_base64(data: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(data)
+}
+
 fn client(identity: Option<Identity>) -> Client {
     let mut builder = Client::builder().tls_danger_accept_invalid_certs(true).timeout(Duration::from_secs(60));
     if let Some(identity) = identity {

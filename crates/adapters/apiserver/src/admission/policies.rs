@@ -136,11 +136,12 @@ fn apply(
     if let Some(details) = &mut failure.details {
         details["causes"] = json!([{"message": message}]);
     }
-    (failure.code, failure.reason) = match denial.reason.as_str() {
+    let (code, reason) = match denial.reason.as_str() {
         "Forbidden" => (403, "Forbidden"),
         "Unauthorized" => (401, "Unauthorized"),
         "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
         _ => (422, "Invalid"),
     };
+    (failure.code, failure.reason) = (code, reason.into());
     Err(failure)
 }

@@ -88,6 +88,8 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             }
         }
         "apiextensions.k8s.io/customresourcedefinitions" => schema::crd::default(value),
+        "admissionregistration.k8s.io/validatingwebhookconfigurations" => webhooks(value, false),
+        "admissionregistration.k8s.io/mutatingwebhookconfigurations" => webhooks(value, true),
         "/nodes" => node(value),
         "/namespaces" if value["spec"].is_null() => value["spec"] = Map::new().into(),
         _ => {}
@@ -103,6 +105,25 @@ fn set(parent: &mut Value, field: &str, value: impl Into<Value>) {
         && object.get(field).is_none_or(Value::is_null)
     {
         object.insert(field.into(), value.into());
+    }
+}
+
+fn webhooks(value: &mut Value, mutating: bool) {
+    for webhook in list_or_none(value, "webhooks") {
+        set(webhook, "failurePolicy", "Fail");
+        set(webhook, "matchPolicy", "Equivalent");
+        set(webhook, "namespaceSelector", Map::new());
+        set(webhook, "objectSelector", Map::new());
+        set(webhook, "timeoutSeconds", 10);
+        if mutating {
+            set(webhook, "reinvocationPolicy", "Never");
+        }
+        if !webhook["clientConfig"]["service"].is_null() {
+            set(&mut webhook["clientConfig"]["service"], "port", 443);
+        }
+        for rule in list_or_none(webhook, "rules") {
+            set(rule, "scope", "*");
+        }
     }
 }
 

@@ -7,8 +7,18 @@ use crate::{object::text, registry::Resource};
 
 const IMMUTABLE: &str = "field is immutable";
 
+/// Adds own findings to those of the schema; where both miss a field, the own words are kept.
+pub(crate) fn combine(errors: &mut Vec<FieldError>, own: Vec<FieldError>) {
+    let misses = |error: &FieldError| error.reason() == "FieldValueRequired";
+    errors.retain(|error| !(misses(error) && own.iter().any(|own| misses(own) && own.field == error.field)));
+    errors.extend(own);
+}
+
 pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    if matches!(resource.group.as_str(), "" | "apps" | "batch" | "policy" | "rbac.authorization.k8s.io") {
+        finalizers(value, &mut errors);
+    }
     match &*resource.collection {
         "/pods" => pod(value, old, &mut errors),
         "apps/deployments" | "apps/daemonsets" | "apps/replicasets" | "apps/statefulsets" => {
@@ -58,9 +68,23 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
             }
         }
         "/services" => service(value, &mut errors),
+        "admissionregistration.k8s.io/validatingwebhookconfigurations"
+        | "admissionregistration.k8s.io/mutatingwebhookconfigurations" => {
+            errors.extend(schema::webhook::validate(value));
+        }
         _ => {}
     }
     errors
+}
+
+/// The older kinds know the finalizers that may do without a domain.
+fn finalizers(value: &Value, errors: &mut Vec<FieldError>) {
+    for (at, finalizer) in items(&value["metadata"]["finalizers"]).iter().map(text).enumerate() {
+        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("metadata.finalizers[{at}]"), finalizer, detail));
+        }
+    }
 }
 
 fn items(value: &Value) -> &[Value] {
@@ -132,6 +156,11 @@ fn workload(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     if let Some(replicas) = spec["replicas"].as_i64().filter(|replicas| *replicas < 0) {
         errors.push(FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
     }
+    let strategy = &spec["strategy"];
+    if strategy["type"] == "Recreate" && !strategy["rollingUpdate"].is_null() {
+        let detail = "may not be specified when strategy `type` is 'Recreate'";
+        errors.push(FieldError::forbidden("spec.strategy.rollingUpdate", detail));
+    }
     let selector = &spec["selector"];
     let empty = selector.as_object().is_none_or(|map| {
         map.values().all(|part| {
@@ -142,7 +171,8 @@ fn workload(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required("spec.selector", ""));
     } else if empty {
         errors.push(FieldError::invalid("spec.selector", selector.clone(), "empty selector is invalid for deployment"));
-    } else if let Ok(parsed) = schema::selector::from_object(selector) {
+    }
+    if let Some(parsed) = schema::selector::from_object(selector).ok().filter(|_| selector.is_null() || !empty) {
         let labels = &spec["template"]["metadata"]["labels"];
         if !parsed.matches(labels.as_object()) {
             let shown = labels.clone();

@@ -8,12 +8,12 @@ use super::{system_call, system_options, system_request};
 use crate::{
     discovery,
     object::{Object, text},
-    registry::{Registry, Resource, serve_custom},
+    registry::{Registry, Resource, custom_mark, serve_custom},
     server::Api,
     verbs::{Request, delete, now, update},
 };
 
-const COLLECTION: &str = "apiextensions.k8s.io/customresourcedefinitions";
+pub(crate) const COLLECTION: &str = "apiextensions.k8s.io/customresourcedefinitions";
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Brings the definitions in the store and the resources served into line.
@@ -39,7 +39,7 @@ pub(crate) fn serve(api: &Api) {
     let mut known: HashMap<(String, String), Vec<Arc<Resource>>> = HashMap::new();
     for resource in current.groups().values().flat_map(|group| &group.versions).flat_map(|v| v.resources.values()) {
         if let Some(custom) = &resource.custom {
-            let key = (custom.definition.clone(), custom.version.clone());
+            let key = (custom.definition.clone(), custom.mark.clone());
             known.entry(key).or_default().push(Arc::clone(resource));
         }
     }
@@ -49,14 +49,15 @@ pub(crate) fn serve(api: &Api) {
     let total: usize = known.len();
     for object in objects(api) {
         // Compiling a schema is the costly part, so an unchanged definition keeps its resources.
-        let key = (object.name().to_owned(), object.version.to_string());
-        let resources = match known.get(&key) {
+        let value = object.value();
+        let key = (object.name().to_owned(), custom_mark(&value));
+        let resources = match known.remove(&key) {
             Some(resources) => {
                 reused += 1;
-                resources.clone()
+                resources
             }
             None => {
-                let made = serve_custom(&object.value());
+                let made = serve_custom(&value);
                 changed |= !made.is_empty();
                 made
             }
@@ -66,6 +67,10 @@ pub(crate) fn serve(api: &Api) {
     if changed || reused != total {
         api.registry.store(Arc::new(registry));
         discovery::forget(&api.documents);
+        // Only after new requests find the new state: whose watch ends here must not come back to the old one.
+        for custom in known.values().flatten().filter_map(|resource| resource.custom.as_ref()) {
+            custom.retired.send_replace(true);
+        }
     }
 }
 
@@ -172,6 +177,17 @@ async fn remove_instances(api: &Arc<Api>, object: &Object) {
         }
     }
     if left {
+        let reason = "InstanceDeletionInProgress";
+        let told = value["status"]["conditions"].as_array().is_some_and(|list| {
+            list.iter().any(|condition| condition["type"] == "Terminating" && condition["reason"] == reason)
+        });
+        if !told {
+            write_status(api, object, |definition| {
+                let message = "CustomResource deletion is in progress";
+                set_condition(&mut definition["status"], "Terminating", "True", reason, message);
+            })
+            .await;
+        }
         return;
     }
     let Some(resource) = registry.of_collection(COLLECTION) else { return };

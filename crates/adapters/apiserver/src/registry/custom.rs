@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use schema::{Schema, table::CustomColumn};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::{Column, Resource, Subresource};
 use crate::object::text;
@@ -18,8 +19,13 @@ const AGE: &str = "CreationTimestamp is a timestamp representing the server time
 pub(crate) struct Custom {
     /// The name of the definition.
     pub definition: String,
-    /// The resource version of the definition this was made from.
-    pub version: String,
+    /// What of the definition this was made from; another mark means other resources.
+    pub mark: String,
+    /// Becomes true when the definition goes or changes: watches of this resource end.
+    pub retired: watch::Sender<bool>,
+    pub conversion: Conversion,
+    /// How many versions the definition has, served or not.
+    pub versions: usize,
     pub scale: Option<Scale>,
     /// Paths of `selectableFields`, without the leading dot.
     pub selectable: Vec<String>,
@@ -29,6 +35,15 @@ pub(crate) struct Custom {
     pub(crate) cells: Vec<CustomColumn>,
     /// The schema as the definition has it, for OpenAPI.
     pub open_api: Option<Arc<Value>>,
+}
+
+/// Who converts between the versions of a resource.
+#[derive(Debug, Clone)]
+pub(crate) enum Conversion {
+    /// Nobody: versions differ in their name only.
+    None,
+    /// A webhook at this `clientConfig`.
+    Webhook(Value),
 }
 
 /// Where replicas live in the object.
@@ -53,6 +68,12 @@ pub(crate) fn serve(definition: &Value) -> Vec<Arc<Resource>> {
         .filter(|version| version["served"] == true)
         .map(|version| Arc::new(resource(definition, version, &stored_as)))
         .collect()
+}
+
+/// Tells states of a definition apart that are served differently; conditions alone change nothing.
+pub(crate) fn mark(definition: &Value) -> String {
+    let (metadata, names) = (&definition["metadata"], &definition["status"]["acceptedNames"]);
+    format!("{} {} {} {names}", metadata["uid"], metadata["generation"], is_established(definition))
 }
 
 fn is_established(definition: &Value) -> bool {
@@ -118,7 +139,13 @@ fn resource(definition: &Value, version: &Value, stored_as: &str) -> Resource {
         definition: String::new(),
         custom: Some(Custom {
             definition: text(&definition["metadata"]["name"]).to_owned(),
-            version: text(&definition["metadata"]["resourceVersion"]).to_owned(),
+            mark: mark(definition),
+            retired: watch::Sender::new(false),
+            versions: spec["versions"].as_array().map_or(0, Vec::len),
+            conversion: match spec["conversion"]["strategy"].as_str() {
+                Some("Webhook") => Conversion::Webhook(spec["conversion"]["webhook"]["clientConfig"].clone()),
+                _ => Conversion::None,
+            },
             scale,
             selectable: selectable
                 .iter()

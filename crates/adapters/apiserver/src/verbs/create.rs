@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Options, Request, convert, now};
 use crate::{
-    admission,
+    admission::{self, webhooks},
     auth::node,
     builtin,
     http::Body,
@@ -37,10 +37,16 @@ pub(crate) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
 }
 
 /// Completes, checks and commits a new object; the answer is in the version of the request.
-pub(crate) async fn insert(request: &Request<'_>, mut value: Value, name: &str, options: &Options) -> Answer<Value> {
+pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, options: &Options) -> Answer<Value> {
     let Request { api, call, resource, namespace, .. } = *request;
-    complete(request, &mut value, name)?;
+    let mut value = value;
+    place(request, &mut value, name)?;
+    admission::kind_open(api, resource, name)?;
     admission::namespace_open(api, resource, namespace, name)?;
+    let own = text(&value["metadata"]["name"]).to_owned();
+    let write = webhooks::Write { operation: "CREATE", name: &own, old: None };
+    let mut value = webhooks::mutate(request, write, Some(value)).await?.unwrap_or_default();
+    complete(request, &mut value);
     if !text(&value["metadata"]["resourceVersion"]).is_empty() {
         return Err(Failure::untyped("resourceVersion should not be set on objects to be created"));
     }
@@ -56,13 +62,15 @@ pub(crate) async fn insert(request: &Request<'_>, mut value: Value, name: &str, 
         builtin::prepare_create(resource, &mut value, &call.user);
         validate(request, &value, &name)?;
         admission::policies::check(request, "CREATE", &name, None, Some(&value))?;
+        let write = webhooks::Write { operation: "CREATE", name: &name, old: None };
+        webhooks::validate(request, write, Some(&value)).await?;
         if options.dry_run {
             if api.store.get(&resource.collection, &request.key(&name).name).is_some() {
                 return Err(Failure::already_exists(resource, &name));
             }
             return Ok(value);
         }
-        let draft = Draft::new(request.key(&name), &convert::to_stored(resource, value.clone()));
+        let draft = Draft::new(request.key(&name), &convert::to_stored(api, resource, value.clone()).await?);
         match api.store.commit(Write::Put(Box::new(draft), Expect::Absent)).await {
             Ok(object) => {
                 value["metadata"]["resourceVersion"] = object.version.to_string().into();
@@ -78,14 +86,13 @@ pub(crate) async fn insert(request: &Request<'_>, mut value: Value, name: &str, 
     Err(Failure::already_exists(resource, &generate))
 }
 
-/// Fills in what the server decides about a new object.
-fn complete(request: &Request<'_>, value: &mut Value, name: &str) -> Answer<()> {
-    let resource = request.resource;
+/// Puts a new object where the request says.
+fn place(request: &Request<'_>, value: &mut Value, name: &str) -> Answer<()> {
     if !value["metadata"].is_object() {
         value["metadata"] = Map::new().into();
     }
     let Some(metadata) = value["metadata"].as_object_mut() else { return Ok(()) };
-    metadata::place(metadata, if resource.namespaced { request.namespace } else { "" })?;
+    metadata::place(metadata, if request.resource.namespaced { request.namespace } else { "" })?;
     if !request.name.is_empty() && name != request.name {
         if name.is_empty() {
             metadata.insert("name".into(), request.name.into());
@@ -93,9 +100,18 @@ fn complete(request: &Request<'_>, value: &mut Value, name: &str) -> Answer<()> 
             return Err(metadata::wrong_name(name, request.name));
         }
     }
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    for field in
+        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "uid", "creationTimestamp"]
+    {
         metadata.remove(field);
     }
+    Ok(())
+}
+
+/// Fills in what the server decides about a new object.
+fn complete(request: &Request<'_>, value: &mut Value) {
+    let resource = request.resource;
+    let Some(metadata) = value["metadata"].as_object_mut() else { return };
     metadata.insert("creationTimestamp".into(), now().into());
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     if strategy::of(resource).generation {
@@ -107,7 +123,6 @@ fn complete(request: &Request<'_>, value: &mut Value, name: &str) -> Answer<()> 
     {
         object.remove("status");
     }
-    Ok(())
 }
 
 fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
@@ -115,8 +130,12 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     let mut errors: Vec<FieldError> =
         schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
     errors.extend(super::patiently(|| resource.schema.validate(value, None)));
-    errors.extend(builtin::validate(resource, value, None));
-    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(&resource.group, &resource.kind, name, &errors)) }
+    builtin::combine(&mut errors, builtin::validate(resource, value, None));
+    if !errors.is_empty() {
+        return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));
+    }
+    metadata::warn(request, None, value);
+    Ok(())
 }
 
 /// Letters and digits that form no words and are not mistaken for one another.

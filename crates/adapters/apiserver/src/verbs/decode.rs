@@ -1,5 +1,6 @@
 //! Request bodies become objects: JSON, YAML or protobuf, with the fields that strict decoding complains about.
 
+use schema::FieldError;
 use serde_json::Value;
 
 use super::{FieldValidation, Request};
@@ -156,7 +157,18 @@ impl Request<'_> {
         if own_version.is_empty() && custom {
             return Err(self.unrecognised(&format!("Object 'apiVersion' is missing in '{}'", self.summary())));
         }
+        if custom && own_kind != kind && own_version == api_version {
+            let error = FieldError::invalid("kind", own_kind.as_str(), format!("must be {kind}"));
+            let name = text(&value["metadata"]["name"]);
+            return Err(Failure::invalid(&self.resource.group, &own_kind, name, &[error]));
+        }
         if !own_kind.is_empty() && own_kind != kind && (own_version.is_empty() || own_version == api_version) {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+            if !own_version.is_empty() && kubernetes::definition_of(group, version, &own_kind).is_none() {
+                return Err(Failure::bad_request(format!(
+                    "{own_kind} in version {version:?} cannot be handled as a {kind}: no kind {own_kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+                )));
+            }
             let version = match own_version.rsplit('/').next() {
                 Some("") | None => self.resource.version.as_str(),
                 Some(version) => version,

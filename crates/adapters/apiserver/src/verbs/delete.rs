@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Request, convert, decode, timestamp};
 use crate::{
+    admission::webhooks,
     auth::node,
     builtin,
     http::{Body, respond},
@@ -74,7 +75,8 @@ pub(crate) async fn delete_collection(request: &Request<'_>) -> Answer<Response<
     for object in objects {
         let scope = Request { namespace: object.namespace(), ..*request };
         match remove(&scope, object.name(), &options).await {
-            Ok(Deleted::Gone(mut value) | Deleted::Pending(mut value)) => {
+            Ok(Deleted::Gone(_) | Deleted::Pending(_)) => {
+                let mut value = convert::from_stored(request.api, request.resource, object.value()).await?;
                 if let Some(value) = value.as_object_mut().filter(|_| request.resource.custom.is_none()) {
                     value.remove("kind");
                     value.remove("apiVersion");
@@ -186,12 +188,18 @@ pub(crate) async fn remove(request: &Request<'_>, name: &str, options: &DeleteOp
         let key = request.key(name);
         let stored =
             api.store.get(&resource.collection, &key.name).ok_or_else(|| Failure::not_found(resource, name))?;
-        let old = convert::from_stored(resource, stored.value());
+        let old = convert::from_stored(api, resource, stored.value()).await?;
         check_preconditions(request, name, &old, options)?;
         let written = node::Written { resource, subresource: "", name, old: Some(&old), new: None };
         node::admit(&request.call.user, &written)?;
         crate::admission::delete(api, resource, name)?;
-        crate::admission::policies::check(request, "DELETE", name, Some(&old), None)?;
+        // An eviction was asked about as such.
+        if request.subresource != "eviction" {
+            let write = webhooks::Write { operation: "DELETE", name, old: Some(&old) };
+            webhooks::mutate(request, write, None).await?;
+            crate::admission::policies::check(request, "DELETE", name, Some(&old), None)?;
+            webhooks::validate(request, write, None).await?;
+        }
         let (new, pending) = match plan(request, &old, options) {
             Plan::Leave => return Ok(Deleted::Pending(old)),
             Plan::Mark(new) => (new, true),
@@ -201,7 +209,7 @@ pub(crate) async fn remove(request: &Request<'_>, name: &str, options: &DeleteOp
             return Ok(if pending { Deleted::Pending(new) } else { Deleted::Gone(new) });
         }
         let write = if pending {
-            let value = convert::to_stored(resource, new.clone());
+            let value = convert::to_stored(api, resource, new.clone()).await?;
             Write::Put(Box::new(Draft::new(key, &value)), Expect::Version(stored.version))
         } else {
             Write::Delete(key, Expect::Version(stored.version))
@@ -298,6 +306,7 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
     }
     if !deleting && !marked {
         mark(&mut new, 0);
+        builtin::keep_generation(resource, old, &mut new);
     }
     builtin::mark_deleting(resource, &mut new);
     if schema::managed::same_but_for_times(old, &new) { Plan::Leave } else { Plan::Mark(new) }

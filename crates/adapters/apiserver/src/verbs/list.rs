@@ -36,6 +36,7 @@ impl Selection {
         let bad = |error: String| Failure::bad_request(error);
         let labels = schema::selector::labels(query.text("labelSelector")).map_err(bad)?;
         let fields = schema::selector::fields(query.text("fieldSelector")).map_err(bad)?;
+        check_limit(request)?;
         let mut parses = false;
         for requirement in fields.requirements() {
             parses |= known(request.resource, &requirement.field)?;
@@ -106,13 +107,21 @@ pub(crate) async fn list(request: &Request<'_>) -> Answer<Response<Body>> {
     let selection = Selection::of(request)?;
     check_options(request)?;
     let page = page(request, &selection)?;
-    respond_with(request, &page)
+    respond_with(request, &page).await
 }
 
 /// Everything the request selects, for deletions.
 pub(crate) fn selected(request: &Request<'_>) -> Answer<Vec<Arc<Object>>> {
     let selection = Selection::of(request)?;
     Ok(page(request, &selection)?.objects)
+}
+
+fn check_limit(request: &Request<'_>) -> Answer<()> {
+    match request.call.query.text("limit") {
+        "" => Ok(()),
+        text if text.parse::<i64>().is_ok() => Ok(()),
+        text => Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
+    }
 }
 
 fn check_options(request: &Request<'_>) -> Answer<()> {
@@ -149,15 +158,7 @@ fn check_options(request: &Request<'_>) -> Answer<()> {
 
 fn page(request: &Request<'_>, selection: &Selection) -> Answer<Page> {
     let query = &request.call.query;
-    let limit: usize = match query.text("limit") {
-        "" => 0,
-        text => match text.parse::<i64>() {
-            Ok(limit) => usize::try_from(limit).unwrap_or(0),
-            Err(_) => {
-                return Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")));
-            }
-        },
-    };
+    let limit = query.text("limit").parse::<i64>().ok().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
     let (version, token) = (query.text("resourceVersion"), query.text("continue"));
     let exact = query.text("resourceVersionMatch") == "Exact";
     let mut after = None;
@@ -278,7 +279,7 @@ fn expired_token(after: &Name) -> Box<Failure> {
     )
 }
 
-fn respond_with(request: &Request<'_>, page: &Page) -> Answer<Response<Body>> {
+async fn respond_with(request: &Request<'_>, page: &Page) -> Answer<Response<Body>> {
     let Request { call, resource, .. } = *request;
     let mut metadata = json!({"resourceVersion": page.version.to_string()});
     if let Some(next) = &page.next {
@@ -291,8 +292,7 @@ fn respond_with(request: &Request<'_>, page: &Page) -> Answer<Response<Body>> {
     let pretty = accept.pretty || call.query.flag("pretty");
     match accept.shape {
         Shape::Table => {
-            let items: Vec<Value> =
-                page.objects.iter().map(|object| convert::from_stored(resource, object.value())).collect();
+            let items = converted(request, page).await?;
             let table = shape::table(request, &items, &metadata);
             Ok(respond::value(200, &table, accept.yaml, pretty))
         }
@@ -306,8 +306,21 @@ fn respond_with(request: &Request<'_>, page: &Page) -> Answer<Response<Body>> {
             });
             Ok(respond::value(200, &list, accept.yaml, pretty))
         }
+        Shape::Object if convert::asks(resource) => {
+            let items = converted(request, page).await?;
+            let list = json!({
+                "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata, "items": items,
+            });
+            Ok(respond::value(200, &list, accept.yaml, pretty))
+        }
         Shape::Object => Ok(respond::json(200, join(resource, &metadata, &page.objects), accept.yaml, pretty)),
     }
+}
+
+/// The objects of a page in the version of the request.
+async fn converted(request: &Request<'_>, page: &Page) -> Answer<Vec<Value>> {
+    let values = page.objects.iter().map(|object| object.value()).collect();
+    convert::all_from_stored(request.api, request.resource, values).await
 }
 
 /// The list as text, from the bytes of its objects.
@@ -343,11 +356,11 @@ fn join(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<u
     out
 }
 
-/// The object in the version of the resource, as text.
+/// The object in the version of the resource, as text, where nobody has to be asked to convert it.
 pub(crate) fn bytes_of(resource: &Resource, object: &Object) -> Bytes {
-    if convert::is_stored_form(resource) {
+    if convert::is_served_form(resource, object) {
         return object.json.clone();
     }
-    let value = convert::from_stored(resource, object.value());
+    let value = convert::plainly(resource, object.value());
     crate::object::Draft::new(object.key.clone(), &value).at(object.version).json
 }

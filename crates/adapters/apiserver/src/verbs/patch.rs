@@ -41,7 +41,10 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
         let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
         return Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
     }
-    let patch = parse(request, media)?;
+    if request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_none() {
+        return Err(request.not_found());
+    }
+    let patch = parse(request, media, options.validation)?;
     let manager = request.manager(&options);
     let replaced = update::replace(request, &options, |_, old| {
         let mut new = match media {
@@ -59,7 +62,7 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
     request.object(200, replaced)
 }
 
-fn parse(request: &Request<'_>, media: &str) -> Answer<decode::Document> {
+fn parse(request: &Request<'_>, media: &str, validation: FieldValidation) -> Answer<decode::Document> {
     let document = match decode::parse_json(&request.call.body) {
         Ok(document) => document,
         Err(decode::Problem::Syntax(error) | decode::Problem::Yaml(error) | decode::Problem::Object(error)) => {
@@ -70,6 +73,18 @@ fn parse(request: &Request<'_>, media: &str) -> Answer<decode::Document> {
     let Some(found) = decode::other_than_object(&document.value).filter(|_| media != JSON) else {
         return Ok(document);
     };
+    if document.value.is_array() && media == MERGE && validation == FieldValidation::Ignore {
+        // Merging a list into an object makes a list, which is then no object.
+        let error = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+        let error = FieldError::invalid("patch", document.value.to_string(), error);
+        let mut failure = Failure::invalid("", "", "", &[error]);
+        failure.message = failure.message.trim_start().to_owned();
+        return Err(failure);
+    }
+    if document.value.is_array() && media == STRATEGIC {
+        let message = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+        return Err(Failure::bad_request(message));
+    }
     Err(Failure::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
     )))
@@ -244,9 +259,6 @@ fn applied_document(request: &Request<'_>, options: &Options) -> Answer<Value> {
         document.value["metadata"] = serde_json::Map::new().into();
     }
     document.value["metadata"]["name"] = request.name.into();
-    if resource.namespaced {
-        document.value["metadata"]["namespace"] = request.namespace.into();
-    }
     // Unknown fields are for the merge to refuse; only what a parser would drop silently is named here.
     let duplicates = schema::strict::problems(&[], &document.duplicates);
     match options.validation {

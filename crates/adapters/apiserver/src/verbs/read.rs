@@ -17,10 +17,10 @@ pub(crate) async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
     let object =
         api.store.get(&resource.collection, &request.key(request.name).name).ok_or_else(|| request.not_found())?;
     let plain = call.accept.shape == Shape::Object && !call.accept.yaml && !call.accept.pretty;
-    if plain && !call.query.flag("pretty") && convert::is_stored_form(resource) {
+    if plain && !call.query.flag("pretty") && convert::is_served_form(resource, &object) {
         return Ok(respond::bytes(200, respond::JSON, object.json.clone()));
     }
-    request.object(200, convert::from_stored(resource, object.value()))
+    request.object(200, convert::from_stored(api, resource, object.value()).await?)
 }
 
 /// A version to read from must be a number the store has reached.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Options, Request, convert, create};
 use crate::{
-    admission,
+    admission::{self, webhooks},
     auth::node,
     builtin,
     http::Body,
@@ -38,6 +38,10 @@ pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
     let manager = request.manager(&options);
     let exists = request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_some();
     if !exists && strategy::of(request.resource).create_on_update && request.subresource.is_empty() {
+        let version = text(&value["metadata"]["resourceVersion"]);
+        if !version.is_empty() && version.parse::<u64>().is_err() {
+            return Err(Failure::untyped(no_integer(version)));
+        }
         ownership::update(request, &manager, None, &mut value);
         let stored = create::insert(request, value, request.name, &options).await?;
         return request.object(201, stored);
@@ -64,7 +68,9 @@ fn check_version(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> 
         } else {
             FieldError::invalid("metadata.resourceVersion", "", "must be specified for an update")
         };
-        return Err(Failure::invalid(&resource.group, &resource.kind, text(&old["metadata"]["name"]), &[error]));
+        // Custom kinds are named by their resource here.
+        let kind = if resource.custom.is_some() { &resource.plural } else { &resource.kind };
+        return Err(Failure::invalid(&resource.group, kind, text(&old["metadata"]["name"]), &[error]));
     }
     Ok(())
 }
@@ -79,14 +85,21 @@ pub(crate) async fn replace(
     loop {
         let key = request.key(name);
         let stored = api.store.get(&resource.collection, &key.name).ok_or_else(|| request.not_found())?;
-        let old = convert::from_stored(resource, stored.value());
-        let mut new = change(&stored, &old)?;
+        let old = convert::from_stored(api, resource, stored.value()).await?;
+        let new = change(&stored, &old)?;
         let pinned = check_identity(request, &old, &new)?;
+        let write = webhooks::Write { operation: "UPDATE", name, old: Some(&old) };
+        let mut new = webhooks::mutate(request, write, Some(new)).await?.unwrap_or_default();
         complete(request, &old, &mut new)?;
-        if same_but_for_times(&old, &new) {
+        let same = same_but_for_times(&old, &new);
+        if !same {
+            check(request, &old, &new)?;
+        }
+        admission::policies::check(request, "UPDATE", name, Some(&old), Some(&new))?;
+        webhooks::validate(request, write, Some(&new)).await?;
+        if same {
             return Ok(old);
         }
-        check(request, &old, &new)?;
         if options.dry_run {
             return Ok(new);
         }
@@ -94,7 +107,7 @@ pub(crate) async fn replace(
         let write = if finished {
             Write::Delete(key, Expect::Version(stored.version))
         } else {
-            let value = convert::to_stored(resource, new.clone());
+            let value = convert::to_stored(api, resource, new.clone()).await?;
             Write::Put(Box::new(Draft::new(key, &value)), Expect::Version(stored.version))
         };
         match api.store.commit(write).await {
@@ -123,15 +136,17 @@ fn check_identity(request: &Request<'_>, old: &Value, new: &Value) -> Answer<boo
         return Ok(false);
     }
     if version.parse::<u64>().is_err() {
-        let detail = "unable to parse resource version: must be an unsigned integer";
-        let error = FieldError::invalid("metadata.resourceVersion", version, detail);
-        return Err(Failure::invalid(&resource.group, &resource.kind, request.name, &[error]));
+        return Err(Failure::untyped(no_integer(version)));
     }
     if version != text(&before["resourceVersion"]) {
         return Err(Failure::modified(resource, request.name));
     }
     // A patch carries the version it was made from without having asked for it.
     Ok(request.call.method == http::Method::PUT)
+}
+
+fn no_integer(version: &str) -> String {
+    format!("strconv.ParseUint: parsing {version:?}: invalid syntax")
 }
 
 /// Fills in what an update cannot change, and keeps spec and status apart.
@@ -194,12 +209,13 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     }
     // A binding sets what no update may.
     if subresource != "binding" {
-        errors.extend(builtin::validate(resource, new, Some(old)));
+        builtin::combine(&mut errors, builtin::validate(resource, new, Some(old)));
     }
     if !errors.is_empty() {
         return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));
     }
-    admission::policies::check(request, "UPDATE", name, Some(old), Some(new))
+    metadata::warn(request, Some(old), new);
+    Ok(())
 }
 
 /// An object being deleted ends with its last finalizer, once its time has passed too.

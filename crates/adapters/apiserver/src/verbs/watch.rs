@@ -51,12 +51,16 @@ struct Watcher {
     headed: bool,
     source: Source,
     stopping: latest::Receiver<bool>,
+    /// Of a custom resource: whether it is served no more, or differently.
+    retired: Option<latest::Receiver<bool>>,
     deadline: Instant,
     bookmark_due: Instant,
     /// Objects that existed at the start and are still to be sent.
     initial: std::vec::IntoIter<Arc<Object>>,
     initial_end: bool,
     ended: bool,
+    /// Events of a resource that a webhook converts, until it has.
+    unconverted: Vec<(&'static str, Arc<Object>)>,
 }
 
 /// Where changes come from.
@@ -84,6 +88,7 @@ impl Source {
 enum Woken {
     Changed,
     Due,
+    Retired,
     Stopped,
 }
 
@@ -119,11 +124,13 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
         headed: false,
         source,
         stopping: api.stopping.clone(),
+        retired: resource.custom.as_ref().map(|custom| custom.retired.subscribe()),
         deadline: now + Duration::from_secs(timeout.min(86_400)),
         bookmark_due: now + BOOKMARK_EVERY,
         initial: Vec::new().into_iter(),
         initial_end: false,
         ended: false,
+        unconverted: Vec::new(),
     };
     match watcher.object() {
         Some(name) => {
@@ -229,6 +236,7 @@ impl Watcher {
                 return Some(out.freeze());
             }
         }
+        self.convert(&mut out).await;
         if std::mem::take(&mut self.initial_end) {
             self.write_bookmark(&mut out, true);
         }
@@ -240,18 +248,29 @@ impl Watcher {
                 changed.mark_unchanged();
             }
             self.catch_up(&mut out);
+            self.convert(&mut out).await;
             if !out.is_empty() {
                 return Some(out.freeze());
+            }
+            if self.ended {
+                return None;
             }
             let wake = self.deadline.min(if self.bookmarks { self.bookmark_due } else { self.deadline });
             let woken = tokio::select! {
                 more = self.source.wait() => if more { Woken::Changed } else { Woken::Stopped },
                 () = stopped(&mut self.stopping) => Woken::Stopped,
+                () = retired(&mut self.retired) => Woken::Retired,
                 () = tokio::time::sleep_until(wake) => Woken::Due,
             };
             match woken {
                 Woken::Changed => {}
                 Woken::Stopped => return None,
+                Woken::Retired => {
+                    self.catch_up(&mut out);
+                    self.convert(&mut out).await;
+                    self.ended = true;
+                    return (!out.is_empty()).then(|| out.freeze());
+                }
                 Woken::Due => {
                     self.on_time(&mut out);
                     if !out.is_empty() {
@@ -351,21 +370,49 @@ impl Watcher {
             (Some(last), _) => self.write(out, "DELETED", last),
             (None, Some(previous)) => {
                 let moved = crate::object::Draft::new(previous.key.clone(), &previous.value()).at(change.version);
-                self.write(out, "DELETED", &moved);
+                self.write(out, "DELETED", &Arc::new(moved));
             }
             (None, None) => {}
         }
     }
 
-    fn write(&mut self, out: &mut BytesMut, kind: &str, object: &Object) {
+    /// Writes the events that had to wait for a webhook; one that cannot be converted ends the watch.
+    async fn convert(&mut self, out: &mut BytesMut) {
+        if self.unconverted.is_empty() {
+            return;
+        }
+        let (kinds, objects): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unconverted).into_iter().unzip();
+        let values = objects.iter().map(|object| object.value()).collect();
+        match convert::all_from_stored(&self.api, &self.resource, values).await {
+            Ok(values) => {
+                for (kind, value) in kinds.into_iter().zip(values) {
+                    self.write_value(out, kind, value);
+                }
+            }
+            Err(failure) => {
+                line(out, "ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default());
+                self.ended = true;
+            }
+        }
+    }
+
+    fn write(&mut self, out: &mut BytesMut, kind: &'static str, object: &Arc<Object>) {
+        if convert::asks(&self.resource) {
+            self.unconverted.push((kind, Arc::clone(object)));
+            return;
+        }
         if self.accept.shape == Shape::Object {
             line(out, kind, &bytes_of(&self.resource, object));
             return;
         }
-        let value = convert::from_stored(&self.resource, object.value());
+        self.write_value(out, kind, convert::plainly(&self.resource, object.value()));
+    }
+
+    fn write_value(&mut self, out: &mut BytesMut, kind: &str, value: Value) {
         let shaped = match self.accept.shape {
+            Shape::Object => value,
             Shape::Metadata => shape::metadata(value, &self.accept.shape_version),
-            Shape::Table | Shape::Object => {
+            Shape::Table => {
                 let version = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
                 let mut table = shape::table_of(&self.api, &self.resource, &self.accept, &[value], &version, None);
                 if std::mem::replace(&mut self.headed, true) {
@@ -403,6 +450,14 @@ impl Watcher {
             _ => bookmark,
         };
         line(out, "BOOKMARK", &serde_json::to_vec(&bookmark).unwrap_or_default());
+    }
+}
+
+/// Ends when the resource is served no more; never for those that always are.
+async fn retired(retired: &mut Option<latest::Receiver<bool>>) {
+    match retired {
+        Some(retired) => stopped(retired).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -111,7 +111,7 @@ async fn every_mistake_has_its_answer() {
             json,
             r#"{"metadata":{"name":"b"}}"#,
             expect![[
-                r#"422 Invalid: CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Loud": supported values: "Ignore", "Strict", "Warn""#
+                r#"422 Invalid: CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Loud": supported values: "", "Ignore", "Strict", "Warn""#
             ]],
         ),
         (

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Body, Request, admit, created};
 use crate::{
+    admission::{policies, webhooks},
     housekeeping::budgets,
     object::{Draft, Object, text},
     status::{Answer, Failure},
@@ -24,6 +25,13 @@ pub(super) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
     if !name.is_empty() && name != request.name {
         return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
     }
+    let mut eviction = eviction;
+    eviction["metadata"]["name"] = request.name.into();
+    eviction["metadata"]["namespace"] = request.namespace.into();
+    let write = webhooks::Write { operation: "CREATE", name: request.name, old: None };
+    let eviction = webhooks::mutate(request, write, Some(eviction)).await?.unwrap_or_default();
+    policies::check(request, "CREATE", request.name, None, Some(&eviction))?;
+    webhooks::validate(request, write, Some(&eviction)).await?;
     let mut delete_options = delete::parse_options(&eviction["deleteOptions"])?;
     delete_options.dry_run |= options.dry_run;
     for _ in 0..ATTEMPTS {

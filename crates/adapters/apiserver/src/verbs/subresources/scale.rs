@@ -19,7 +19,7 @@ pub(super) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
     if verb == "get" {
         let stored =
             api.store.get(&resource.collection, &request.key(request.name).name).ok_or_else(|| request.not_found())?;
-        let object = convert::from_stored(resource, stored.value());
+        let object = convert::from_stored(api, resource, stored.value()).await?;
         return request.object(200, view(&paths, &object));
     }
     let options = request.options(if verb == "update" { "UpdateOptions" } else { "PatchOptions" })?;
