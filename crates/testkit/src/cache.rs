@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,6 +56,20 @@ pub fn go_tool_with(module: &str, version: &str, package: &str, variables: &[&st
         go(work, &["build", "-mod=mod", "-trimpath", "-ldflags", &flags.join(" "), "-o", &folder(out), package])
     })?;
     Ok(dir.join(program))
+}
+
+/// Builds a Go program of this repository from the files of its folder (`go.mod` and `go.sum` among them).
+pub fn go_program(name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
+    // What the files say is part of the path, so that a changed program is built anew.
+    let mut hash = std::hash::DefaultHasher::new();
+    files.hash(&mut hash);
+    let dir = build_once(&format!("{name}-{:016x}", hash.finish()), &[name], |work, out| {
+        for (file, content) in files {
+            fs::write(work.join(file), content)?;
+        }
+        go(work, &["build", "-trimpath", "-o", &out.join(name).display().to_string(), "."])
+    })?;
+    Ok(dir.join(name))
 }
 
 /// Go names a program after the last element of its package, or the one before a major version such as `v2`.

@@ -20,7 +20,7 @@ pub mod objects;
 pub mod process;
 pub mod wait;
 
-pub use cache::go_tool;
+pub use cache::{go_program, go_tool};
 pub use certificates::certify;
 pub use changes::Changes;
 pub use control_plane::{ControlPlane, Kind, control_plane, durable_control_plane};

@@ -5,6 +5,7 @@
 mod control_plane;
 mod controllers;
 mod firstboot;
+mod go_clients;
 mod ignition_validate;
 mod kinds;
 mod kubectl;
