@@ -12,7 +12,7 @@ use crate::{
     registry::Resource,
     server::Api,
     status::{Answer, Failure},
-    verbs::{self, Request},
+    verbs::{self, Request, subresources::streams},
 };
 
 /// What the real server offers; clients that list none of these get the list.
@@ -130,6 +130,9 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         name: &target.name,
     };
     if !target.subresource.is_empty() {
+        if resource.is("/pods") && streams::STREAMS.contains(&target.subresource.as_str()) {
+            return Err(streams::refuse(&request));
+        }
         if resource.subresource(&target.subresource).is_none() {
             return Ok(respond::nothing_here());
         }

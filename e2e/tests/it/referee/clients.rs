@@ -270,6 +270,17 @@ behaviours! {
         let answer = s.get(&s.core("pods/p/log?container=a")).await?;
         same!((answer.code, answer.text.as_str()), (204, ""));
     }
+    streams_belong_to_a_container_on_a_node(s) {
+        crowd(&s).await?;
+        for stream in ["exec", "attach"] {
+            let post = async |query: &str| s.send(Method::POST, &s.core(&format!("pods/{query}")), &[], Vec::new()).await;
+            same!(post(&format!("none/{stream}?command=ls")).await?.refused(404, "NotFound")?, "pods \"none\" not found");
+            same!(post(&format!("p/{stream}?command=ls&container=z&stdout=true")).await?.refused(400, "BadRequest")?, "container z is not valid for pod p");
+            same!(post(&format!("p/{stream}?command=ls&container=a&stdout=true")).await?.refused(400, "BadRequest")?, "pod p does not have a host assigned");
+        }
+        let forward = s.send(Method::POST, &s.core("pods/p/portforward?ports=80"), &[], Vec::new()).await?;
+        same!(forward.refused(400, "BadRequest")?, "pod p does not have a host assigned");
+    }
     the_end_of_a_log_is_counted_in_lines(s) {
         crowd(&s).await?;
         let message = s.get(&s.core("pods/p/log?container=a&tailLines=x")).await?.refused(400, "BadRequest")?;

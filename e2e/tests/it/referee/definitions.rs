@@ -218,10 +218,9 @@ behaviours! {
         let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
         let path = s.path(&format!("{group}/v1"), &plural);
         s.post(&path, &widget(&group, json!({}))).await?.expect(201)?;
-        let mut all = s.watch(&format!("{path}?watch=true")).await?;
-        let mut one = s.watch(&format!("{path}?watch=true&fieldSelector=metadata.name=a")).await?;
-        all.expect("ADDED").await?;
-        one.expect("ADDED").await?;
+        let start = version(&s.get(&path).await?.expect(200)?);
+        let mut all = s.watch(&format!("{path}?watch=true&resourceVersion={start}")).await?;
+        let mut one = s.watch(&format!("{path}?watch=true&resourceVersion={start}&fieldSelector=metadata.name=a")).await?;
         s.delete(&format!("{CRDS}/{plural}.{group}")).await?.expect(200)?;
         for watch in [&mut all, &mut one] {
             watch.expect("DELETED").await?;

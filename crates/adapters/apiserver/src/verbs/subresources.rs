@@ -1,8 +1,9 @@
-//! Subresources: `status`, `scale`, `eviction`, `binding`, `finalize`, `approval`, `token`, `log`.
+//! Subresources: `status`, `scale`, `eviction`, `binding`, `finalize`, `approval`, `token`, `log`, and streams.
 
 mod eviction;
 pub(crate) mod log;
 mod scale;
+pub(crate) mod streams;
 
 use http::Response;
 use serde_json::{Value, json};

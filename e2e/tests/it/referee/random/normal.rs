@@ -86,7 +86,7 @@ impl Names {
 
 /// Some kinds are checked twice, and say twice what is wrong with their metadata.
 fn once(mut status: serde_json::Map<String, Value>) -> serde_json::Map<String, Value> {
-    if status.get("reason").is_none_or(|reason| reason != "Invalid") {
+    if status.get("reason").is_none_or(|reason| reason != "Invalid" && reason != "Conflict") {
         return status;
     }
     if let Some(causes) = status.get_mut("details").and_then(|details| details["causes"].as_array_mut()) {
@@ -96,7 +96,7 @@ fn once(mut status: serde_json::Map<String, Value>) -> serde_json::Map<String, V
             known.push(cause.clone());
             new
         });
-        // Go looks at labels in no order.
+        // Go looks at labels and at managers in no order.
         causes.sort_by_key(Value::to_string);
         status.remove("message");
     }

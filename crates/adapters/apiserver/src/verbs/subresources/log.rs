@@ -61,7 +61,7 @@ fn plain(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// The container that is meant: the one named, the default, or the only one.
-fn container(name: &str, pod: &Value, wanted: &str) -> Answer<String> {
+pub(super) fn container(name: &str, pod: &Value, wanted: &str) -> Answer<String> {
     let of = |field: &str| -> Vec<&str> {
         let list = pod["spec"][field].as_array().map(Vec::as_slice).unwrap_or_default();
         list.iter().map(|container| text(&container["name"])).collect()
