@@ -71,11 +71,34 @@ async fn a_clock_that_is_wrong_is_told_and_makes_no_certificates() {
     stage.condition("Degraded", "True", &["clock of the operator's host", "ahead of", "NTP"]).await;
     let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
     assert!(secrets.get_opt("machine-config-server-ca").await.unwrap().is_none());
+    no_token_is_taken_away(&stage).await;
     operator.abort();
     let _ = operator.await;
     let _operator = stage.operate(settings());
     stage.condition("Degraded", "False", &[]).await;
     wait_for(&secrets, "machine-config-server-ca", "the authority, once the clock is right", |one| one.is_some()).await;
+}
+
+/// To a clock that is ahead, a token that is good today ended long ago.
+async fn no_token_is_taken_away(stage: &Stage) {
+    let expires = Some(Timestamp::now() + SignedDuration::from_hours(24));
+    let grant = serving::token::Grant { pool: "worker".into(), expires, ..Default::default() };
+    let secret = cluster::tokens::issue(&stage.client, &grant).await.unwrap();
+    // One worker does one thing after the other: when it has merged this, it has looked at the token.
+    let configurations: Api<api::operator::MachineConfiguration> = Api::all(stage.client.clone());
+    for path in ["/etc/a", "/etc/b"] {
+        let policy = json!({"files": [{"path": path, "actions": [{"type": "None"}]}]});
+        let patch = Patch::Merge(json!({"spec": {"nodeDisruptionPolicy": policy}}));
+        configurations.patch("cluster", &PatchParams::default(), &patch).await.unwrap();
+        wait_for(&configurations, "cluster", "the policies to be merged", |object| {
+            let status = object.and_then(|object| object.status.clone()?.node_disruption_policy_status);
+            let merged = status.and_then(|status| status.cluster_policies).unwrap_or_default();
+            merged.files.iter().any(|file| file.path == path)
+        })
+        .await;
+    }
+    let tokens: Api<api::machinist::BootstrapToken> = Api::all(stage.client.clone());
+    assert!(tokens.get_opt(&serving::token::name("worker", &secret)).await.unwrap().is_some());
 }
 
 #[tokio::test]
