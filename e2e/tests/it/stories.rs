@@ -202,6 +202,10 @@ $ kubectl -n openshift-machine-config-operator scale deploy/machine-config-opera
 deployment.apps/machine-config-operator scaled
 $ kubectl -n openshift-machine-config-operator scale deploy/machine-config-controller --replicas=0
 deployment.apps/machine-config-controller scaled
+$ cat $DIR/machinist.log
+…
+… stopped component="machine-config-controller"
+…
 $ kubectl patch poolledger worker --type=merge -p '{"spec":{"claims":[]}}'
 poolledger.machinist.dev/worker patched
 $ kubectl delete machineconfignode worker-1

@@ -66,12 +66,11 @@ impl Ward {
             });
         }
         let log = self.fleet.folder.path().join("fleet/machinist.log");
+        // It has stopped as often as it was started.
         let has_stopped = || {
-            std::fs::read_to_string(&log)
-                .unwrap()
-                .lines()
-                .rev()
-                .any(|line| line.contains("stopped component=\"machine-config-controller\""))
+            let text = std::fs::read_to_string(&log).unwrap();
+            let count = |word: &str| text.matches(&format!("{word} component=\"machine-config-controller\"")).count();
+            count("starting") == count("stopped")
         };
         self.fleet.wait(&["status"], |_| has_stopped());
     }
