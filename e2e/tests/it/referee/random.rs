@@ -22,7 +22,7 @@ const FOUND: &str = include_str!("random/found.jsonl");
 /// As many as take half a minute.
 const SEEDS: std::ops::Range<u64> = 0..40;
 const STEPS: usize = 40;
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 
 #[tokio::test]
 async fn random_requests_get_the_same_answers_from_both_servers() {
@@ -72,6 +72,6 @@ async fn play_all(player: impl Future<Output = anyhow::Result<Player>>, steps: &
     for step in steps {
         answers.push(player.play(step).await?);
     }
-    answers.extend(player.watches().await?);
+    answers.extend(player.watches(steps).await?);
     Ok(answers)
 }

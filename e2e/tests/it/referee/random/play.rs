@@ -148,9 +148,12 @@ impl Player {
     }
 
     /// Everything that happened to each kind, as a watch from the start tells it.
-    pub(super) async fn watches(&mut self) -> Result<Vec<Value>> {
+    pub(super) async fn watches(&mut self, steps: &[Value]) -> Result<Vec<Value>> {
         let mut all = Vec::new();
         for (kind, start) in KINDS.into_iter().zip(self.start.clone()) {
+            if !steps.iter().any(|step| step["kind"] == kind) {
+                continue;
+            }
             let path = self.path(kind, &format!("?watch=true&timeoutSeconds=1&resourceVersion={start}"));
             let mut watch = self.scope.watch(&path).await?;
             let mut events = Vec::new();
