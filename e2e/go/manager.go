@@ -39,10 +39,14 @@ func (c *copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 		before := source.DeepCopy()
-		if controllerutil.RemoveFinalizer(source, finalizer) {
-			c.notes.add("tidied " + source.Name)
-			return ctrl.Result{}, c.client.Patch(ctx, source, client.MergeFrom(before))
+		if !controllerutil.RemoveFinalizer(source, finalizer) {
+			return ctrl.Result{}, nil
 		}
+		// The cache may still show what is gone already.
+		if err := c.client.Patch(ctx, source, client.MergeFrom(before)); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		c.notes.add("tidied " + source.Name)
 		return ctrl.Result{}, nil
 	}
 	if controllerutil.AddFinalizer(source, finalizer) {
