@@ -130,10 +130,14 @@ impl Rollout {
     /// Sends targets and fences on their way, unless a write to the same version of the node is on its way already or has
     /// met a newer one: of two writes to one version at most one can land.
     fn send(self: &Arc<Self>, pool: &str, actions: &[&Action]) {
+        let addressed = actions.iter().filter_map(|action| Some((action, addressee(action)?)));
+        // The plan is older than the ledger's write: a node that has moved on meanwhile would only answer with a conflict.
+        let index = self.index.lock();
+        let addressed: Vec<_> = addressed.filter(|(_, (node, version))| index.is_at(node, version)).collect();
+        drop(index);
         let mut sent = self.sent.lock();
         let mut fresh: Vec<Write> = Vec::new();
-        for action in actions {
-            let Some((node, version)) = addressee(action) else { continue };
+        for (action, (node, version)) in addressed {
             // Most of a plan is under way already, and is looked at once per plan.
             if sent.get(node).is_some_and(|known| *known == version.text) {
                 continue;

@@ -318,6 +318,11 @@ impl Index {
         })
     }
 
+    /// Whether nothing newer than this version of a node is known.
+    pub(super) fn is_at(&self, node: &str, version: &ResourceVersion) -> bool {
+        self.nodes.get(node).is_some_and(|entry| entry.facts.resource_version == *version)
+    }
+
     /// Nodes that lack a mark.
     pub(super) fn unmarked(&self, masters_schedulable: Option<bool>) -> Vec<String> {
         let lacking = |entry: &&Entry| rollout::marks(&entry.facts, &self.pools, masters_schedulable).is_some();
