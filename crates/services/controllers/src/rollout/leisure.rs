@@ -40,7 +40,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_server_is_left_alone_for_as_long_as_it_took() {
         let (leisure, start) = (Leisure::default(), Instant::now());
-        let slow = || leisure.take(tokio::time::sleep(Duration::from_millis(50)));
+        let slow = || leisure.take(async { tokio::time::sleep(Duration::from_millis(50)).await });
         tokio::join!(slow(), slow(), slow(), slow());
         assert_eq!(start.elapsed().as_millis() / 10, 20, "two at a time, each 50 ms and as much rest");
         leisure.take(std::future::ready(())).await;
