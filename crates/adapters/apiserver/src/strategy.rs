@@ -108,6 +108,10 @@ pub(crate) fn creates_by_apply(resource: &Resource) -> bool {
 
 /// Whether anything but metadata and status differs.
 pub(crate) fn spec_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
+    // Annotations of a Deployment reach its pods' template through its controller.
+    if resource.is("apps/deployments") && old["metadata"]["annotations"] != new["metadata"]["annotations"] {
+        return true;
+    }
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old != new };
     let counts = |key: &str| match key {
         "metadata" | "apiVersion" | "kind" => false,

@@ -66,7 +66,7 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         webhooks::validate(request, write, Some(&value)).await?;
         if options.dry_run {
             if api.store.get(&resource.collection, &request.key(&name).name).is_some() {
-                return Err(Failure::already_exists(resource, &name));
+                return Err(taken(request, &name));
             }
             return Ok(value);
         }
@@ -79,11 +79,21 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
             Err(Error::Stale) if !generate.is_empty() && request.name.is_empty() => {
                 value["metadata"]["name"] = Value::Null
             }
-            Err(Error::Stale) => return Err(Failure::already_exists(resource, &name)),
+            Err(Error::Stale) => return Err(taken(request, &name)),
             Err(error) => return Err(error.into()),
         }
     }
     Err(Failure::already_exists(resource, &generate))
+}
+
+/// The refusal of a name that is in use, or still is.
+fn taken(request: &Request<'_>, name: &str) -> Box<Failure> {
+    let mut failure = Failure::already_exists(request.resource, name);
+    let holder = request.api.store.get(&request.resource.collection, &request.key(name).name);
+    if holder.is_some_and(|holder| holder.deleting) {
+        failure.message = format!("object is being deleted: {}", failure.message);
+    }
+    failure
 }
 
 /// Puts a new object where the request says.

@@ -33,10 +33,10 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn of(request: &Request<'_>) -> Answer<Self> {
         let query = &request.call.query;
+        check_limit(request)?;
         let bad = |error: String| Failure::bad_request(error);
         let labels = schema::selector::labels(query.text("labelSelector")).map_err(bad)?;
         let fields = schema::selector::fields(query.text("fieldSelector")).map_err(bad)?;
-        check_limit(request)?;
         let mut parses = false;
         for requirement in fields.requirements() {
             parses |= known(request.resource, &requirement.field)?;

@@ -42,6 +42,10 @@ pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
         if !version.is_empty() && version.parse::<u64>().is_err() {
             return Err(Failure::untyped(no_integer(version)));
         }
+        // Whoever replaces what is not there gets it made, whichever version they had seen.
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
         ownership::update(request, &manager, None, &mut value);
         let stored = create::insert(request, value, request.name, &options).await?;
         return request.object(201, stored);
@@ -63,14 +67,8 @@ fn check_version(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> 
     if version.is_empty() && !unconditional {
         let resource = request.resource;
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        let error = if resource.custom.is_some() {
-            error
-        } else {
-            FieldError::invalid("metadata.resourceVersion", "", "must be specified for an update")
-        };
-        // Custom kinds are named by their resource here.
-        let kind = if resource.custom.is_some() { &resource.plural } else { &resource.kind };
-        return Err(Failure::invalid(&resource.group, kind, text(&old["metadata"]["name"]), &[error]));
+        // Kinds are named by their resource here.
+        return Err(Failure::invalid(&resource.group, &resource.plural, text(&old["metadata"]["name"]), &[error]));
     }
     Ok(())
 }
