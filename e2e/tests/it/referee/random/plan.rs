@@ -263,10 +263,12 @@ fn gadget(dice: &mut Dice) -> Value {
         spec.insert("color".into(), dice.pick(&["red", "blue", "loud"]).into());
     }
     if dice.one_in(2) {
-        let parts: Vec<Value> = ["p", "q", "r"]
-            .into_iter()
-            .filter_map(|id| dice.one_in(2).then(|| json!({"id": id, "count": dice.small()})))
-            .collect();
+        let mut parts: Vec<Value> = Vec::new();
+        for id in ["p", "q", "r"] {
+            if dice.one_in(2) {
+                parts.push(json!({"id": id, "count": dice.small()}));
+            }
+        }
         spec.insert("parts".into(), parts.into());
     }
     if dice.one_in(3) {
