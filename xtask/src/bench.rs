@@ -34,6 +34,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let names: Vec<_> = known.keys().map(String::as_str).collect();
         bail!("no benchmark is called {unknown}; there are: {}", names.join(", "));
     }
+    // With the features of the whole workspace, as below, so that no benchmark builds the dependencies of the last anew.
+    workspace::run("cargo", &["build", "--quiet", "--release", "--locked", "--workspace", "--bins"])?;
     let page = page_path();
     let mut sections = parse(&std::fs::read_to_string(&page).unwrap_or_default());
     for (name, package) in known {
@@ -41,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             continue;
         }
         println!("== {name} ({package})");
-        let figures = run_one(&package, &name)?;
+        let figures = run_one(&name)?;
         print!("{}", aligned(&figures));
         sections.insert(name, figures);
         std::fs::write(&page, render(&sections)).with_context(|| format!("cannot write {}", page.display()))?;
@@ -69,8 +71,9 @@ fn benches() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(benches)
 }
 
-fn run_one(package: &str, name: &str) -> anyhow::Result<Vec<Figure>> {
-    let mut child = workspace::command("cargo", &["bench", "--quiet", "--locked", "-p", package, "--bench", name])
+fn run_one(name: &str) -> anyhow::Result<Vec<Figure>> {
+    let mut child = workspace::command("cargo", &["bench", "--quiet", "--locked", "--workspace", "--bench", name])
+        .env("MACHINIST_BUILT", "1")
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start cargo")?;

@@ -246,12 +246,17 @@ impl Scope {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().await.with_context(|| path.to_owned())?;
-        let code = response.status().as_u16();
-        if code != 200 {
-            bail!("{path}: {code} {}", response.text().await?);
+        let start = Instant::now();
+        loop {
+            let again = request.try_clone().with_context(|| path.to_owned())?;
+            let response = again.send().await.with_context(|| path.to_owned())?;
+            match response.status().as_u16() {
+                200 => return Ok(Watch { stream: Box::pin(response.bytes_stream()), buffer: Vec::new() }),
+                // The storage of a new kind is still being opened: come back, as every client does.
+                429 if start.elapsed() < PATIENCE => tokio::time::sleep(Duration::from_millis(50)).await,
+                code => bail!("{path}: {code} {}", response.text().await?),
+            }
         }
-        Ok(Watch { stream: Box::pin(response.bytes_stream()), buffer: Vec::new() })
     }
 }
 

@@ -77,3 +77,39 @@ fn configuration(rendered: &Rendered) -> MachineConfigPoolConfiguration {
         ..MachineConfigPoolConfiguration::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+    use super::*;
+
+    /// A pool that selects fragments of a role that nobody has.
+    fn compose_nothing(present: Option<&str>) -> Composed {
+        let mut pool = MachineConfigPool::default();
+        pool.metadata.name = Some("infra".to_owned());
+        let labels = [(api::labels::ROLE.to_owned(), "infra".to_owned())].into();
+        pool.spec.machine_config_selector =
+            Some(LabelSelector { match_labels: Some(labels), ..LabelSelector::default() });
+        pool.spec.configuration =
+            present.map(|name| MachineConfigPoolConfiguration { name: Some(name.to_owned()), ..Default::default() });
+        let input = Input {
+            pool: Arc::new(pool),
+            fragments: Vec::new(),
+            present: None,
+            settings: Settings::default(),
+            hosts: change::policy::Settings::default(),
+            allowances: Allowances::default(),
+        };
+        compose(&input, &Fetched::default())
+    }
+
+    #[test]
+    fn a_pool_that_never_had_a_config_may_be_empty_and_one_that_had_says_what_it_misses() {
+        assert!(matches!(compose_nothing(None), Composed::Nothing));
+        let Composed::Failed(why) = compose_nothing(Some("rendered-infra-1")) else { panic!("it forgot its config") };
+        assert!(why.contains("no MachineConfigs found matching selector"), "{why}");
+    }
+}

@@ -232,3 +232,37 @@ async fn who_fails_too_often_waits_and_a_good_token_still_works_from_there() {
     assert_eq!(last, 429);
     assert_eq!(ask("good").await.unwrap().status(), 200, "machines behind one balancer have one address");
 }
+
+/// The first words of a client that speaks no TLS newer than this, offering one cipher.
+fn hello(minor: u8, cipher: u16) -> Vec<u8> {
+    let mut body = vec![3, minor];
+    body.extend([7; 32]);
+    // No session, one cipher, no compression.
+    body.extend([0, 0, 2]);
+    body.extend(cipher.to_be_bytes());
+    body.extend([1, 0]);
+    let length = u8::try_from(body.len()).unwrap();
+    let mut record = vec![0x16, 3, 1, 0, length + 4, 1, 0, 0, length];
+    record.extend(body);
+    record
+}
+
+#[tokio::test]
+async fn old_tls_and_weak_ciphers_are_turned_away_and_tls_1_2_is_served() {
+    let world = World::start(&plain_config());
+    // 1.1; then 1.2 with 3DES, with RC4, and without forward secrecy.
+    for (minor, cipher) in [(2, 0xc013), (3, 0xc012), (3, 0xc011), (3, 0x009c)] {
+        let mut stream = TcpStream::connect(world.secure).await.unwrap();
+        stream.write_all(&hello(minor, cipher)).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        // A record of alerts with one fatal alert: no common version, or no common cipher.
+        assert_eq!((answer[0], answer[5]), (0x15, 2), "3.{minor} {cipher:x}: {answer:?}");
+        assert!([40, 70].contains(&answer[6]), "3.{minor} {cipher:x}: {answer:?}");
+    }
+    let certificate = std::fs::read(world.folder.path().join("tls.crt")).unwrap();
+    let certificate = reqwest::Certificate::from_pem(&certificate).unwrap();
+    let version = reqwest::tls::Version::TLS_1_2;
+    let client = reqwest::Client::builder().tls_certs_only([certificate]).tls_version_max(version).build().unwrap();
+    assert_eq!(client.get(world.url("/healthz")).send().await.unwrap().status(), 200);
+}
