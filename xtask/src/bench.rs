@@ -34,8 +34,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let names: Vec<_> = known.keys().map(String::as_str).collect();
         bail!("no benchmark is called {unknown}; there are: {}", names.join(", "));
     }
-    // With the features of the whole workspace, as below, so that no benchmark builds the dependencies of the last anew.
-    workspace::run("cargo", &["build", "--quiet", "--release", "--locked", "--workspace", "--bins"])?;
+    // All at once, which brings the binaries too: one alone would choose other features of the dependencies and compile
+    // most of them again.
+    let mut build = vec!["bench", "--quiet", "--locked", "--workspace", "--no-run"];
+    build.extend(known.keys().flat_map(|name| ["--bench", name]));
+    workspace::run("cargo", &build)?;
     let page = page_path();
     let mut sections = parse(&std::fs::read_to_string(&page).unwrap_or_default());
     for (name, package) in known {

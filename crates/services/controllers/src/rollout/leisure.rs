@@ -5,9 +5,12 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Writes at once. Each rests afterwards for as long as it took, so that a server with other work to do, which answers
-/// slowly, is asked little, and an idle one is asked often.
+/// Writes at once.
 const AT_ONCE: usize = 2;
+
+/// A write that took this long is followed by as long a rest, one that took ten times as long by a rest of a hundred times:
+/// a busy server is hardly asked, an idle one often.
+const QUICK: Duration = Duration::from_millis(1);
 
 /// No rest is longer; a server that is stuck does not answer sooner for it.
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -28,9 +31,14 @@ impl Leisure {
         let _place = self.places.acquire().await;
         let start = Instant::now();
         let answer = request.await;
-        tokio::time::sleep(start.elapsed().min(LONGEST_REST)).await;
+        tokio::time::sleep(rest(start.elapsed())).await;
         answer
     }
+}
+
+/// How long to leave a server alone that took this long.
+fn rest(took: Duration) -> Duration {
+    took.mul_f64(took.as_secs_f64() / QUICK.as_secs_f64()).min(LONGEST_REST)
 }
 
 #[cfg(test)]
@@ -38,12 +46,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_server_is_left_alone_for_as_long_as_it_took() {
+    async fn a_busy_server_is_left_alone_and_an_idle_one_is_not() {
         let (leisure, start) = (Leisure::default(), Instant::now());
-        let slow = || leisure.take(async { tokio::time::sleep(Duration::from_millis(50)).await });
-        tokio::join!(slow(), slow(), slow(), slow());
-        assert_eq!(start.elapsed().as_millis() / 10, 20, "two at a time, each 50 ms and as much rest");
+        let busy = || leisure.take(async { tokio::time::sleep(Duration::from_millis(10)).await });
+        tokio::join!(busy(), busy(), busy(), busy());
+        assert_eq!(start.elapsed().as_millis() / 10, 22, "two at a time, each 10 ms and ten times as much rest");
         leisure.take(std::future::ready(())).await;
-        assert_eq!(start.elapsed().as_millis() / 10, 20, "what is quick needs no rest");
+        assert_eq!(start.elapsed().as_millis() / 10, 22, "what is quick needs no rest");
+        assert_eq!(rest(Duration::from_secs(15)), LONGEST_REST);
     }
 }
