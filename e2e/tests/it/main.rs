@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod applying;
 mod control_plane;
 mod controllers;
 mod firstboot;
@@ -11,6 +12,7 @@ mod kinds;
 mod kubectl;
 mod nodes;
 mod operator;
+mod oracle;
 mod processes;
 #[macro_use]
 mod referee;

@@ -32,7 +32,7 @@ impl Walk<'_> {
             Shape::Leaf | Shape::Map { atomic: true, .. } => self.insert(),
             Shape::Map { node, .. } => {
                 for (key, child) in value.as_object().into_iter().flatten() {
-                    let (place, declared) = field(node, key);
+                    let (place, declared) = field(self.schema, node, key);
                     self.path.push(format!("f:{key}"));
                     self.visit(place, child)?;
                     let empty = child.is_null() || child.as_object().is_some_and(serde_json::Map::is_empty);

@@ -126,7 +126,7 @@ impl Walk<'_> {
             return Ok(());
         }
         self.path.push(format!("f:{key}"));
-        let answer = self.compare(field(node, key).0, old, new);
+        let answer = self.compare(field(self.schema, node, key).0, old, new);
         self.path.pop();
         answer
     }

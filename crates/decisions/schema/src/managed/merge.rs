@@ -13,9 +13,8 @@ pub(super) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Va
     Ok(merged.unwrap_or_else(|| Value::Object(Map::new())))
 }
 
-/// A null says nothing about a map or list that merges.
-fn unless_null<'v>(live: &'v Value, applied: &'v Value) -> &'v Value {
-    let filled = live.as_object().is_some_and(|m| !m.is_empty()) || live.as_array().is_some_and(|l| !l.is_empty());
+/// A null says nothing about a map or list that merges, if it holds anything.
+fn unless_null<'v>(live: &'v Value, filled: bool, applied: &'v Value) -> &'v Value {
     if applied.is_null() && filled { live } else { applied }
 }
 
@@ -30,7 +29,8 @@ impl Merger<'_> {
         match shape(self.schema, place, applied) {
             Shape::Map { atomic: false, node } => {
                 let (Some(before), Some(after)) = (live.as_object(), applied.as_object()) else {
-                    return Ok(Some(unless_null(live, applied).clone()));
+                    let filled = live.as_object().is_some_and(|map| !map.is_empty());
+                    return Ok(Some(unless_null(live, filled, applied).clone()));
                 };
                 if before.is_empty() || after.is_empty() {
                     let kept = if after.is_empty() && !before.is_empty() { before } else { after };
@@ -39,7 +39,7 @@ impl Merger<'_> {
                 let mut out = before.clone();
                 for (key, value) in after {
                     let old = out.remove(key);
-                    if let Some(merged) = self.merge(field(node, key).0, old.as_ref(), Some(value))? {
+                    if let Some(merged) = self.merge(field(self.schema, node, key).0, old.as_ref(), Some(value))? {
                         out.insert(key.clone(), merged);
                     }
                 }
@@ -47,7 +47,8 @@ impl Merger<'_> {
             }
             Shape::List { list, items } if is_associative(list) => {
                 let (Some(before), Some(after)) = (live.as_array(), applied.as_array()) else {
-                    return Ok(Some(unless_null(live, applied).clone()));
+                    let filled = live.as_array().is_some_and(|list| !list.is_empty());
+                    return Ok(Some(unless_null(live, filled, applied).clone()));
                 };
                 Ok(Some(Value::Array(self.lists(list, items, before, after)?)))
             }

@@ -27,7 +27,7 @@ fn remove_at(schema: &Schema, place: Place, value: &Value, fields: &Map<String, 
                     }
                     Some(entry) if is_member(entry) => {}
                     Some(entry) => {
-                        let rest = remove_at(schema, field(node, key).0, child, entry);
+                        let rest = remove_at(schema, field(schema, node, key).0, child, entry);
                         kept.insert(key.clone(), rest.unwrap_or(Value::Null));
                     }
                 }
@@ -69,7 +69,7 @@ fn with_parents_at(schema: &Schema, place: Place, fields: &Map<String, Value>) -
             continue;
         }
         let (below, declared) = match key.strip_prefix("f:") {
-            Some(name) => field(node, name),
+            Some(name) => field(schema, node, name),
             None => (node.and_then(|n| n.items).map_or(Place::Unknown, Place::Node), false),
         };
         let member = is_member(entry) || (declared && has_children(entry));

@@ -27,10 +27,11 @@ impl Shape<'_> {
 
 static ATOMIC: List = List::Atomic;
 
+/// A null of which the schema says nothing counts as an empty map.
 pub(super) fn shape<'s>(schema: &'s Schema, place: Place, value: &Value) -> Shape<'s> {
     let Place::Node(id) = place else {
         return match value {
-            Value::Object(_) => Shape::Map { atomic: false, node: None },
+            Value::Object(_) | Value::Null => Shape::Map { atomic: false, node: None },
             Value::Array(_) => Shape::List { list: &ATOMIC, items: Place::Unknown },
             _ => Shape::Leaf,
         };
@@ -41,15 +42,24 @@ pub(super) fn shape<'s>(schema: &'s Schema, place: Place, value: &Value) -> Shap
     match (node.types, value) {
         (Types::OBJECT, _) => map(),
         (Types::ARRAY, _) => list(),
-        (types, Value::Object(_)) if types.is_any() => map(),
+        (types, Value::Object(_) | Value::Null) if types.is_any() => map(),
         (types, Value::Array(_)) if types.is_any() => list(),
         _ => Shape::Leaf,
     }
 }
 
 /// The place of a field, and whether the schema declares it by name.
-pub(super) fn field(node: Option<&Node>, name: &str) -> (Place, bool) {
+///
+/// What makes an embedded resource a resource is declared in every one of them.
+pub(super) fn field(schema: &Schema, node: Option<&Node>, name: &str) -> (Place, bool) {
     let Some(node) = node else { return (Place::Unknown, false) };
+    match name {
+        "metadata" if node.embedded => return (Place::Node(schema.metadata), true),
+        "apiVersion" | "kind" if node.embedded => {
+            return (node.property(name).map_or(Place::Unknown, Place::Node), true);
+        }
+        _ => {}
+    }
     match (node.property(name), node.additional) {
         (Some(id), _) => (Place::Node(id), true),
         (None, Additional::Schema(id)) => (Place::Node(id), false),

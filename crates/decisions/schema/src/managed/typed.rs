@@ -44,7 +44,7 @@ impl Walk<'_> {
                 };
                 let keep = keep || node.is_some_and(|n| n.preserve);
                 for (key, child) in map {
-                    let (place, declared) = field(node, key);
+                    let (place, declared) = field(self.schema, node, key);
                     let path = format!("{path}.{key}");
                     if !declared && !keep && is_closed(node) {
                         return self.push(&path, "field not declared in schema");
@@ -108,7 +108,25 @@ fn go_type(value: &Value) -> &'static str {
 }
 
 fn interface(value: &Value) -> String {
-    format!("&value.valueUnstructured{{Value:{value}}}")
+    format!("&value.valueUnstructured{{Value:{}}}", literal(value))
+}
+
+/// A value the way Go writes it in a program.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_string(),
+        Value::String(text) => crate::error::go_quote(text),
+        Value::Array(list) => {
+            let items: Vec<String> = list.iter().map(literal).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let fields: Vec<String> =
+                map.iter().map(|(key, value)| format!("{}:{}", crate::error::go_quote(key), literal(value))).collect();
+            format!("map[string]interface {{}}{{{}}}", fields.join(", "))
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
 }
 
 /// A value the way typed errors print it.
