@@ -18,6 +18,9 @@ use crate::workspace;
 pub(crate) struct Arguments {
     /// Which benchmarks; all when none is named.
     names: Vec<String>,
+    /// Which parts of a benchmark that has several; the other figures of its table stay.
+    #[arg(last = true)]
+    parts: Vec<String>,
 }
 
 /// One line a benchmark printed.
@@ -46,9 +49,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             continue;
         }
         println!("== {name} ({package})");
-        let figures = run_one(&name)?;
+        let figures = run_one(&name, &arguments.parts)?;
         print!("{}", aligned(&figures));
-        sections.insert(name, figures);
+        match sections.get_mut(&name) {
+            Some(known) if !arguments.parts.is_empty() => renew(known, figures),
+            _ => drop(sections.insert(name, figures)),
+        }
         std::fs::write(&page, render(&sections)).with_context(|| format!("cannot write {}", page.display()))?;
     }
     Ok(())
@@ -74,8 +80,10 @@ fn benches() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(benches)
 }
 
-fn run_one(name: &str) -> anyhow::Result<Vec<Figure>> {
-    let mut child = workspace::command("cargo", &["bench", "--quiet", "--locked", "--workspace", "--bench", name])
+fn run_one(name: &str, parts: &[String]) -> anyhow::Result<Vec<Figure>> {
+    let mut command = vec!["bench", "--quiet", "--locked", "--workspace", "--bench", name, "--"];
+    command.extend(parts.iter().map(String::as_str));
+    let mut child = workspace::command("cargo", &command)
         .env("MACHINIST_BUILT", "1")
         .stdout(Stdio::piped())
         .spawn()
@@ -94,6 +102,16 @@ fn run_one(name: &str) -> anyhow::Result<Vec<Figure>> {
         bail!("benchmark {name} failed ({status})");
     }
     Ok(figures)
+}
+
+/// Puts new figures in the places of old ones about the same.
+fn renew(known: &mut Vec<Figure>, figures: Vec<Figure>) {
+    for figure in figures {
+        match known.iter_mut().find(|old| old.what == figure.what) {
+            Some(old) => *old = figure,
+            None => known.push(figure),
+        }
+    }
 }
 
 /// `bench: what | figure | target`, or nothing.
@@ -166,5 +184,13 @@ mod tests {
             sections.insert(name.to_owned(), vec![figure("bench: all | 1 s | 2 s").expect("a figure")]);
         }
         assert_eq!(parse(&render(&sections)), sections);
+    }
+
+    #[test]
+    fn a_part_run_alone_changes_its_own_lines() {
+        let figures = |lines: &[&str]| lines.iter().filter_map(|line| figure(line)).collect::<Vec<_>>();
+        let mut known = figures(&["bench: a | 1 | -", "bench: b | 1 | -"]);
+        renew(&mut known, figures(&["bench: b | 2 | -", "bench: c | 2 | -"]));
+        assert_eq!(known, figures(&["bench: a | 1 | -", "bench: b | 2 | -", "bench: c | 2 | -"]));
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod listen;
+mod patience;
 pub(crate) mod query;
 pub(crate) mod respond;
 pub(crate) mod target;

@@ -47,6 +47,8 @@ pub(crate) struct Api {
     pub stopping: watch::Receiver<bool>,
     /// Who plays the kubelet where logs are concerned.
     pub logs: Option<PodLogs>,
+    /// How long a client may take nothing of an answer.
+    pub patience: Duration,
 }
 
 /// Ends when the server is told to stop.
@@ -61,14 +63,24 @@ pub struct Builder {
     address: SocketAddr,
     tokens: Vec<(String, String, Vec<String>)>,
     logs: Option<PodLogs>,
+    patience: Duration,
 }
+
+/// As long as a client may be silent before the real server asks whether it is still there.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The entry point: `Server::builder().in_memory().start().await`.
 pub struct Server;
 
 impl Server {
     pub fn builder() -> Builder {
-        Builder { data: None, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), tokens: Vec::new(), logs: None }
+        Builder {
+            data: None,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            tokens: Vec::new(),
+            logs: None,
+            patience: PATIENCE,
+        }
     }
 }
 
@@ -115,8 +127,15 @@ impl Builder {
         self
     }
 
+    /// Ends a watch or an answer of which its client has taken nothing for so long; half a minute otherwise.
+    #[must_use]
+    pub fn end_stalled_after(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     pub async fn start(self) -> Result<Running, Error> {
-        let Self { data, address, tokens, logs } = self;
+        let Self { data, address, tokens, logs, patience } = self;
         let (store, authority) = match &data {
             None => (Store::in_memory(), Authority::new()?),
             Some(folder) => {
@@ -126,6 +145,7 @@ impl Builder {
                 (store, Authority::open(folder)?)
             }
         };
+        http::listen::raise_file_limit();
         let listen_error = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
@@ -147,6 +167,7 @@ impl Builder {
             documents: Documents::default(),
             stopping,
             logs,
+            patience,
         });
         housekeeping::serve_definitions(&api);
         bootstrap::ensure(&api).await.map_err(Error::Bootstrap)?;

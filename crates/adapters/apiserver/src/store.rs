@@ -15,10 +15,10 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 pub(crate) use disk::Error as DiskError;
-pub(crate) use index::{Change, Collection, Index, Past};
+pub(crate) use index::{Change, Collection, Earlier, Index, Past};
 
 use crate::object::{Draft, Key, Name, Object};
 use disk::{Disk, Record};
@@ -54,6 +54,20 @@ pub(crate) struct Store {
     index: Arc<RwLock<Index>>,
     committer: Committer,
     feed: Mutex<Option<mpsc::UnboundedReceiver<Change>>>,
+}
+
+/// An object that is followed as long as this lives.
+pub(crate) struct Following {
+    index: Arc<RwLock<Index>>,
+    collection: Arc<str>,
+    pub name: Name,
+    pub changed: Arc<Notify>,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.index.write().collection_or_new(&self.collection).unfollow(&self.name, &self.changed);
+    }
 }
 
 enum Committer {
@@ -123,17 +137,12 @@ impl Store {
         self.index.write().collection_or_new(collection).subscribe()
     }
 
-    /// Every change of one object, from the state that `begin` is shown on: no change falls between.
-    pub(crate) fn follow<T>(
-        &self,
-        collection: &Arc<str>,
-        name: &Name,
-        begin: impl FnOnce(&Index) -> T,
-    ) -> (mpsc::Receiver<Change>, T) {
+    /// What wakes at every change of one object from now on.
+    pub(crate) fn follow(&self, collection: &Arc<str>, name: Name) -> Following {
         let mut index = self.index.write();
-        let changes = index.collection_or_new(collection).follow(name);
-        let began = begin(&index);
-        (changes, began)
+        let version = index.version();
+        let changed = index.collection_or_new(collection).follow(&name, version);
+        Following { index: Arc::clone(&self.index), collection: Arc::clone(collection), name, changed }
     }
 
     /// Every change from the start of this process on, for the one reader that keeps house.

@@ -4,10 +4,10 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
-use hyper::body::Frame;
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use serde_json::Value;
 
+use super::patience::Pieces;
 use crate::status::Failure;
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -15,8 +15,16 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const YAML: &str = "application/yaml";
 
+/// Answers from this size on are handed over bit by bit, so that one nobody reads can be ended.
+const LARGE: usize = 64 * 1024;
+
 pub(crate) fn bytes(code: u16, content_type: &'static str, content: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(content.into()).boxed_unsync());
+    let content = content.into();
+    let body = match content.len() {
+        ..LARGE => Full::new(content).boxed_unsync(),
+        _ => Pieces::whole(content).boxed_unsync(),
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -64,8 +72,7 @@ pub(crate) fn text(code: u16, content: impl Into<Bytes>) -> Response<Body> {
 
 /// A body that is written as it comes; the connection stays open until the stream ends.
 pub(crate) fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
-    let frames = futures::StreamExt::map(chunks, |chunk| Ok::<_, Infallible>(Frame::data(chunk)));
-    let mut response = Response::new(BodyExt::boxed_unsync(StreamBody::new(frames)));
+    let mut response = Response::new(Pieces::of(Box::pin(chunks)).boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

@@ -9,14 +9,12 @@ use std::{
     sync::Arc,
 };
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::object::{Key, Name, Object};
 
 /// What a watcher may lag behind before it must list again, per collection.
 const HISTORY_BYTES: usize = 8 << 20;
-/// What a watcher of one object may leave unread before it must list again.
-const UNREAD: usize = 256;
 /// Small collections keep at least this many changes, however large the objects are.
 const HISTORY_LEAST: usize = 64;
 
@@ -157,8 +155,16 @@ pub(crate) struct Collection {
     forgotten: u64,
     last: u64,
     changed: watch::Sender<u64>,
-    /// Those who watch one object; thousands of them cost nothing while other objects change.
-    followers: HashMap<Name, Vec<mpsc::Sender<Change>>>,
+    followed: HashMap<Name, Followed>,
+}
+
+/// An object that somebody watches alone. Thousands of such watchers sleep while other objects change, and find the
+/// changes of theirs without looking through those of others.
+struct Followed {
+    changed: Arc<Notify>,
+    /// Its changes after `from`, by version; all of them are in the history.
+    versions: VecDeque<u64>,
+    from: u64,
 }
 
 impl Collection {
@@ -171,7 +177,7 @@ impl Collection {
             forgotten: version,
             last: version,
             changed,
-            followers: HashMap::new(),
+            followed: HashMap::new(),
         }
     }
 
@@ -192,13 +198,36 @@ impl Collection {
         self.changed.subscribe()
     }
 
-    /// Every change of one object from now on. A reader that leaves too much unread is cut off.
-    pub(super) fn follow(&mut self, name: &Name) -> mpsc::Receiver<Change> {
-        let (sender, receiver) = mpsc::channel(UNREAD);
-        let known = self.followers.entry(name.clone()).or_default();
-        known.retain(|sender| !sender.is_closed());
-        known.push(sender);
-        receiver
+    /// What tells of every change of one object from `version`, the present one, on.
+    pub(super) fn follow(&mut self, name: &Name, version: u64) -> Arc<Notify> {
+        let fresh = || Followed { changed: Arc::default(), versions: VecDeque::new(), from: version };
+        Arc::clone(&self.followed.entry(name.clone()).or_insert_with(fresh).changed)
+    }
+
+    /// Forgets that the object was followed, if `last` is the only other handle of what `follow` gave.
+    pub(super) fn unfollow(&mut self, name: &Name, last: &Arc<Notify>) {
+        if Arc::strong_count(last) <= 2 {
+            self.followed.remove(name);
+        }
+    }
+
+    /// Changes of one object after `version`, oldest first.
+    pub(crate) fn since_of(&self, name: &Name, version: u64) -> Past<Vec<&Change>> {
+        if let Some(followed) = self.followed.get(name).filter(|followed| followed.from <= version) {
+            let start = followed.versions.partition_point(|known| *known <= version);
+            return Past::Known(followed.versions.range(start..).filter_map(|version| self.change(*version)).collect());
+        }
+        let about = |change: &&Change| change.object().is_some_and(|object| object.key.name == *name);
+        match self.since(version) {
+            Past::Known(changes) => Past::Known(changes.filter(about).collect()),
+            Past::Forgotten => Past::Forgotten,
+        }
+    }
+
+    /// The change that made `version`, if it is known and of this collection.
+    fn change(&self, version: u64) -> Option<&Change> {
+        let at = self.history.partition_point(|change| change.version < version);
+        self.history.get(at).filter(|change| change.version == version)
     }
 
     /// Objects in order, in one namespace or in all, after `after` if given.
@@ -207,13 +236,8 @@ impl Collection {
         namespace: Option<&'a str>,
         after: Option<&Name>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let start = match (after, namespace) {
-            (Some(after), _) => Bound::Excluded(after.clone()),
-            (None, Some(namespace)) => Bound::Included(Name::new(namespace, "")),
-            (None, None) => Bound::Unbounded,
-        };
         self.objects
-            .range((start, Bound::Unbounded))
+            .range((start(namespace, after), Bound::Unbounded))
             .take_while(move |(name, _)| namespace.is_none_or(|namespace| *name.namespace == *namespace))
             .map(|(_, object)| object)
     }
@@ -227,31 +251,62 @@ impl Collection {
         Past::Known(self.history.range(start..))
     }
 
-    /// The objects as they were at `version`.
-    pub(crate) fn at(&self, version: u64) -> Past<BTreeMap<Name, Arc<Object>>> {
-        let mut objects = self.objects.clone();
+    /// The objects that have changed since `version`, as they were then: absent if they did not exist.
+    pub(crate) fn at(&self, version: u64) -> Past<Earlier> {
         let changes = match self.since(version) {
-            Past::Known(changes) => changes.collect::<Vec<_>>(),
+            Past::Known(changes) => changes,
             Past::Forgotten => return Past::Forgotten,
         };
-        for change in changes.into_iter().rev() {
+        let mut earlier = BTreeMap::new();
+        for change in changes {
             let Some(object) = change.object() else { continue };
-            match &change.previous {
-                Some(previous) => objects.insert(object.key.name.clone(), Arc::clone(previous)),
-                None => objects.remove(&object.key.name),
-            };
+            // The first change after the version knows what was there before.
+            earlier.entry(object.key.name.clone()).or_insert_with(|| change.previous.clone());
         }
-        Past::Known(objects)
+        Past::Known(earlier)
+    }
+
+    /// As `iter`, with what `at` said in place of what is there now.
+    pub(crate) fn iter_at<'a>(
+        &'a self,
+        earlier: &'a Earlier,
+        namespace: Option<&'a str>,
+        after: Option<&Name>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let start = start(namespace, after);
+        let mut then = earlier
+            .range((start, Bound::Unbounded))
+            .take_while(move |(name, _)| namespace.is_none_or(|namespace| *name.namespace == *namespace))
+            .peekable();
+        let mut now = self.iter(namespace, after).peekable();
+        std::iter::from_fn(move || {
+            loop {
+                let changed = match (then.peek(), now.peek()) {
+                    (None, _) => return now.next(),
+                    (Some(_), None) => true,
+                    (Some((name, _)), Some(object)) if **name == object.key.name => {
+                        now.next();
+                        true
+                    }
+                    (Some((name, _)), Some(object)) => **name < object.key.name,
+                };
+                match changed {
+                    false => return now.next(),
+                    true => match then.next() {
+                        Some((_, Some(object))) => return Some(object),
+                        _ => continue,
+                    },
+                }
+            }
+        })
     }
 
     fn apply(&mut self, change: Change) {
         self.last = change.version;
         if let Some(object) = change.object() {
-            if let Some(followers) = self.followers.get_mut(&object.key.name) {
-                followers.retain(|follower| follower.try_send(change.clone()).is_ok());
-                if followers.is_empty() {
-                    self.followers.remove(&object.key.name);
-                }
+            if let Some(followed) = self.followed.get_mut(&object.key.name) {
+                followed.versions.push_back(change.version);
+                followed.changed.notify_waiters();
             }
             match &change.current {
                 Some(current) => self.objects.insert(object.key.name.clone(), Arc::clone(current)),
@@ -264,6 +319,131 @@ impl Collection {
             let Some(oldest) = self.history.pop_front() else { break };
             self.bytes -= oldest.bytes();
             self.forgotten = oldest.version;
+            let followed = oldest.object().and_then(|object| self.followed.get_mut(&object.key.name));
+            if let Some(followed) = followed.filter(|followed| followed.versions.front() == Some(&oldest.version)) {
+                followed.versions.pop_front();
+                followed.from = oldest.version;
+            }
         }
+    }
+}
+
+/// Objects at an earlier version, where they differ from now.
+pub(crate) type Earlier = BTreeMap<Name, Option<Arc<Object>>>;
+
+fn start(namespace: Option<&str>, after: Option<&Name>) -> Bound<Name> {
+    match (after, namespace) {
+        (Some(after), _) => Bound::Excluded(after.clone()),
+        (None, Some(namespace)) => Bound::Included(Name::new(namespace, "")),
+        (None, None) => Bound::Unbounded,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use serde_json::json;
+
+    use super::*;
+    use crate::object::Draft;
+
+    const COLLECTION: &str = "/configmaps";
+
+    /// Random changes of a few objects of two namespaces; returns every state there was, by version.
+    fn changed(index: &mut Index, random: &mut StdRng, count: usize) -> Vec<(u64, BTreeMap<Name, Arc<Object>>)> {
+        let collection: Arc<str> = COLLECTION.into();
+        let mut states = vec![(index.version(), index.collection_or_new(&collection).objects.clone())];
+        for _ in 0..count {
+            let namespace = if random.random_bool(0.5) { "n" } else { "o" };
+            let name = Name::new(namespace, &random.random_range(0..8).to_string());
+            let key = Key { collection: Arc::clone(&collection), name };
+            let previous = index.collection(COLLECTION).unwrap().get(&key.name).cloned();
+            let version = index.version() + 1;
+            let fill = "x".repeat(random.random_range(0..200_000));
+            let draft = Draft::new(key, &json!({"metadata": {}, "data": fill}));
+            let object = Arc::new(draft.at(version));
+            let change = match &previous {
+                Some(_) if random.random_bool(0.3) => Change { version, previous, current: None, last: Some(object) },
+                _ => Change { version, previous, current: Some(object), last: None },
+            };
+            index.apply(change);
+            states.push((version, index.collection(COLLECTION).unwrap().objects.clone()));
+        }
+        states
+    }
+
+    fn versions<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<u64> {
+        changes.map(|change| change.version).collect()
+    }
+
+    #[test]
+    fn a_collection_can_be_read_as_it_was() {
+        let mut random = StdRng::seed_from_u64(1);
+        let mut index = Index::new(0);
+        let states = changed(&mut index, &mut random, 300);
+        let collection = index.collection(COLLECTION).unwrap();
+        let mut known = 0;
+        for (version, state) in &states {
+            let Past::Known(earlier) = collection.at(*version) else { continue };
+            known += 1;
+            for namespace in [None, Some("n"), Some("o")] {
+                for after in [None, Some(Name::new("n", "3")), Some(Name::new("o", "5"))] {
+                    let expected = state.values().filter(|object| {
+                        namespace.is_none_or(|namespace| object.namespace() == namespace)
+                            && after.as_ref().is_none_or(|after| object.key.name > *after)
+                    });
+                    let expected: Vec<u64> = expected.map(|object| object.version).collect();
+                    // The start of a page is always inside its namespace.
+                    if after
+                        .as_ref()
+                        .is_some_and(|after| namespace.is_some_and(|namespace| *after.namespace != *namespace))
+                    {
+                        continue;
+                    }
+                    let found = collection.iter_at(&earlier, namespace, after.as_ref());
+                    let found: Vec<u64> = found.map(|object| object.version).collect();
+                    assert_eq!(found, expected, "{version} {namespace:?} {after:?}");
+                }
+            }
+        }
+        assert!(known > 60 && known < states.len(), "{known}: some of the past is forgotten, some is not");
+    }
+
+    #[test]
+    fn a_followed_object_has_the_changes_that_the_history_has_of_it() {
+        let mut random = StdRng::seed_from_u64(2);
+        let mut index = Index::new(0);
+        let collection: Arc<str> = COLLECTION.into();
+        let followed = Name::new("n", "1");
+        changed(&mut index, &mut random, 20);
+        let begin = index.version();
+        let changes = index.collection_or_new(&collection).follow(&followed, begin);
+        for _ in 0..30 {
+            changed(&mut index, &mut random, 10);
+            let found = index.collection(COLLECTION).unwrap();
+            for since in begin..=index.version() {
+                let about = |change: &&Change| change.object().unwrap().key.name == followed;
+                let own = found.since_of(&followed, since);
+                match (own, found.since(since)) {
+                    (Past::Known(own), Past::Known(all)) => {
+                        assert_eq!(versions(own.into_iter()), versions(all.filter(about)));
+                    }
+                    // What is forgotten may have been about others only.
+                    (Past::Known(own), Past::Forgotten) => {
+                        assert_eq!(versions(own.into_iter()), versions(found.history.iter().filter(about)));
+                    }
+                    (Past::Forgotten, past) => assert!(matches!(past, Past::Forgotten)),
+                }
+            }
+        }
+        let found = index.collection_or_new(&collection);
+        assert!(found.forgotten > begin, "the history has gone on");
+        let second = found.follow(&followed, 0);
+        found.unfollow(&followed, &second);
+        assert!(found.followed.contains_key(&followed), "another one follows it still");
+        drop(second);
+        found.unfollow(&followed, &changes);
+        assert!(!found.followed.contains_key(&followed));
     }
 }

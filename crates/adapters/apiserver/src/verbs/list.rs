@@ -18,7 +18,7 @@ use crate::{
     object::{Name, Object, text},
     registry::Resource,
     status::{Answer, Failure},
-    store::Past,
+    store::{Earlier, Past},
 };
 
 /// What a list or watch selects.
@@ -48,6 +48,13 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// The place of the one object this selects, if it cannot select more: nobody has to look at the others.
+    pub(crate) fn only(&self, resource: &Resource, namespace: &str) -> Option<Name> {
+        let name = self.fields.exact("metadata.name")?;
+        let namespace = if resource.namespaced { namespace } else { "" };
+        (!resource.namespaced || !namespace.is_empty()).then(|| Name::new(namespace, name))
+    }
+
     pub(crate) fn matches(&self, resource: &Resource, object: &Object) -> bool {
         if self.is_empty() {
             return true;
@@ -61,10 +68,10 @@ impl Selection {
         let value = if self.parses { object.value() } else { Value::Null };
         let positions = fields::selectable(&resource.collection);
         self.fields.matches(|field| match field {
-            "metadata.name" => Cow::Owned(object.name().to_owned()),
-            "metadata.namespace" => Cow::Owned(object.namespace().to_owned()),
+            "metadata.name" => Cow::Borrowed(object.name()),
+            "metadata.namespace" => Cow::Borrowed(object.namespace()),
             field => match positions.iter().position(|known| *known == convert::stored_field(resource, field)) {
-                Some(at) => Cow::Owned(object.fields.get(at).map(ToString::to_string).unwrap_or_default()),
+                Some(at) => Cow::Borrowed(object.fields.get(at).map(|field| &**field).unwrap_or_default()),
                 None => Cow::Owned(fields::at(&value, field)),
             },
         })
@@ -192,25 +199,22 @@ fn collect(
     let mut page = Page { objects: Vec::new(), version, next: None, remaining: None };
     let Some(collection) = index.collection(&resource.collection) else { return Ok(page) };
     let namespace = Some(request.namespace).filter(|namespace| resource.namespaced && !namespace.is_empty());
-    if version == index.version() || version >= collection.last_version() {
-        let objects = collection.iter(namespace, after);
-        fill(&mut page, resource, selection, limit, objects);
-        return Ok(page);
+    let now = version == index.version() || version >= collection.last_version();
+    let earlier = match if now { Past::Known(Earlier::default()) } else { collection.at(version) } {
+        Past::Known(earlier) => earlier,
+        Past::Forgotten if after.is_some() => return Err(expired_token()),
+        Past::Forgotten => return Err(Failure::expired("The resourceVersion for the provided list is too old.")),
+    };
+    if let Some(only) = selection.only(resource, request.namespace) {
+        let found = earlier.get(&only).map_or_else(|| collection.get(&only), Option::as_ref);
+        let found = found.filter(|object| after.is_none_or(|after| object.key.name > *after));
+        fill(&mut page, resource, selection, limit, found.into_iter());
+    } else if earlier.is_empty() {
+        fill(&mut page, resource, selection, limit, collection.iter(namespace, after));
+    } else {
+        fill(&mut page, resource, selection, limit, collection.iter_at(&earlier, namespace, after));
     }
-    match collection.at(version) {
-        Past::Known(past) => {
-            let objects = past.values().filter(|object| {
-                namespace.is_none_or(|namespace| object.namespace() == namespace)
-                    && after.is_none_or(|after| object.key.name > *after)
-            });
-            fill(&mut page, resource, selection, limit, objects);
-            Ok(page)
-        }
-        Past::Forgotten => match after {
-            Some(after) => Err(expired_token(after)),
-            None => Err(Failure::expired("The resourceVersion for the provided list is too old.")),
-        },
-    }
+    Ok(page)
 }
 
 fn fill<'a>(
@@ -272,8 +276,7 @@ fn read_token(request: &Request<'_>, token: &str) -> Answer<(Option<u64>, Name)>
     Ok((u64::try_from(version).ok(), Name::new(namespace, name)))
 }
 
-fn expired_token(after: &Name) -> Box<Failure> {
-    let _ = after;
+fn expired_token() -> Box<Failure> {
     Failure::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
     )

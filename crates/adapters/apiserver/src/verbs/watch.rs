@@ -1,18 +1,21 @@
 //! Watch: changes as they are committed, one JSON document per line.
 //!
-//! A watcher of many objects keeps no queue: it remembers the version it has reached and reads on in the history of its
-//! collection. A watcher of one object has a short queue of that object's changes, so that it sleeps while others change.
-//! Whoever falls behind is told so (410) and lists again.
+//! A watcher keeps no queue: it remembers the version it has reached and reads on in the history of its collection. A
+//! watcher of one object is woken by that object only and finds its changes by their versions, so a change costs the
+//! thousands who watch others nothing. Whoever falls behind the history is told so (410) and lists again; whoever takes
+//! nothing at all is ended by `http::patience`.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+mod lines;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
 use http::Response;
 use rand::RngExt;
 use schema::FieldError;
 use serde_json::{Value, json};
 use tokio::{
-    sync::{mpsc, watch as latest},
+    sync::{futures::Notified, watch as latest},
     time::Instant,
 };
 
@@ -24,19 +27,18 @@ use super::{
 };
 use crate::{
     http::{Accept, Body, Shape, respond},
-    object::{Name, Object},
+    object::Object,
     registry::Resource,
     server::{Api, stopped},
     status::{Answer, Failure},
-    store::{Change, Index, Past},
+    store::{Change, Following, Index, Past},
 };
+use lines::Lines;
 
 /// Bookmarks come about this often while nothing happens, as on the real server.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A watch without a timeout of its own lasts between one and two of these.
 const LEAST_TIMEOUT: u64 = 1800;
-/// Events are joined into chunks of about this size.
-const CHUNK: usize = 64 * 1024;
 
 struct Watcher {
     api: Arc<Api>,
@@ -59,28 +61,29 @@ struct Watcher {
     initial: std::vec::IntoIter<Arc<Object>>,
     initial_end: bool,
     ended: bool,
+    out: Lines,
     /// Events of a resource that a webhook converts, until it has.
     unconverted: Vec<(&'static str, Arc<Object>)>,
 }
 
-/// Where changes come from.
+/// What tells of changes.
 enum Source {
-    /// The history of the collection; this tells when it has grown.
+    /// That the history of the collection has grown.
     Collection(latest::Receiver<u64>),
-    /// The changes of one object.
-    Object { queue: mpsc::Receiver<Change>, waiting: VecDeque<Change> },
+    /// That one object has changed.
+    Object(Following),
 }
 
 impl Source {
-    /// Ends when there may be something to send; false if there will never be.
-    async fn wait(&mut self) -> bool {
-        match self {
-            Self::Collection(changed) => changed.changed().await.is_ok(),
-            Self::Object { queue, waiting } => {
-                // A queue that was cut off ends the watch with its reason, which sending finds out.
-                waiting.extend(queue.recv().await);
+    /// Ends when there may be something to send, which one object tells by `notified`; false if there will never be.
+    async fn wait(&mut self, notified: Option<Notified<'_>>) -> bool {
+        match (self, notified) {
+            (Self::Collection(changed), _) => changed.changed().await.is_ok(),
+            (Self::Object(_), Some(notified)) => {
+                notified.await;
                 true
             }
+            (Self::Object(_), None) => false,
         }
     }
 }
@@ -110,9 +113,12 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
             .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))?,
     };
     let now = Instant::now();
-    // Subscribing before reading the version means that no change falls between.
-    let source = Source::Collection(api.store.subscribe(&resource.collection));
     let namespace = if resource.namespaced { request.namespace } else { "" };
+    // Subscribing before reading the version means that no change falls between.
+    let source = match selection.only(resource, namespace) {
+        Some(name) => Source::Object(api.store.follow(&resource.collection, name)),
+        None => Source::Collection(api.store.subscribe(&resource.collection)),
+    };
     let mut watcher = Watcher {
         api: Arc::clone(api),
         resource: Arc::clone(resource),
@@ -130,18 +136,12 @@ pub(crate) async fn watch(request: &Request<'_>) -> Answer<Response<Body>> {
         initial: Vec::new().into_iter(),
         initial_end: false,
         ended: false,
+        out: Lines::default(),
         unconverted: Vec::new(),
     };
-    match watcher.object() {
-        Some(name) => {
-            let mut began = VecDeque::new();
-            let follow = |index: &Index| watcher.begin(index, asked, send_initial).map(|past| began = past);
-            let (queue, outcome) = api.store.follow(&resource.collection, &name, follow);
-            outcome?;
-            watcher.source = Source::Object { queue, waiting: began };
-        }
-        None => watcher.begin(&api.store.read(), asked, send_initial).map(drop)?,
-    }
+    // Apart from the `?`: a watcher that ends here stops following, which needs the store's lock.
+    let begun = watcher.begin(&api.store.read(), asked, send_initial);
+    begun?;
     Ok(respond::stream(futures::stream::unfold(watcher, |mut watcher| async move {
         watcher.next().await.map(|chunk| (chunk, watcher))
     })))
@@ -180,43 +180,30 @@ fn check_options(request: &Request<'_>, send_initial: Option<bool>) -> Answer<()
 }
 
 impl Watcher {
-    /// The one object this watch is about, if it is about one.
-    fn object(&self) -> Option<Name> {
-        let name = self.selection.fields.exact("metadata.name")?;
-        (!self.resource.namespaced || !self.namespace.is_empty()).then(|| Name::new(&self.namespace, name))
-    }
-
-    /// Decides where to start: with what exists, or after a version. Returns the changes since that version which this
-    /// watch is about, for those who do not read them from the history.
-    fn begin(&mut self, index: &Index, asked: u64, send_initial: Option<bool>) -> Answer<VecDeque<Change>> {
+    /// Decides where to start: with what exists, or after a version.
+    fn begin(&mut self, index: &Index, asked: u64, send_initial: Option<bool>) -> Answer<()> {
         let current = index.version();
         let collection = index.collection(&self.resource.collection);
-        if send_initial.unwrap_or(asked == 0) {
-            let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            let objects: Vec<Arc<Object>> = collection
-                .map(|found| found.iter(namespace, None).filter(|object| self.selects(object)).cloned().collect())
-                .unwrap_or_default();
-            self.initial = objects.into_iter();
-            self.initial_end = send_initial == Some(true) && self.bookmarks;
-            self.reached = current;
-            return Ok(VecDeque::new());
-        }
-        if asked == 0 {
-            self.reached = current;
-            return Ok(VecDeque::new());
-        }
-        let Some(wanted) = self.object() else {
+        let initial = send_initial.unwrap_or(asked == 0);
+        if !initial && asked > 0 {
             let forgotten = collection.is_some_and(|found| matches!(found.since(asked), Past::Forgotten));
-            return if forgotten { Err(Failure::too_old(asked, current)) } else { Ok(VecDeque::new()) };
-        };
-        match collection.map(|found| found.since(asked)) {
-            None => Ok(VecDeque::new()),
-            Some(Past::Forgotten) => Err(Failure::too_old(asked, current)),
-            Some(Past::Known(changes)) => {
-                let about = |change: &&Change| change.object().is_some_and(|object| object.key.name == wanted);
-                Ok(changes.filter(about).cloned().collect())
-            }
+            return if forgotten { Err(Failure::too_old(asked, current)) } else { Ok(()) };
         }
+        self.reached = current;
+        if let Some(found) = collection.filter(|_| initial) {
+            let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let objects: Vec<Arc<Object>> = match &self.source {
+                Source::Object(Following { name, .. }) => {
+                    found.get(name).filter(|object| self.selects(object)).cloned().into_iter().collect()
+                }
+                Source::Collection(_) => {
+                    found.iter(namespace, None).filter(|object| self.selects(object)).cloned().collect()
+                }
+            };
+            self.initial = objects.into_iter();
+        }
+        self.initial_end = send_initial == Some(true) && self.bookmarks;
+        Ok(())
     }
 
     fn selects(&self, object: &Object) -> bool {
@@ -226,128 +213,118 @@ impl Watcher {
 
     /// The next chunk to write, or `None` at the end of the watch.
     async fn next(&mut self) -> Option<Bytes> {
-        if self.ended {
-            return None;
-        }
-        let mut out = BytesMut::new();
-        while let Some(object) = self.initial.next() {
-            self.write(&mut out, "ADDED", &object);
-            if out.len() >= CHUNK {
-                return Some(out.freeze());
-            }
-        }
-        self.convert(&mut out).await;
-        if std::mem::take(&mut self.initial_end) {
-            self.write_bookmark(&mut out, true);
-        }
-        if !out.is_empty() {
-            return Some(out.freeze());
-        }
         loop {
-            if let Source::Collection(changed) = &mut self.source {
-                changed.mark_unchanged();
-            }
-            self.catch_up(&mut out);
-            self.convert(&mut out).await;
-            if !out.is_empty() {
-                return Some(out.freeze());
+            if let Some(chunk) = self.out.pop() {
+                return Some(chunk);
             }
             if self.ended {
                 return None;
             }
-            let wake = self.deadline.min(if self.bookmarks { self.bookmark_due } else { self.deadline });
-            let woken = tokio::select! {
-                more = self.source.wait() => if more { Woken::Changed } else { Woken::Stopped },
-                () = stopped(&mut self.stopping) => Woken::Stopped,
-                () = retired(&mut self.retired) => Woken::Retired,
-                () = tokio::time::sleep_until(wake) => Woken::Due,
-            };
-            match woken {
-                Woken::Changed => {}
-                Woken::Stopped => return None,
-                Woken::Retired => {
-                    self.catch_up(&mut out);
-                    self.convert(&mut out).await;
-                    self.ended = true;
-                    return (!out.is_empty()).then(|| out.freeze());
-                }
-                Woken::Due => {
-                    self.on_time(&mut out);
-                    if !out.is_empty() {
-                        return Some(out.freeze());
-                    }
-                    if self.ended {
-                        return None;
-                    }
-                }
+            self.write_more().await;
+        }
+    }
+
+    /// Waits until something happens and writes what there is to say about it.
+    async fn write_more(&mut self) {
+        while let Some(object) = self.initial.next() {
+            self.write("ADDED", &object);
+            if self.out.is_full() {
+                return;
             }
+        }
+        // The list may have been long, the watch may last.
+        self.initial = Vec::new().into_iter();
+        self.convert().await;
+        if std::mem::take(&mut self.initial_end) {
+            self.write_bookmark(true);
+        }
+        // From here on it is told, so what is not seen now is not missed.
+        let following = match &mut self.source {
+            Source::Object(following) => Some(Arc::clone(&following.changed)),
+            Source::Collection(changed) => {
+                changed.mark_unchanged();
+                None
+            }
+        };
+        let notified = following.as_ref().map(|changed| changed.notified());
+        self.catch_up();
+        self.convert().await;
+        if !self.out.is_empty() || self.ended {
+            return;
+        }
+        let wake = self.deadline.min(if self.bookmarks { self.bookmark_due } else { self.deadline });
+        let woken = tokio::select! {
+            more = self.source.wait(notified) => if more { Woken::Changed } else { Woken::Stopped },
+            () = stopped(&mut self.stopping) => Woken::Stopped,
+            () = retired(&mut self.retired) => Woken::Retired,
+            () = tokio::time::sleep_until(wake) => Woken::Due,
+        };
+        match woken {
+            Woken::Changed => {}
+            Woken::Stopped => self.ended = true,
+            Woken::Retired => {
+                self.catch_up();
+                self.convert().await;
+                self.ended = true;
+            }
+            Woken::Due => self.on_time(),
         }
     }
 
     /// A bookmark is due, or the watch has lasted long enough.
-    fn on_time(&mut self, out: &mut BytesMut) {
+    fn on_time(&mut self) {
         let now = Instant::now();
         if self.bookmarks {
-            self.catch_up(out);
-            self.write_bookmark(out, false);
+            self.catch_up();
+            self.write_bookmark(false);
             self.bookmark_due = now + BOOKMARK_EVERY;
         }
         self.ended |= now >= self.deadline;
     }
 
-    /// Writes the changes since `reached` and moves it on.
-    fn catch_up(&mut self, out: &mut BytesMut) {
+    /// Writes the changes since `reached`, as many as are good to write at once, and moves it on.
+    fn catch_up(&mut self) {
         let api = Arc::clone(&self.api);
-        if let Source::Object { queue, waiting } = &mut self.source {
-            // Changes are queued before their version can be read, so all up to this one are here.
-            let version = api.store.version();
-            let cut_off = loop {
-                match queue.try_recv() {
-                    Ok(change) => waiting.push_back(change),
-                    Err(mpsc::error::TryRecvError::Empty) => break false,
-                    Err(mpsc::error::TryRecvError::Disconnected) => break true,
-                }
-            };
-            for change in std::mem::take(waiting) {
-                self.send(out, &change);
-            }
-            self.reached = self.reached.max(version);
-            if cut_off {
-                self.fell_behind(out, version);
-            }
-            return;
-        }
         let index = api.store.read();
+        let version = index.version();
         let Some(collection) = index.collection(&self.resource.collection) else {
-            self.reached = self.reached.max(index.version());
+            self.reached = self.reached.max(version);
             return;
         };
-        let changes = match collection.since(self.reached) {
-            Past::Known(changes) => changes,
-            Past::Forgotten => return self.fell_behind(out, index.version()),
+        let complete = match &self.source {
+            Source::Object(Following { name, .. }) => match collection.since_of(name, self.reached) {
+                Past::Known(changes) => self.send_all(changes.into_iter()),
+                Past::Forgotten => return self.fell_behind(version),
+            },
+            Source::Collection(_) => match collection.since(self.reached) {
+                Past::Known(changes) => self.send_all(changes),
+                Past::Forgotten => return self.fell_behind(version),
+            },
         };
-        let mut complete = true;
-        for change in changes {
-            self.send(out, change);
-            if out.len() >= CHUNK {
-                complete = false;
-                break;
-            }
-        }
         if complete {
-            self.reached = self.reached.max(index.version());
+            self.reached = self.reached.max(version);
         }
     }
 
+    fn send_all<'a>(&mut self, changes: impl Iterator<Item = &'a Change>) -> bool {
+        for change in changes {
+            if self.out.is_full() {
+                return false;
+            }
+            self.send(change);
+        }
+        true
+    }
+
     /// Tells the client to list again, and ends the watch.
-    fn fell_behind(&mut self, out: &mut BytesMut, version: u64) {
+    fn fell_behind(&mut self, version: u64) {
         let failure = Failure::too_old(self.reached, version);
-        line(out, "ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default());
+        self.out.line("ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default().into());
         self.ended = true;
     }
 
     /// Writes a change as the event it is to this watch, if it is one.
-    fn send(&mut self, out: &mut BytesMut, change: &Change) {
+    fn send(&mut self, change: &Change) {
         // A watch that was begun in the future waits for it.
         if change.version <= self.reached {
             return;
@@ -356,28 +333,28 @@ impl Watcher {
         let before = change.previous.as_ref().is_some_and(|object| self.selects(object));
         let after = change.current.as_ref().filter(|object| self.selects(object));
         match (before, after) {
-            (false, Some(object)) => self.write(out, "ADDED", object),
-            (true, Some(object)) => self.write(out, "MODIFIED", object),
-            (true, None) => self.write_departure(out, change),
+            (false, Some(object)) => self.write("ADDED", object),
+            (true, Some(object)) => self.write("MODIFIED", object),
+            (true, None) => self.write_departure(change),
             (false, None) => {}
         }
     }
 
     /// A deletion, or a change after which the selectors do not match any more: the last matching state, at the version
     /// of the change.
-    fn write_departure(&mut self, out: &mut BytesMut, change: &Change) {
+    fn write_departure(&mut self, change: &Change) {
         match (&change.last, &change.previous) {
-            (Some(last), _) => self.write(out, "DELETED", last),
+            (Some(last), _) => self.write("DELETED", last),
             (None, Some(previous)) => {
                 let moved = crate::object::Draft::new(previous.key.clone(), &previous.value()).at(change.version);
-                self.write(out, "DELETED", &Arc::new(moved));
+                self.write("DELETED", &Arc::new(moved));
             }
             (None, None) => {}
         }
     }
 
     /// Writes the events that had to wait for a webhook; one that cannot be converted ends the watch.
-    async fn convert(&mut self, out: &mut BytesMut) {
+    async fn convert(&mut self) {
         if self.unconverted.is_empty() {
             return;
         }
@@ -386,29 +363,29 @@ impl Watcher {
         match convert::all_from_stored(&self.api, &self.resource, values).await {
             Ok(values) => {
                 for (kind, value) in kinds.into_iter().zip(values) {
-                    self.write_value(out, kind, value);
+                    self.write_value(kind, value);
                 }
             }
             Err(failure) => {
-                line(out, "ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default());
+                self.out.line("ERROR", &serde_json::to_vec(&failure.value()).unwrap_or_default().into());
                 self.ended = true;
             }
         }
     }
 
-    fn write(&mut self, out: &mut BytesMut, kind: &'static str, object: &Arc<Object>) {
+    fn write(&mut self, kind: &'static str, object: &Arc<Object>) {
         if convert::asks(&self.resource) {
             self.unconverted.push((kind, Arc::clone(object)));
             return;
         }
         if self.accept.shape == Shape::Object {
-            line(out, kind, &bytes_of(&self.resource, object));
+            self.out.line(kind, &bytes_of(&self.resource, object));
             return;
         }
-        self.write_value(out, kind, convert::plainly(&self.resource, object.value()));
+        self.write_value(kind, convert::plainly(&self.resource, object.value()));
     }
 
-    fn write_value(&mut self, out: &mut BytesMut, kind: &str, value: Value) {
+    fn write_value(&mut self, kind: &str, value: Value) {
         let shaped = match self.accept.shape {
             Shape::Object => value,
             Shape::Metadata => shape::metadata(value, &self.accept.shape_version),
@@ -421,10 +398,10 @@ impl Watcher {
                 table
             }
         };
-        line(out, kind, &serde_json::to_vec(&shaped).unwrap_or_default());
+        self.out.line(kind, &serde_json::to_vec(&shaped).unwrap_or_default().into());
     }
 
-    fn write_bookmark(&mut self, out: &mut BytesMut, initial: bool) {
+    fn write_bookmark(&mut self, initial: bool) {
         let mut metadata = json!({"resourceVersion": self.reached.to_string(), "creationTimestamp": null});
         if initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -449,7 +426,7 @@ impl Watcher {
             }
             _ => bookmark,
         };
-        line(out, "BOOKMARK", &serde_json::to_vec(&bookmark).unwrap_or_default());
+        self.out.line("BOOKMARK", &serde_json::to_vec(&bookmark).unwrap_or_default().into());
     }
 }
 
@@ -459,13 +436,4 @@ async fn retired(retired: &mut Option<latest::Receiver<bool>>) {
         Some(retired) => stopped(retired).await,
         None => std::future::pending().await,
     }
-}
-
-fn line(out: &mut BytesMut, kind: &str, object: &[u8]) {
-    out.reserve(object.len() + 40);
-    out.put_slice(b"{\"type\":\"");
-    out.put_slice(kind.as_bytes());
-    out.put_slice(b"\",\"object\":");
-    out.put_slice(object);
-    out.put_slice(b"}\n");
 }
