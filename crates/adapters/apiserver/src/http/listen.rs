@@ -66,26 +66,31 @@ async fn connection(api: Arc<Api>, acceptor: TlsAcceptor, stream: TcpStream) {
     let stopping = api.stopping.clone();
     let service = service_fn(move |request| {
         let (api, peer) = (Arc::clone(&api), Arc::clone(&peer));
-        async move { Ok::<_, std::convert::Infallible>(http::serve(api, peer, request).await) }
+        // Boxed, so that a connection has room for a request only while there is one, and a watch none for its start.
+        let answer = Box::pin(http::serve(api, peer, request));
+        async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let stream = TokioIo::new(stream);
     if two {
         let mut builder = http2::Builder::new(Streams(patience));
         builder.timer(TokioTimer::new()).max_concurrent_streams(1000).max_send_buf_size(UNSENT);
-        let connection = builder.serve_connection(stream, service);
+        let connection = Box::pin(builder.serve_connection(stream, service));
         serve(connection, stopping, http2::Connection::graceful_shutdown).await;
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(UNSENT);
-        let connection = builder.serve_connection(stream, service).with_upgrades();
+        let connection = Box::pin(builder.serve_connection(stream, service).with_upgrades());
         let serving = serve(connection, stopping, http1::UpgradeableConnection::graceful_shutdown);
-        Patient::new(Box::pin(serving), patience).await;
+        Patient::new(std::pin::pin!(serving), patience).await;
     }
 }
 
 /// Runs a connection until it ends or the server does.
-async fn serve<C: Future>(connection: C, mut stopping: watch::Receiver<bool>, shut_down: impl FnOnce(Pin<&mut C>)) {
-    let mut connection = std::pin::pin!(connection);
+async fn serve<C: Future>(
+    mut connection: Pin<Box<C>>,
+    mut stopping: watch::Receiver<bool>,
+    shut_down: impl FnOnce(Pin<&mut C>),
+) {
     tokio::select! {
         _ = connection.as_mut() => {}
         () = stopped(&mut stopping) => {

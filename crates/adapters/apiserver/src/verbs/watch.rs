@@ -355,9 +355,13 @@ impl Watcher {
 
     /// Writes the events that had to wait for a webhook; one that cannot be converted ends the watch.
     async fn convert(&mut self) {
-        if self.unconverted.is_empty() {
-            return;
+        if !self.unconverted.is_empty() {
+            // Boxed: few watches ever come here, and none should be as large as this.
+            Box::pin(self.ask_to_convert()).await;
         }
+    }
+
+    async fn ask_to_convert(&mut self) {
         let (kinds, objects): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unconverted).into_iter().unzip();
         let values = objects.iter().map(|object| object.value()).collect();
         match convert::all_from_stored(&self.api, &self.resource, values).await {

@@ -107,6 +107,7 @@ async fn a_watcher_that_does_not_read_is_ended_while_others_go_on() {
         let (events, ended) = read(stalled, |events| events.iter().any(|event| is_turn(event, turn))).await;
         assert!(ended, "an unread stream is ended; it had {} events", events.len());
         assert!(events.len() < CHANGES);
+        assert!(events.iter().all(|event| event["type"] != "ERROR"), "it did not wait until it was read");
     }
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(20), stalled_socket.read_to_end(&mut rest)).await;
