@@ -66,7 +66,7 @@ async fn read(response: &mut reqwest::Response, done: impl Fn(&[Value]) -> bool)
 }
 
 fn is_turn(event: &Value, turn: usize) -> bool {
-    event["object"]["data"]["turn"] == turn.to_string()
+    event["object"]["data"]["turn"].as_str() == Some(turn.to_string().as_str())
 }
 
 /// A socket with a watch on it of which only the first bytes are read.
