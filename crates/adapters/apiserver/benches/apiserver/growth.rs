@@ -143,7 +143,7 @@ async fn watches(
 fn node(number: usize, name: &str) -> Value {
     let mut node = objects::node(name);
     node["metadata"]["labels"]["bench/group"] = (number % 100).to_string().into();
-    if number % 100 == 0 {
+    if number.is_multiple_of(100) {
         node["spec"]["unschedulable"] = true.into();
     }
     node
