@@ -16,6 +16,7 @@ mod oracle;
 mod processes;
 #[macro_use]
 mod referee;
+mod rules;
 mod schema;
 mod server;
 mod stories;

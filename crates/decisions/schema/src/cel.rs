@@ -3,12 +3,19 @@
 //! Evaluation is kube-cel's; which rules run, against which old value, and what a failure reads like is decided here.
 
 pub(crate) mod budget;
+mod check;
 mod convert;
 pub(crate) mod cost;
+mod declared;
+mod library;
 mod optional;
+mod sizes;
+mod source;
+mod types;
 
 use std::sync::Arc;
 
+pub(crate) use declared::Declared;
 use kube_cel::{
     KubeCelExt as _,
     cel::{Context, ExecutionError, Value as Cel, objects::OptionalValue},
@@ -115,14 +122,53 @@ impl Rule {
     }
 }
 
-/// Syntax errors of a rule or message expression, for the check of definitions.
-pub(crate) fn syntax_error(expression: &str) -> Option<String> {
-    Expression::parse(expression, false).err().map(|error| error.to_string())
+/// What an expression is for, and so what it must give.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Purpose {
+    Rule,
+    Message,
 }
 
-/// Whether a rule compares with the old value.
-pub(crate) fn uses_old_self(expression: &str) -> bool {
-    Expression::parse(expression, false).is_ok_and(|expression| expression.uses("oldSelf"))
+/// An expression that may stand in a definition.
+pub(crate) struct Judged {
+    /// What it costs at most.
+    pub(crate) cost: u64,
+    /// Whether it compares with the old value.
+    pub(crate) uses_old_self: bool,
+}
+
+/// Judges an expression of a definition before any object exists.
+///
+/// # Errors
+/// The text is no expression, its parts do not fit each other or the schema, or it gives something else than it should.
+pub(crate) fn judge(
+    text: &str,
+    declared: &Declared,
+    optional_old_self: bool,
+    purpose: Purpose,
+) -> Result<Judged, String> {
+    let (prefix, wanted, otherwise) = match purpose {
+        Purpose::Rule => ("", types::Type::Bool, "cel expression must evaluate to a bool"),
+        Purpose::Message => ("messageExpression ", types::Type::Text, "messageExpression must evaluate to a string"),
+    };
+    let failed = |text: String| format!("{prefix}compilation failed: {text}");
+    let (expression, source) = source::parse(text).map_err(failed)?;
+    if source::is_unjudged(&expression) {
+        let uses_old_self = expression.references().has_variable("oldSelf");
+        return Ok(Judged { cost: 0, uses_old_self });
+    }
+    let checked = check::check(&expression, declared, optional_old_self, &source)
+        .map_err(|problems| failed(source.shown(problems)))?;
+    if checked.result != wanted {
+        return Err(otherwise.to_owned());
+    }
+    let cost = cost::estimate(&expression, &checked, declared);
+    Ok(Judged { cost, uses_old_self: checked.names.contains("oldSelf") })
+}
+
+/// What is wrong with the syntax of an expression about which no schema says anything.
+pub(crate) fn syntax_error(expression: &str) -> Option<String> {
+    source::parse(expression).err()
 }
 
 impl Schema {
@@ -341,5 +387,63 @@ fn shown(value: &Cel) -> String {
         Cel::Int(number) => number.to_string(),
         Cel::UInt(number) => number.to_string(),
         other => format!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(rule: &str, expected: Expect) {
+        let schema = json!({"type": "object", "properties": {
+            "n": {"type": "integer"},
+            "text": {"type": "string", "maxLength": 10},
+            "list": {"type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 64}},
+            "open": {"type": "array", "items": {"type": "string"}},
+        }});
+        let declared = Declared::of(&schema, true).expect("visible");
+        let judged = judge(rule, &declared, false, Purpose::Rule);
+        expected.assert_eq(&judged.map_or_else(|error| error, |judged| format!("costs {}", judged.cost)));
+    }
+
+    #[test]
+    fn rules_that_do_not_fit_are_refused_in_the_real_words() {
+        check(
+            "self.x == 1",
+            expect![[r#"
+            compilation failed: ERROR: <input>:1:5: undefined field 'x'
+             | self.x == 1
+             | ....^"#]],
+        );
+        check(
+            "self.n == 'a' && self.text.foo()",
+            expect![[r#"
+            compilation failed: ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'
+             | self.n == 'a' && self.text.foo()
+             | .......^
+            ERROR: <input>:1:31: undeclared reference to 'foo' (in container '')
+             | self.n == 'a' && self.text.foo()
+             | ..............................^"#]],
+        );
+        check("self.n", expect!["cel expression must evaluate to a bool"]);
+        check(
+            "self.list.all(x, x > 1)",
+            expect![[r#"
+            compilation failed: ERROR: <input>:1:20: found no matching overload for '_>_' applied to '(string, int)'
+             | self.list.all(x, x > 1)
+             | ...................^"#]],
+        );
+    }
+
+    #[test]
+    fn every_operation_counts_by_the_sizes_that_are_allowed() {
+        check("self.text == 'abc'", expect!["costs 3"]);
+        check("self.list.all(x, x != '')", expect!["costs 403"]);
+        check("self.list.all(x, self.list.exists(y, x == y))", expect!["costs 320603"]);
+        check("self.open.all(x, x.matches('^[a-z]+$'))", expect!["costs 659710961253"]);
     }
 }

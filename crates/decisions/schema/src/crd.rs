@@ -31,6 +31,15 @@ pub fn default(crd: &mut Value) {
     }
 }
 
+/// What a rule at the root of a structural schema costs at most.
+///
+/// # Errors
+/// The rule does not fit the schema; the text is the real server's.
+pub fn rule_cost(schema: &Value, rule: &str) -> Result<u64, String> {
+    let declared = crate::cel::Declared::of(schema, true).ok_or("rules cannot see values of this schema")?;
+    crate::cel::judge(rule, &declared, false, crate::cel::Purpose::Rule).map(|judged| judged.cost)
+}
+
 /// What is wrong with a definition's spec; `old` is the stored definition on update. Metadata is checked by `metadata`,
 /// but for the name, which must follow from the spec.
 #[must_use]

@@ -42,6 +42,15 @@ pub(super) fn widget(group: &str, spec: Value) -> Value {
     json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "a"}, "spec": spec})
 }
 
+/// What is said about a definition with this rule, which no server takes.
+async fn refused_rule(s: &Scope, rule: Value) -> Result<String> {
+    let properties = json!({
+        "n": {"type": "integer"}, "text": {"type": "string"}, "texts": {"type": "array", "items": {"type": "string"}},
+    });
+    let spec = json!({"type": "object", "properties": properties, "x-kubernetes-validations": [rule]});
+    s.post(CRDS, &crd(s, json!({"spec": spec}))).await?.refused(422, "Invalid")
+}
+
 behaviours! {
     a_definition_is_accepted_and_established(s) {
         let definition = crd(&s, json!({}));
@@ -75,6 +84,47 @@ behaviours! {
         definition["spec"]["versions"][0]["storage"] = json!(false);
         let message = s.post(CRDS, &definition).await?.refused(422, "Invalid")?;
         holds!(message.contains("must have exactly one version marked as storage version"), "{message}");
+    }
+    a_rule_about_a_field_that_is_not_there_is_refused(s) {
+        let message = refused_rule(&s, json!({"rule": "self.n > 0 && self.nope == 1"})).await?;
+        holds!(message.contains("compilation failed: ERROR: <input>:1:19: undefined field 'nope'\n | self.n > 0 && self.nope == 1\n | ..................^"), "{message}");
+    }
+    a_rule_that_compares_different_types_is_refused(s) {
+        let message = refused_rule(&s, json!({"rule": "self.n == self.text"})).await?;
+        holds!(message.contains("compilation failed: ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'"), "{message}");
+    }
+    a_rule_that_calls_what_nobody_knows_is_refused(s) {
+        let message = refused_rule(&s, json!({"rule": "self.text.shout() == other"})).await?;
+        holds!(message.contains("ERROR: <input>:1:16: undeclared reference to 'shout' (in container '')"), "{message}");
+        holds!(message.contains("ERROR: <input>:1:22: undeclared reference to 'other' (in container '')"), "{message}");
+    }
+    a_rule_must_be_true_or_false(s) {
+        let message = refused_rule(&s, json!({"rule": "self.n"})).await?;
+        holds!(message.ends_with("cel expression must evaluate to a bool"), "{message}");
+    }
+    the_message_of_a_rule_must_be_a_text(s) {
+        let message = refused_rule(&s, json!({"rule": "self.n > 0", "messageExpression": "self.n"})).await?;
+        holds!(message.contains("x-kubernetes-validations[0].messageExpression: Invalid value: ") && message.ends_with("messageExpression must evaluate to a string"), "{message}");
+    }
+    the_message_of_a_rule_must_fit_the_schema(s) {
+        let message = refused_rule(&s, json!({"rule": "self.n > 0", "messageExpression": "'no ' + self.nope"})).await?;
+        holds!(message.contains("messageExpression compilation failed: ERROR: <input>:1:13: undefined field 'nope'"), "{message}");
+    }
+    a_rule_that_may_cost_too_much_is_refused(s) {
+        let message = refused_rule(&s, json!({"rule": "self.texts.all(t, t.matches('^[a-z]+$'))"})).await?;
+        holds!(message.contains("x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x (try simplifying the rule"), "{message}");
+    }
+    a_rule_just_over_its_budget_is_told_by_how_much(s) {
+        let message = refused_rule(&s, json!({"rule": "self.text.matches('^[a-z]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z]([-a-z0-9]*[a-z0-9])?)*(\\\\.[a-z]([-a-z0-9]*[a-z0-9])?)*x?$') && self.text.contains(self.text)"})).await?;
+        holds!(message.contains("estimated rule cost exceeds budget by factor of "), "{message}");
+    }
+    a_field_named_as_a_word_of_the_language_is_found(s) {
+        let schema = json!({"type": "object", "properties": {"namespace": {"type": "string"}}, "x-kubernetes-validations": [{"rule": "self.namespace == 'a'", "message": "wrong namespace"}, {"rule": "self.__namespace__ == 'a'"}]});
+        let (group, plural) = establish(&s, crd(&s, json!({"spec": schema}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        s.post(&path, &widget(&group, json!({"namespace": "a"}))).await?.expect(201)?;
+        let message = s.post(&path, &widget(&group, json!({"namespace": "b"}))).await?.refused(422, "Invalid")?;
+        holds!(message.contains("wrong namespace") && message.contains("failed rule: self.__namespace__ == 'a'"), "{message}");
     }
     a_rule_that_does_not_compile_is_refused(s) {
         let definition = crd(&s, json!({"spec": {"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n >"}]}}));

@@ -47,7 +47,11 @@ fn typed(schema: &Schema, node: Option<&Node>, value: &Value) -> Cel {
                     },
                     None => (key.clone(), None),
                 };
-                entries.insert(Key::String(Arc::new(name)), typed(schema, field, child));
+                let value = typed(schema, field, child);
+                if name != *key && is_reserved(key) {
+                    entries.insert(Key::String(Arc::new(key.clone())), value.clone());
+                }
+                entries.insert(Key::String(Arc::new(name)), value);
             }
             Cel::Map(CelMap { map: Arc::new(entries) })
         }
@@ -67,11 +71,11 @@ fn string(node: Option<&Node>, text: &str) -> Cel {
 }
 
 /// Times and durations are made by CEL's own functions: the calendar types behind them are not ours to name.
-fn kube_time(text: &str) -> Option<Cel> {
+pub(super) fn kube_time(text: &str) -> Option<Cel> {
     evaluate("timestamp(text)", text)
 }
 
-fn kube_duration(text: &str) -> Option<Cel> {
+pub(super) fn kube_duration(text: &str) -> Option<Cel> {
     evaluate("duration(text)", text)
 }
 
@@ -83,32 +87,38 @@ fn evaluate(expression: &str, text: &str) -> Option<Cel> {
     })
 }
 
+/// Words of the language; a field of such a name is found under it and under its escaped form.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// Names that CEL cannot spell are escaped: reserved words, `.`, `-`, `/` and doubled underscores.
-fn escape(name: &str) -> String {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    if RESERVED.contains(&name) {
+pub(super) fn escape(name: &str) -> String {
+    if is_reserved(name) {
         return format!("__{name}__");
     }
     if !name.contains(['.', '-', '/']) && !name.contains("__") {

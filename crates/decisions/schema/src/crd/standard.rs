@@ -14,14 +14,14 @@ struct Scope {
     no_defaults: Option<String>,
     /// The nearest place whose elements have no identity, where `oldSelf` means nothing.
     uncorrelatable: Option<String>,
-    /// How often this place occurs in an object at most, as far as the lists and maps around it say.
-    times: u64,
+    /// How often this place occurs in an object at most; none if a list or map around it has no bound.
+    times: Option<u64>,
 }
 
 /// Findings about the schema, then about its rules; rules are compiled only in a structural schema.
 pub(super) fn check(schema: &Value, place: &str, structural: bool) -> Vec<FieldError> {
     let mut walk = Walk { structural, errors: Vec::new(), rule_errors: Vec::new(), costs: Vec::new() };
-    walk.visit(schema, place, &Scope { root: true, times: 1, ..Scope::default() }, structural);
+    walk.visit(schema, place, &Scope { root: true, times: Some(1), ..Scope::default() }, structural);
     let total = total_cost(&walk.costs, place);
     walk.errors.extend(walk.rule_errors);
     walk.errors.extend(total);
@@ -58,7 +58,8 @@ impl Walk {
     fn visit(&mut self, schema: &Value, place: &str, scope: &Scope, rules: bool) {
         let before = self.errors.len();
         self.check_keywords(schema, place, scope);
-        let times = scope.times.saturating_mul(cel::cost::elements(schema));
+        let times =
+            scope.times.zip(cel::cost::elements(schema)).map(|(times, elements)| times.saturating_mul(elements));
         let inner = Scope { root: false, times, ..scope.clone() };
         self.visit_children(schema, place, scope, &inner, rules);
         self.check_list(schema, place);
@@ -281,36 +282,51 @@ impl Walk {
         if !compile || self.errors.len() != before {
             return;
         }
+        let resource = scope.root || schema["x-kubernetes-embedded-resource"] == true;
+        // What rules cannot see has no rules.
+        let Some(declared) = cel::Declared::of(schema, resource).filter(|_| !rules.is_empty()) else { return };
+        let times = scope.times.unwrap_or_else(|| declared.occurrences());
         for (at, rule) in rules.iter().enumerate() {
-            let field = |name: &str| format!("{place}.x-kubernetes-validations[{at}].{name}");
-            let text = rule["rule"].as_str().unwrap_or("");
-            for key in ["rule", "messageExpression"] {
-                let expression = rule[key].as_str().unwrap_or("");
-                if let Some(error) = cel::syntax_error(expression).filter(|_| !expression.is_empty()) {
-                    let detail = format!("compilation failed: {error}");
-                    self.rule_errors.push(FieldError::invalid(field(key), rule.clone(), detail));
+            self.check_rule(rule, &format!("{place}.x-kubernetes-validations[{at}]"), scope, &declared, times);
+        }
+    }
+
+    fn check_rule(&mut self, rule: &Value, place: &str, scope: &Scope, declared: &cel::Declared, times: u64) {
+        let field = |name: &str| format!("{place}.{name}");
+        let raw = |key: &str| rule[key].as_str().unwrap_or("");
+        let optional = rule["optionalOldSelf"] == true;
+        let judged = cel::judge(raw("rule"), declared, optional, cel::Purpose::Rule);
+        let cost = judged.as_ref().map_or(0, |judged| judged.cost.saturating_mul(times));
+        self.charge("estimated rule cost", field("rule"), cost);
+        match &judged {
+            Err(detail) => self.rule_errors.push(FieldError::invalid(field("rule"), rule.clone(), detail.clone())),
+            Ok(_) if raw("messageExpression").is_empty() => {}
+            Ok(_) => match cel::judge(raw("messageExpression"), declared, optional, cel::Purpose::Message) {
+                Ok(spoken) => self.charge("estimated messageExpression cost", field("messageExpression"), spoken.cost),
+                Err(detail) => {
+                    self.rule_errors.push(FieldError::invalid(field("messageExpression"), rule.clone(), detail));
                 }
-            }
-            let cost = cel::cost::estimate(text, schema, scope.times.min(cel::cost::most(schema)));
-            if let Some(detail) = cel::cost::complaint("estimated rule cost", cost, cel::cost::RULE_LIMIT) {
-                self.rule_errors.push(FieldError::forbidden(field("rule"), detail));
-            }
-            self.costs.push((field("rule"), cost));
-            let uses_old = cel::uses_old_self(text);
-            if let (true, Some(within)) = (uses_old, &scope.uncorrelatable) {
+            },
+        }
+        if judged.is_ok_and(|judged| judged.uses_old_self) {
+            if let Some(within) = &scope.uncorrelatable {
                 let detail =
                     format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
-                self.rule_errors.push(FieldError::invalid(field("rule"), text, detail));
+                self.rule_errors.push(FieldError::invalid(field("rule"), raw("rule"), detail));
             }
-            if !uses_old && !rule["optionalOldSelf"].is_null() {
-                let detail = "may not be set if oldSelf is not used in rule";
-                self.rule_errors.push(FieldError::invalid(
-                    field("optionalOldSelf"),
-                    rule["optionalOldSelf"].clone(),
-                    detail,
-                ));
-            }
+        } else if !rule["optionalOldSelf"].is_null() {
+            let detail = "may not be set if oldSelf is not used in rule";
+            let value = rule["optionalOldSelf"].clone();
+            self.rule_errors.push(FieldError::invalid(field("optionalOldSelf"), value, detail));
         }
+    }
+
+    /// Adds to the cost of all rules; what is too dear by itself is refused.
+    fn charge(&mut self, what: &str, field: String, cost: u64) {
+        if let Some(detail) = cel::cost::complaint(what, cost, cel::cost::RULE_LIMIT) {
+            self.rule_errors.push(FieldError::forbidden(&field, detail));
+        }
+        self.costs.push((field, cost));
     }
 }
 

@@ -1,0 +1,49 @@
+//! The types and costs of rules against the real server's own compiler, as a Go program.
+//!
+//! Each line of `rules/expressions.txt` is judged by both about one schema: the texts of refusals and the estimated costs
+//! must be equal.
+
+use serde_json::{Value, json};
+
+use super::oracle::Oracle;
+
+const EXPRESSIONS: &str = include_str!("rules/expressions.txt");
+const SCHEMA: &str = include_str!("rules/schema.json");
+
+#[test]
+fn rules_are_refused_and_estimated_as_by_the_real_server() {
+    let Some(mut oracle) = Oracle::start() else { return };
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let rules: Vec<&str> = EXPRESSIONS.lines().filter(|line| !line.is_empty()).collect();
+    let theirs = oracle.ask(&json!({ "schema": schema, "rules": rules }));
+    let mut differences = Vec::new();
+    for (rule, theirs) in rules.iter().zip(theirs) {
+        let theirs = match (theirs["error"].as_str(), theirs["cost"].as_u64()) {
+            (Some(error), _) => Err(without_numbers(error)),
+            (None, cost) => Ok(cost.unwrap_or_default()),
+        };
+        let ours = schema::crd::rule_cost(&schema, rule);
+        if ours != theirs {
+            differences.push(format!("{rule}\nreal: {theirs:?}\nours: {ours:?}"));
+        }
+    }
+    assert!(rules.len() > 200, "only {} rules were compared", rules.len());
+    assert!(
+        differences.is_empty(),
+        "{} of {} rules are judged differently:\n{}",
+        differences.len(),
+        rules.len(),
+        differences.join("\n\n")
+    );
+}
+
+/// The real server numbers the types it makes up, differently each time.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split("selfType");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str("selfType");
+        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    out
+}
