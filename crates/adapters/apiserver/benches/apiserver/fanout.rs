@@ -12,7 +12,9 @@ const WATCHERS: usize = 1000;
 const ROUNDS: usize = 20;
 
 pub(crate) async fn measure() {
-    for (protocol, size) in [(Protocol::Two, 10_000), (Protocol::One, 10_000), (Protocol::Two, 200_000)] {
+    let small = [Protocol::Two, Protocol::One].map(|protocol| (protocol, 10_000));
+    let large = [Protocol::Two, Protocol::One].map(|protocol| (protocol, 200_000));
+    for (protocol, size) in small.into_iter().chain(large) {
         let folder = tempfile::tempdir().unwrap();
         let server = Server::spawn(folder.path());
         objects::create_config(&server, size).await;

@@ -78,13 +78,15 @@ async fn serve(folder: &Path, names: &[String], protocol: Protocol) {
         protocol.name(),
         busy.as_secs_f64() * 1e6 / delays.0.len() as f64
     );
+    let cpu = server.cpu();
     annotate(&server.client, &format!("{}{CONFIGS}/rendered", server.url), STAMP, &seen.stamp()).await;
     seen.wait(count).await;
     let delays = seen.take();
     println!(
-        "bench: a change of the MachineConfig (100 KB) reaches {kind} | p50 {:.0} ms, last {:.0} ms, memory at most {:.0} MB | -",
+        "bench: a change of the MachineConfig (100 KB) reaches {kind} | p50 {:.0} ms, last {:.0} ms, {:.0} µs of CPU each, memory at most {:.0} MB | -",
         delays.within(50.0),
         delays.within(100.0),
+        (server.cpu() - cpu).as_secs_f64() * 1e6 / count as f64,
         server.peak()
     );
 }

@@ -27,7 +27,7 @@ pub(crate) fn of(api: &Api, pod: &Object) -> Vec<Arc<Object>> {
 }
 
 fn selects(selector: &Value, pod: &Object) -> bool {
-    schema::selector::from_object(selector).is_ok_and(|selector| selector.matches(Some(&pod.labels)))
+    schema::selector::from_object(selector).is_ok_and(|selector| selector.matches_by(|key| pod.labels.get(key)))
 }
 
 pub(crate) fn is_healthy(pod: &Value) -> bool {

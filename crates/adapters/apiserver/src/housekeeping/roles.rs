@@ -23,8 +23,9 @@ pub(super) async fn aggregate(api: &Arc<Api>) {
         let mut rules: Vec<Value> = Vec::new();
         for selector in selectors {
             let Ok(selector) = schema::selector::from_object(selector) else { continue };
-            for other in
-                roles.iter().filter(|other| other.name() != role.name() && selector.matches(Some(&other.labels)))
+            for other in roles
+                .iter()
+                .filter(|other| other.name() != role.name() && selector.matches_by(|key| other.labels.get(key)))
             {
                 for rule in other.value()["rules"].as_array().into_iter().flatten() {
                     if !rules.contains(rule) {

@@ -52,7 +52,7 @@ pub(crate) struct Index {
     /// The version at which this process began: what happened before is in no history.
     base: u64,
     collections: HashMap<Arc<str>, Collection>,
-    uids: HashMap<Box<str>, Key>,
+    uids: HashMap<Box<str>, Arc<Object>>,
     dependents: HashMap<Box<str>, BTreeSet<Key>>,
     changed: Vec<Arc<str>>,
 }
@@ -83,8 +83,7 @@ impl Index {
     }
 
     pub(crate) fn by_uid(&self, uid: &str) -> Option<&Arc<Object>> {
-        let key = self.uids.get(uid)?;
-        self.collection(&key.collection)?.get(&key.name)
+        self.uids.get(uid)
     }
 
     /// The objects that name `uid` as an owner.
@@ -127,8 +126,8 @@ impl Index {
         }
     }
 
-    fn link(&mut self, object: &Object) {
-        self.uids.insert(object.uid.clone(), object.key.clone());
+    fn link(&mut self, object: &Arc<Object>) {
+        self.uids.insert(object.uid.clone(), Arc::clone(object));
         for owner in &object.owners {
             self.dependents.entry(owner.uid.clone()).or_default().insert(object.key.clone());
         }

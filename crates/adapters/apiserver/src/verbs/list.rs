@@ -59,7 +59,7 @@ impl Selection {
         if self.is_empty() {
             return true;
         }
-        if !self.labels.is_empty() && !self.labels.matches(Some(&object.labels)) {
+        if !self.labels.is_empty() && !self.labels.matches_by(|key| object.labels.get(key)) {
             return false;
         }
         if self.fields.is_empty() {

@@ -60,13 +60,18 @@ impl LabelSelector {
 
     #[must_use]
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(labels))
+        self.matches_by(|key| labels.and_then(|labels| labels.get(key)).map(|value| value.as_str().unwrap_or("")))
+    }
+
+    /// As `matches`, for labels that are kept otherwise: `get` answers the value of a key.
+    #[must_use]
+    pub fn matches_by<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(get(&requirement.key)))
     }
 }
 
 impl Requirement {
-    fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let value = labels.and_then(|l| l.get(&self.key)).map(|v| v.as_str().unwrap_or(""));
+    fn matches(&self, value: Option<&str>) -> bool {
         let named = |value: &str| self.values.iter().any(|v| v == value);
         match (self.operator, value) {
             (Operator::In | Operator::Equals, Some(value)) => named(value),
