@@ -69,8 +69,8 @@ fn is_turn(event: &Value, turn: usize) -> bool {
     event["object"]["data"]["turn"].as_str() == Some(turn.to_string().as_str())
 }
 
-/// A socket with a watch on it of which only the first bytes are read.
-async fn socket(wire: &Wire) -> TlsStream<TcpStream> {
+/// A socket with so many requests on it, of whose answers only the first bytes are read.
+async fn socket(wire: &Wire, path: &str, count: usize) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(wire.server.certificate_authority().as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
@@ -78,8 +78,9 @@ async fn socket(wire: &Wire) -> TlsStream<TcpStream> {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
     let token = wire.server.admin_token();
-    let request = format!("GET {MAPS}?watch=1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(request.repeat(count).as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
     let mut first = [0; 12];
     stream.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
@@ -92,7 +93,7 @@ async fn a_watcher_that_does_not_read_is_ended_while_others_go_on() {
     let (idle, reader) = (other(&wire), other(&wire));
     let mut stalled_stream = watch(&wire, &idle, "resourceVersion=0").await;
     let mut stalled_object = watch(&wire, &idle, "fieldSelector=metadata.name%3Dbig").await;
-    let mut stalled_socket = socket(&wire).await;
+    let mut stalled_socket = socket(&wire, &format!("{MAPS}?watch=1"), 1).await;
     let mut reading = watch(&wire, &reader, "resourceVersion=0").await;
     let began = Instant::now();
     let mut turn = 0;
@@ -142,6 +143,22 @@ async fn an_answer_nobody_reads_is_ended_too() {
     assert!(read < length, "all {length} bytes were kept");
     let whole = idle.get(&url).bearer_auth(wire.server.admin_token()).send().await.unwrap().bytes().await.unwrap();
     assert!(whole.len() >= length, "who reads gets all of it");
+}
+
+#[tokio::test]
+async fn small_answers_that_pile_up_unread_end_their_connection() {
+    let wire = start(PATIENCE).await;
+    let (size, count) = (50_000, 300);
+    wire.post(MAPS, &json!({"metadata": {"name": "small"}, "data": {"x": "x".repeat(size)}})).await;
+    let mut unread = socket(&wire, &format!("{MAPS}/small"), count).await;
+    let began = Instant::now();
+    while began.elapsed() < 3 * PATIENCE {
+        assert_eq!(wire.get(&format!("{MAPS}/small")).await.code, 200, "others are answered");
+    }
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(20), unread.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok(), "the connection is closed");
+    assert!(rest.len() < size * count, "all answers were kept");
 }
 
 #[tokio::test]
