@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::node::{Additional, Id, Node, Schema};
+use crate::node::{Additional, Id, Node, Schema, Types};
 
 impl Schema {
     /// Sets missing fields to their defaults, and drops nulls that the schema neither allows nor replaces.
@@ -57,6 +57,12 @@ impl Schema {
     }
 
     fn fill_map(&self, map: &mut Map<String, Value>, node: &Node, drop_nulls: bool) {
+        // A key whose value is null is there, and Go's maps of texts and bytes have an empty value for it.
+        if let (false, Additional::Schema(id)) = (self.custom, node.additional)
+            && self.node(id).types == Types::STRING
+        {
+            map.values_mut().filter(|child| child.is_null()).for_each(|child| *child = "".into());
+        }
         if drop_nulls && map.values().any(Value::is_null) {
             map.retain(|key, child| {
                 let field = self.field(node, key).map(|id| self.node(id));

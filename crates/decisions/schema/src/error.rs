@@ -169,7 +169,10 @@ fn go_value(value: &Value) -> String {
 /// Compact JSON with the characters that Go's encoder hides from HTML escaped.
 #[must_use]
 pub fn go_json(value: &Value) -> String {
-    let text = value.to_string();
+    go_escaped(value.to_string())
+}
+
+pub(crate) fn go_escaped(text: String) -> String {
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
         return text;
     }

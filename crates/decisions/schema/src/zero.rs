@@ -17,6 +17,10 @@ impl Schema {
             true => Map::new(),
             false => self.zero_of(self.root, 0),
         };
+        // The rules of a role are always written, although no schema requires them.
+        if matches!(self.node(self.root).go.as_deref(), Some("Role" | "ClusterRole")) {
+            zero.insert("rules".to_string(), Value::Null);
+        }
         for key in ["apiVersion", "kind"] {
             if let Some(value) = sample.get(key) {
                 zero.insert(key.to_string(), value.clone());

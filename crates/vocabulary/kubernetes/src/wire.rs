@@ -37,6 +37,20 @@ impl Message {
         let own = self.fields.iter().find(|field| field.name == name);
         own.or_else(|| self.inlined.iter().find_map(|(_, definition)| message(definition)?.named(name)))
     }
+
+    /// Where a field stands among its neighbours in the Go type, which numbers them in that order.
+    #[must_use]
+    pub fn order(&'static self, name: &str) -> (u32, u32) {
+        let own = self.fields.iter().find(|field| field.name == name).map(|field| (field.number, 0));
+        let inlined = || {
+            let within = |(number, definition): &(u32, &'static str)| {
+                let (inner, _) = message(definition)?.order(name);
+                (inner != u32::MAX).then_some((*number, inner))
+            };
+            self.inlined.iter().find_map(within)
+        };
+        own.or_else(inlined).unwrap_or((u32::MAX, 0))
+    }
 }
 
 fn parse(text: &'static str) -> Message {

@@ -193,10 +193,7 @@ async fn patched(request: &Request<'_>, hook: &Hook, before: &Value, patch: &[Va
     let mut after = convert::between(api, resource, &hook.resource, before.clone()).await?;
     for operation in patch {
         let one = serde_json::to_vec(std::slice::from_ref(operation)).unwrap_or_default();
-        after = schema::patch::json(&after, &one).map_err(|_| {
-            let (verb, path) = (text(&operation["op"]), text(&operation["path"]));
-            Failure::internal(format!("{verb} operation does not apply: doc is missing path: {path}: missing value"))
-        })?;
+        after = schema::patch::json(&after, &one).map_err(|error| Failure::internal(error.to_string()))?;
     }
     let mut after = convert::between(api, &hook.resource, resource, after).await?;
     if request.subresource == "eviction" {

@@ -7,6 +7,12 @@ use crate::{object::text, registry::Resource};
 
 pub(crate) fn default(resource: &Resource, value: &mut Value) {
     match &*resource.collection {
+        // Always written, although no schema requires them.
+        "rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles" => {
+            if let Some(role) = value.as_object_mut() {
+                role.entry("rules").or_insert(Value::Null);
+            }
+        }
         "/pods" => {
             pod_spec(&mut value["spec"]);
             for field in ["containers", "initContainers"] {

@@ -53,8 +53,7 @@ pub(crate) async fn patch(request: &Request<'_>) -> Answer<Response<Body>> {
             _ => schema::patch::strategic(&request.resource.schema, old, &patch.value)
                 .map_err(|error| patch_failure(&error))?,
         };
-        let shown = if media == STRATEGIC { go_map(&patch.value) } else { String::new() };
-        settle(request, old, &mut new, &patch.duplicates, options.validation, shown)?;
+        settle(request, old, &mut new, &patch, options.validation, media)?;
         ownership::update(request, &manager, Some(old), &mut new);
         Ok(new)
     })
@@ -110,9 +109,9 @@ fn settle(
     request: &Request<'_>,
     old: &Value,
     new: &mut Value,
-    duplicates: &[String],
+    patch: &decode::Document,
     validation: FieldValidation,
-    shown: String,
+    media: &str,
 ) -> Answer<()> {
     if !new.is_object() {
         return Err(Failure::bad_request("the patched object is not an object"));
@@ -131,10 +130,18 @@ fn settle(
             return Err(Failure::bad_request(message));
         }
     }
+    let shown = |object: &Value| {
+        let schema = &request.resource.schema;
+        match media {
+            STRATEGIC => go_map(&patch.value),
+            JSON => schema::patch::shown(schema, object, &schema::patch::touched(&patch.value)),
+            _ => schema::patch::shown(schema, object, &patch.value),
+        }
+    };
     // Strict decoding shows the object before unknown fields are dropped; nobody else pays for the text.
-    let before = (validation == FieldValidation::Strict && shown.is_empty()).then(|| new.to_string());
-    request.fit(new, duplicates, validation).map_err(|error| {
-        let text = before.unwrap_or_else(|| if shown.is_empty() { new.to_string() } else { shown });
+    let before = (validation == FieldValidation::Strict).then(|| shown(new));
+    request.fit(new, &patch.duplicates, validation).map_err(|error| {
+        let text = before.unwrap_or_else(|| shown(new));
         let error = FieldError::invalid("patch", text, error);
         let mut failure = Failure::invalid("", "", "", &[error]);
         failure.message = failure.message.trim_start().to_owned();

@@ -71,7 +71,9 @@ impl Names {
                 continue;
             }
             let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            if (digits >= 3 || digits > 0 && out.ends_with('(')) && !out.ends_with(|c: char| c.is_ascii_alphanumeric())
+            let version = out.trim_end_matches(['\\', '"', ':']).ends_with("resourceVersion");
+            if (digits >= 3 || digits > 0 && (version || out.ends_with('(')))
+                && !out.ends_with(|c: char| c.is_ascii_alphanumeric())
             {
                 out.push_str("number");
                 rest = &rest[digits..];

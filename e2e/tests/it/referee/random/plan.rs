@@ -326,7 +326,7 @@ fn operations(dice: &mut Dice, kind: &str) -> Value {
             (_, 4) => "/rules/-",
             _ => "/nothing/here",
         };
-        let verb = dice.pick(&["add", "add", "replace", "remove", "test"]);
+        let verb = dice.pick(&["add", "add", "replace", "remove", "test", "copy", "move"]);
         let value = match path {
             "/metadata/annotations" => json!({"note": "patched"}),
             "/spec/replicas" | "/spec/size" => dice.small().into(),
@@ -337,6 +337,10 @@ fn operations(dice: &mut Dice, kind: &str) -> Value {
         };
         match verb {
             "remove" => json!({"op": verb, "path": path}),
+            "copy" | "move" => {
+                let from = dice.pick(&["/metadata/labels/y", "/metadata/annotations/note", "/data/l", "/spec/size"]);
+                json!({"op": verb, "from": from, "path": path})
+            }
             _ => json!({"op": verb, "path": path, "value": value}),
         }
     };
