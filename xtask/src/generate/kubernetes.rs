@@ -47,6 +47,7 @@ const KEPT: &[(&str, &[&str])] = &[
         ],
     ),
     ("apis__apiextensions.k8s.io__v1", &["customresourcedefinitions"]),
+    ("apis__apiregistration.k8s.io__v1", &["apiservices"]),
     ("apis__apps__v1", &["controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"]),
     ("apis__authentication.k8s.io__v1", &["selfsubjectreviews", "tokenreviews"]),
     (

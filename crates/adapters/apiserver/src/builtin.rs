@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{auth::User, object::text, registry::Resource, verbs::update::move_field};
 
-use crate::housekeeping::definitions;
+use crate::housekeeping::{api_services, definitions};
 
 pub(crate) use defaults::default;
 pub(crate) use pods::grace;
@@ -51,6 +51,7 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
             job_selector(value);
         }
         "certificates.k8s.io/certificatesigningrequests" => value["status"] = json!({}),
+        api_services::COLLECTION => value["status"] = api_services::first_status(value),
         _ => {}
     }
 }
@@ -188,7 +189,7 @@ pub(crate) fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Va
             None => object.remove("status"),
         };
     }
-    if resource.custom.is_some() || resource.is("apiextensions.k8s.io/customresourcedefinitions") {
+    if resource.custom.is_some() || resource.is(DEFINITIONS) || resource.is(api_services::COLLECTION) {
         if let Some(target) = kept["metadata"].as_object_mut() {
             match managed {
                 Some(managed) => target.insert("managedFields".into(), managed),

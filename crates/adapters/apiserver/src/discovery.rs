@@ -40,8 +40,8 @@ pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
         ["apis"] => match aggregated(&registry, call, false) {
             Some(response) => return Some(Ok(response)),
             None => {
-                let groups = registry.groups().iter().filter(|(name, _)| !name.is_empty());
-                let groups: Vec<Value> = groups.map(|(name, group)| api_group(name, group)).collect();
+                let groups: Vec<Value> =
+                    registry.named_groups().iter().map(|(name, group)| api_group(name, group)).collect();
                 json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
             }
         },
@@ -123,10 +123,13 @@ fn storage_hash(resource: &Resource) -> String {
 
 fn aggregated(registry: &Registry, call: &Call, core: bool) -> Option<Response<Body>> {
     let version = call.accept.discovery.as_deref()?;
-    let items: Vec<Value> = registry
-        .groups()
-        .iter()
-        .filter(|(name, _)| name.is_empty() == core)
+    let groups = if core {
+        registry.groups().get_key_value("").map(|(name, group)| (name.as_str(), group)).into_iter().collect()
+    } else {
+        registry.named_groups()
+    };
+    let items: Vec<Value> = groups
+        .into_iter()
         .map(|(name, group)| {
             let versions: Vec<Value> = group
                 .versions

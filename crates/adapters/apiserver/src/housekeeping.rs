@@ -3,6 +3,7 @@
 //! One task reads every change of the store, in order. It decides from what is stored now, so a missed or repeated change
 //! does no harm, and a first look over everything at the start catches up with what a crash left behind.
 
+pub(crate) mod api_services;
 pub(crate) mod budgets;
 mod certificates;
 mod collector;
@@ -50,6 +51,7 @@ pub(crate) async fn run(api: Arc<Api>, feed: Option<UnboundedReceiver<Change>>) 
 #[derive(Default)]
 struct Work {
     definitions: bool,
+    api_services: bool,
     certificates: bool,
     roles: bool,
     namespaces: BTreeSet<String>,
@@ -64,6 +66,7 @@ impl Work {
     fn everything(&mut self, api: &Api) {
         let index = api.store.read();
         self.definitions = true;
+        self.api_services = true;
         self.roles = true;
         self.certificates = true;
         for (name, collection) in index.collections() {
@@ -87,6 +90,8 @@ impl Work {
         let Some(object) = change.object() else { return };
         match &*object.key.collection {
             "apiextensions.k8s.io/customresourcedefinitions" => self.definitions = true,
+            // One that names a Service waits for it.
+            api_services::COLLECTION | "/services" => self.api_services = true,
             "rbac.authorization.k8s.io/clusterroles" => self.roles = true,
             "certificates.k8s.io/certificatesigningrequests" => self.certificates = true,
             "/namespaces" => drop(self.namespaces.insert(object.name().to_owned())),
@@ -126,6 +131,10 @@ impl Work {
     async fn carry_out(&mut self, api: &Arc<Api>) {
         if std::mem::take(&mut self.definitions) {
             definitions::settle(api).await;
+            self.api_services = true;
+        }
+        if std::mem::take(&mut self.api_services) {
+            api_services::settle(api, api_services::Moment::Change).await;
         }
         if std::mem::take(&mut self.roles) {
             roles::aggregate(api).await;

@@ -4,6 +4,7 @@
 
 mod builtin;
 mod custom;
+pub(crate) mod priority;
 
 use std::{
     collections::BTreeMap,
@@ -157,6 +158,17 @@ impl Registry {
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.version(group, version)?.resources.get(plural)
+    }
+
+    /// Every group but the core one, as discovery orders them.
+    pub(crate) fn named_groups(&self) -> Vec<(&str, &Group)> {
+        let mut groups: Vec<_> =
+            self.groups.iter().map(|(name, group)| (name.as_str(), group)).filter(|(name, _)| !name.is_empty()).collect();
+        groups.sort_by_key(|(name, group)| {
+            let own = group.versions.iter().map(|version| priority::of(name, &version.name).group).max();
+            std::cmp::Reverse(own)
+        });
+        groups
     }
 
     /// The resource of a kind, in the version named or, if that is not served, in any.

@@ -63,6 +63,7 @@ pub(crate) fn of(resource: &Resource) -> Strategy {
                 | "storage.k8s.io/volumeattachments"
                 | "node.k8s.io/runtimeclasses"
                 | "apiextensions.k8s.io/customresourcedefinitions"
+                | "apiregistration.k8s.io/apiservices"
                 | "admissionregistration.k8s.io/mutatingwebhookconfigurations"
                 | "admissionregistration.k8s.io/validatingwebhookconfigurations"
                 | "admissionregistration.k8s.io/validatingadmissionpolicies"

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     builtin,
+    housekeeping::api_services,
     object::{Draft, Key, Name},
     server::Api,
     store::{Error, Expect, Write},
@@ -83,7 +84,9 @@ pub(crate) async fn ensure(api: &Arc<Api>) -> Result<(), String> {
     let written = first
         .into_iter()
         .map(|(collection, namespace, value)| async move { create(api, &collection, namespace, value).await });
-    futures::future::try_join_all(written).await.map(drop)
+    futures::future::try_join_all(written).await?;
+    api_services::settle(api, api_services::Moment::Start).await;
+    Ok(())
 }
 
 fn metadata(name: &str) -> Value {

@@ -22,6 +22,11 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             }
             set(&mut value["spec"], "enableServiceLinks", true);
         }
+        "apiregistration.k8s.io/apiservices" => {
+            if value["spec"]["service"].is_object() {
+                set(&mut value["spec"]["service"], "port", 443);
+            }
+        }
         "apps/deployments" => {
             let spec = &mut value["spec"];
             set(spec, "replicas", 1);

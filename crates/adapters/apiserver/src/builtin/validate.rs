@@ -1,5 +1,6 @@
 //! Checks of built-in kinds that their schemas do not carry.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use schema::{FieldError, crd, names};
 use serde_json::{Value, json};
 
@@ -68,6 +69,7 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
             }
         }
         "/services" => service(value, &mut errors),
+        "apiregistration.k8s.io/apiservices" => api_service(value, &mut errors),
         "admissionregistration.k8s.io/validatingwebhookconfigurations"
         | "admissionregistration.k8s.io/mutatingwebhookconfigurations" => {
             errors.extend(schema::webhook::validate(value));
@@ -84,6 +86,62 @@ fn finalizers(value: &Value, errors: &mut Vec<FieldError>) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(format!("metadata.finalizers[{at}]"), finalizer, detail));
         }
+    }
+}
+
+/// An APIService is named by what it stands for, and says in which order it is listed.
+fn api_service(value: &Value, errors: &mut Vec<FieldError>) {
+    let (name, spec) = (text(&value["metadata"]["name"]), &value["spec"]);
+    let (group, version) = (text(&spec["group"]), text(&spec["version"]));
+    let required = format!("{version}.{group}");
+    if name != required {
+        let detail = format!("must be `spec.version+\".\"+spec.group`: {required:?}");
+        errors.push(FieldError::invalid("metadata.name", name, detail));
+    }
+    if group.is_empty() && version != "v1" {
+        let detail = "only v1 may have an empty group and it better be legacy kube";
+        errors.push(FieldError::required("spec.group", detail));
+    }
+    if !group.is_empty() {
+        errors.extend(names::is_subdomain(group).into_iter().map(|why| FieldError::invalid("spec.group", group, why)));
+    }
+    let wrong = names::is_label_1035(version).into_iter();
+    errors.extend(wrong.map(|why| FieldError::invalid("spec.version", version, why)));
+    for (field, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
+        let number = spec[field].as_i64().unwrap_or(0);
+        if !(1..=most).contains(&number) {
+            let detail = format!("must be positive and less than {most}");
+            errors.push(FieldError::invalid(format!("spec.{field}"), number, detail));
+        }
+    }
+    let bundle = text(&spec["caBundle"]);
+    let skips = spec["insecureSkipTLSVerify"] == true;
+    let service = &spec["service"];
+    if service.is_null() {
+        if !bundle.is_empty() {
+            let size = STANDARD.decode(bundle).map_or(bundle.len(), |bytes| bytes.len());
+            let detail = "local APIServices may not have a caBundle";
+            errors.push(FieldError::invalid("spec.caBundle", format!("{size} bytes"), detail));
+        }
+        if skips {
+            let detail = "local APIServices may not have insecureSkipTLSVerify";
+            errors.push(FieldError::invalid("spec.insecureSkipTLSVerify", true, detail));
+        }
+        return;
+    }
+    for field in ["namespace", "name"] {
+        if text(&service[field]).is_empty() {
+            errors.push(FieldError::required(format!("spec.service.{field}"), ""));
+        }
+    }
+    let port = service["port"].as_i64().unwrap_or(0);
+    if !(1..=65535).contains(&port) {
+        let detail = "port is not valid: must be between 1 and 65535, inclusive";
+        errors.push(FieldError::invalid("spec.service.port", port, detail));
+    }
+    if skips && !bundle.is_empty() {
+        let detail = "may not be true if caBundle is present";
+        errors.push(FieldError::invalid("spec.insecureSkipTLSVerify", true, detail));
     }
 }
 

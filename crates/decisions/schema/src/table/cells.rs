@@ -21,6 +21,17 @@ pub fn cells(group: &str, plural: &str, object: &Value, now: &str) -> Vec<Value>
     }
 }
 
+/// The state of an APIService, with the reason where it is not available.
+fn availability(status: &Value) -> String {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let condition = conditions.into_iter().find(|condition| condition["type"] == "Available");
+    match condition.map(|condition| (text(&condition["status"]), text(&condition["reason"]))) {
+        None => "Unknown".to_string(),
+        Some((state, reason)) if state == "True" || reason.is_empty() => state.to_string(),
+        Some((state, reason)) => format!("{state} ({reason})"),
+    }
+}
+
 fn other(group: &str, plural: &str, object: &Value, age: &str) -> Value {
     let name = &object["metadata"]["name"];
     let (spec, status) = (&object["spec"], &object["status"]);
@@ -44,6 +55,16 @@ fn other(group: &str, plural: &str, object: &Value, age: &str) -> Value {
                 (namespace, name) => format!("{namespace}/{name}"),
             };
             json!([name, text(&spec["policyName"]), shown, age])
+        }
+        ("apiregistration.k8s.io", "apiservices") => {
+            let service = match &spec["service"] {
+                Value::Object(service) => {
+                    let part = |key: &str| service.get(key).map(text).unwrap_or_default();
+                    format!("{}/{}", part("namespace"), part("name"))
+                }
+                _ => "Local".to_string(),
+            };
+            json!([name, service, availability(status), age])
         }
         ("certificates.k8s.io", "certificatesigningrequests") => {
             let duration = spec["expirationSeconds"].as_i64().map_or(NONE.to_string(), super::human);

@@ -32,6 +32,7 @@ admissionregistration.k8s.io/mutatingwebhookconfigurations: Name, #Webhooks, Age
 admissionregistration.k8s.io/validatingadmissionpolicies: Name, #Validations, ParamKind, Age
 admissionregistration.k8s.io/validatingadmissionpolicybindings: Name, PolicyName, ParamRef, Age
 admissionregistration.k8s.io/validatingwebhookconfigurations: Name, #Webhooks, Age
+apiregistration.k8s.io/apiservices: Name, Service, Available, Age
 apps/controllerrevisions: Name, Controller, Revision, Age
 apps/daemonsets: Name, #Desired, #Current, #Ready, #Up-to-date, #Available, Node Selector, Age, +Containers, +Images, +Selector
 apps/deployments: Name, Ready, Up-to-date, Available, Age, +Containers, +Images, +Selector

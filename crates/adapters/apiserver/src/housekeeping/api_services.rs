@@ -1,0 +1,132 @@
+//! APIServices: one for each group version that is served, kept current as definitions come and go.
+//!
+//! Nothing is forwarded to other API servers: an APIService that names a Service is kept and reported as unavailable.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Value, json};
+
+use crate::{
+    auth::bootstrap,
+    object::{Draft, Name, Object, text},
+    registry::priority::{self, LISTING},
+    server::Api,
+    store::{Expect, Write},
+    verbs::now,
+};
+
+pub(crate) const COLLECTION: &str = "apiregistration.k8s.io/apiservices";
+
+const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+/// Which of the server's own APIServices are brought into line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// All of them. What an administrator does to those of built-in groups afterwards stays until the next start.
+    Start,
+    /// Those of definitions, which come back when they are changed or deleted.
+    Change,
+}
+
+pub(crate) async fn settle(api: &Arc<Api>, moment: Moment) {
+    let mut wanted = wanted(api);
+    let present: Vec<Arc<Object>> = match api.store.read().collection(COLLECTION) {
+        Some(found) => found.iter(None, None).cloned().collect(),
+        None => Vec::new(),
+    };
+    for object in present {
+        let value = object.value();
+        let desired = wanted.remove(object.name());
+        let ours = match value["metadata"]["labels"][MANAGED].as_str() {
+            Some("true") => true,
+            Some("onstart") => moment == Moment::Start,
+            _ => false,
+        };
+        match desired {
+            None if ours => {
+                let write = Write::Delete(object.key.clone(), Expect::Version(object.version));
+                // Stale means that it just changed, which brings another look; so below.
+                let _ = api.store.commit(write).await;
+            }
+            Some(desired) if ours && desired["spec"] != value["spec"] => {
+                let mut new = value;
+                new["spec"] = desired["spec"].clone();
+                put(api, &object, &new).await;
+            }
+            _ if value["spec"]["service"].is_object() => report(api, &object, value).await,
+            _ => {}
+        }
+    }
+    let missing = wanted.into_values().filter(|service| moment == Moment::Start || service["metadata"]["labels"][MANAGED] == "true");
+    let writes = missing.map(|service| bootstrap::create(api, COLLECTION, "", service));
+    for outcome in futures::future::join_all(writes).await {
+        if let Err(message) = outcome {
+            tracing::warn!(message, "cannot list a group version");
+        }
+    }
+}
+
+/// What a new APIService says about itself: what is served here is always available.
+pub(crate) fn first_status(service: &Value) -> Value {
+    if service["spec"]["service"].is_object() {
+        return json!({});
+    }
+    let message = "Local APIServices are always available";
+    json!({"conditions": [available("True", "Local", message)]})
+}
+
+fn wanted(api: &Api) -> BTreeMap<String, Value> {
+    let registry = api.registry.load();
+    let mut wanted = BTreeMap::new();
+    for (group, served) in registry.groups().iter().filter(|(name, _)| *name != LISTING) {
+        for version in &served.versions {
+            let custom = version.resources.values().all(|resource| resource.custom.is_some());
+            let name = format!("{}.{group}", version.name);
+            let order = priority::of(group, &version.name);
+            let mut spec = json!({
+                "version": version.name, "groupPriorityMinimum": order.group, "versionPriority": order.version,
+            });
+            if !group.is_empty() {
+                spec["group"] = group.as_str().into();
+            }
+            let labels = json!({MANAGED: if custom { "true" } else { "onstart" }});
+            let service = json!({
+                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {"name": name, "labels": labels}, "spec": spec,
+            });
+            wanted.insert(name, service);
+        }
+    }
+    wanted
+}
+
+/// Says of an APIService behind a Service that it is not available, and why.
+async fn report(api: &Api, object: &Object, mut value: Value) {
+    let service = &value["spec"]["service"];
+    let (namespace, name) = (text(&service["namespace"]), text(&service["name"]));
+    let (reason, message) = match api.store.get("/services", &Name::new(namespace, name)) {
+        None => ("ServiceNotFound", format!("service/{name} in {namespace:?} is not present")),
+        Some(_) => ("FailedDiscoveryCheck", "this server forwards no requests to other API servers".to_owned()),
+    };
+    let mut condition = available("False", reason, &message);
+    let told = value["status"]["conditions"].as_array().and_then(|list| list.first()).cloned().unwrap_or_default();
+    if told["reason"] == condition["reason"] && told["message"] == condition["message"] {
+        return;
+    }
+    if told["status"] == condition["status"] {
+        condition["lastTransitionTime"] = told["lastTransitionTime"].clone();
+    }
+    value["status"] = json!({"conditions": [condition]});
+    put(api, object, &value).await;
+}
+
+fn available(status: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "type": "Available", "status": status, "reason": reason, "message": message, "lastTransitionTime": now(),
+    })
+}
+
+async fn put(api: &Api, object: &Object, value: &Value) {
+    let draft = Draft::new(object.key.clone(), value);
+    let _ = api.store.commit(Write::Put(Box::new(draft), Expect::Version(object.version))).await;
+}
