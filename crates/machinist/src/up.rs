@@ -7,6 +7,7 @@
 mod components;
 mod config_server;
 mod content;
+mod exec;
 mod folder;
 mod limits;
 mod logs;
@@ -154,6 +155,7 @@ async fn open(
         folder.nodes(),
         machines.clone(),
     ));
+    builder = builder.pod_exec(exec::on_nodes(folder, machines.clone(), arguments));
     builder =
         if arguments.in_memory && arguments.data.is_none() { builder.in_memory() } else { builder.data(folder.path()) };
     let server = builder.start().await.map_err(|error| limits::explain(error, arguments.port))?;

@@ -36,8 +36,15 @@ const SCRIPT: &[Step] = &[
     step("api-resources of apps", "api-resources --api-group=apps --no-headers"),
     step("api-resources of policy", "api-resources --api-group=policy --no-headers"),
     step("api-resources by name", "api-resources --api-group=coordination.k8s.io -o name"),
+    step("api-resources of the listing", "api-resources --api-group=apiregistration.k8s.io"),
+    step("get api services", "get apiservices v1. v1.apps v1.batch v1.policy"),
+    step("get an api service", "get apiservice v1.coordination.k8s.io -o yaml"),
+    step("describe an api service", "describe apiservice v1.storage.k8s.io"),
     with("apply a definition", "apply -f -", DEFINITION),
     step("wait for the definition", "wait --for=condition=Established crd/widgets.example.com --timeout=30s"),
+    step("get the api service of the definition", "get apiservice v1.example.com"),
+    step("delete the api service of the definition", "delete apiservice v1.example.com"),
+    step("wait for it to be back", "wait --for=condition=Available apiservice/v1.example.com --timeout=20s"),
     step("api-resources of the definition", "api-resources --api-group=example.com"),
     with("apply a custom object", "apply -f -", WIDGET),
     with("apply it again", "apply -f -", WIDGET),
@@ -207,6 +214,51 @@ const SCRIPT: &[Step] = &[
     step("run a pod", "run lonely --image=example --restart=Never --labels=a=b"),
     step("exec into a pod without a node", "exec lonely -- ls"),
     step("forward to a pod without a node", "port-forward pod/lonely 8080:80"),
+    step("logs of a pod without a node", "logs lonely"),
+    step("attach to a pod without a node", "attach lonely"),
+    step("copy from a pod without a node", "cp lonely:/etc/x nowhere"),
+    step("create what is to be edited", "create configmap edited --from-literal=greeting=hello"),
+    step("edit a built-in", "edit configmap edited"),
+    step("get what was edited", "get configmap edited -o jsonpath={.data}"),
+    step("edit a built-in into what it is", "edit configmap edited"),
+    step("debug a pod", "debug lonely --image=example --container=first -- sleep 1"),
+    step("debug a pod's container", "debug lonely --image=example --container=second --target=lonely -- sleep 1"),
+    step("debug a pod a third time", "debug lonely --image=example --container=second -- sleep 2"),
+    step("debug no container", "debug lonely --image=example --container=third --target=nobody -- sleep 2"),
+    step("get the containers for debugging", "get pod lonely -o jsonpath={.spec.ephemeralContainers}"),
+    step("get the generation of a pod", "get pod lonely -o jsonpath={.metadata.generation}"),
+    step("describe a pod that is debugged", "get pod lonely --subresource=ephemeralcontainers -o name"),
+    step("debug a copy of a pod", "debug lonely --image=example --copy-to=copied --container=first -- sleep 1"),
+    step("get the copy", "get pod copied -o jsonpath={.spec.containers[*].name}"),
+    step("debug a node", "debug node/node-1 --image=example --profile=sysadmin -- sleep 1"),
+    step(
+        "get what debugs a node",
+        "get pods --field-selector=spec.nodeName=node-1 -o jsonpath={.items[*].spec.volumes[0].hostPath.path}_{.items[*].spec.hostPID}_{.items[*].spec.containers[*].volumeMounts[0].mountPath}",
+    ),
+    step("debug no node", "debug node/nobody --image=example -- sleep 1"),
+    step("look at what was applied last", "apply view-last-applied widget one"),
+    step("look at the load", "top nodes"),
+    step("which version", "version"),
+    step("which cluster", "cluster-info"),
+    step("set a subject", "set subject rolebinding made --user=john"),
+    step("set a selector", "set selector service made app=other"),
+    step("undo nothing", "rollout undo deployment/made"),
+    with(
+        "replace by force",
+        "replace --force -f -",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: edited}\ndata: {a: b}\n",
+    ),
+    with(
+        "reconcile rights",
+        "auth reconcile -f -",
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: made}\nrules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]\n",
+    ),
+    with(
+        "reconcile rights in a namespace",
+        "auth reconcile -f -",
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: made, namespace: default}\nrules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]\n",
+    ),
+    with("delete by a file", "delete -f -", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: edited}\n"),
     step("describe a deployment", "describe deployment web"),
     step("describe a namespace", "describe namespace made"),
     step("describe a service account", "describe serviceaccount made"),
@@ -294,8 +346,9 @@ fn normal_line(line: &str) -> String {
             core if is_uid(core) => "UID",
             core if core.parse::<std::net::Ipv4Addr>().is_ok() => "ADDRESS",
             core if core.starts_with("/tmp/LIVE-") || core.starts_with("/tmp/MERGED-") => "FILE",
+            core if core.starts_with("node-debugger-") => "DEBUGGER",
             core if core.rsplit('=').next().is_some_and(is_uid) => "LABEL=UID",
-            core if is_time(core) || is_file_time(core) => "TIME",
+            core if is_time(core) || is_file_time(core) || is_clock(core) => "TIME",
             core if is_age(core) => "AGE",
             core if is_version_after(core, &words) => "VERSION",
             core => core,
@@ -322,6 +375,12 @@ fn is_time(word: &str) -> bool {
 /// The time of a file as `diff` prints it; the day stands in front of a tab.
 fn is_file_time(word: &str) -> bool {
     word.len() == 18 && word.as_bytes()[2] == b':' && word.as_bytes()[8] == b'.'
+}
+
+/// The time of a day, as `describe` prints it behind the day.
+fn is_clock(word: &str) -> bool {
+    let digit = |index: usize, byte: u8| if matches!(index, 2 | 5) { byte == b':' } else { byte.is_ascii_digit() };
+    word.len() == 8 && word.bytes().enumerate().all(|(index, byte)| digit(index, byte))
 }
 
 fn is_age(word: &str) -> bool {

@@ -160,11 +160,53 @@ $ kubectl logs -n openshift-machine-config-operator -l k8s-app=machine-config-da
 ```
 "#;
 
+/// Who asks for what is not there, or may not ask, is told so in the words of the real server.
+const REFUSED: &str = r#"
+```console
+$ kubectl get pods -n openshift-machine-config-operator -l k8s-app=machine-config-daemon --field-selector spec.nodeName=worker-2 -o name > pod
+$ kubectl exec -n openshift-machine-config-operator $(cat pod) -c nobody -- ls
+Error from server (BadRequest): container nobody is not valid for pod machine-config-daemon-…
+$ kubectl exec -n openshift-machine-config-operator machine-config-daemon-none -- ls
+Error from server (NotFound): pods "machine-config-daemon-none" not found
+$ kubectl create clusterrole reader --verb=get --resource=pods,pods/exec
+clusterrole.rbac.authorization.k8s.io/reader created
+$ kubectl create clusterrolebinding reader --clusterrole=reader --user=jane
+clusterrolebinding.rbac.authorization.k8s.io/reader created
+$ kubectl exec --as=jane -n openshift-machine-config-operator $(cat pod) -- ls
+Error from server (Forbidden): pods "machine-config-daemon-…" is forbidden: User "jane" cannot create resource "pods/exec" in API group "" in the namespace "openshift-machine-config-operator"
+$ kubectl create clusterrole runner --verb=create --resource=pods/exec
+clusterrole.rbac.authorization.k8s.io/runner created
+$ kubectl create clusterrolebinding runner --clusterrole=runner --user=jane
+clusterrolebinding.rbac.authorization.k8s.io/runner created
+$ kubectl exec --as=jane -n openshift-machine-config-operator $(cat pod) -- echo allowed
+allowed
+$ kubectl delete clusterrole,clusterrolebinding reader runner -o name
+…
+$ kubectl exec -n openshift-machine-config-operator $(cat pod) -- nothing-of-this-name
+…
+command terminated with exit code 127
+$ KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec -n openshift-machine-config-operator $(cat pod) -- ls
+Error from server (NotImplemented): streams are spoken over WebSocket only: use kubectl 1.31 or newer, without …
+$ kubectl port-forward -n openshift-machine-config-operator $(cat pod) 8080:80
+error: error upgrading connection: node worker-2 runs no containers: …
+$ script -qec "kubectl exec -it -n openshift-machine-config-operator $(cat pod) -- sh -c 'stty cols 93; stty size; test -t 0 && tty; exit 7'" /dev/null
+…0 93…
+…/dev/pts/…
+command terminated with exit code 7…
+$ touch $DIR/nodes/worker-2/off
+$ kubectl exec -n openshift-machine-config-operator $(cat pod) -- ls
+Error from server (NotImplemented): node worker-2 is off or starting: …
+$ rm $DIR/nodes/worker-2/off
+```
+"#;
+
 #[tokio::test]
 async fn every_page_of_the_guide_holds_on_the_embedded_api() {
     let Some(fleet) = Fleet::start(Kind::Embedded).await else { return };
     PAGES.iter().for_each(|page| fleet.follow(page));
     fleet.follow_text("logs", LOGS);
+    fleet.follow("commands-on-a-node.md");
+    fleet.follow_text("commands that cannot be run", REFUSED);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::housekeeping::{api_services, definitions};
 
 pub(crate) use defaults::default;
 pub(crate) use pods::grace;
-pub(crate) use validate::{combine, validate};
+pub(crate) use validate::{combine, ephemeral_containers, validate};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
@@ -117,6 +117,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             kept["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
             *new = kept;
         }
+        ("/pods", "ephemeralcontainers") => pods::keep_all_but_ephemeral(old, new),
         ("/services", "") => pods::service_address(new, Some(old)),
         ("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles", "") => rules(new),
         ("/nodes", "") => {

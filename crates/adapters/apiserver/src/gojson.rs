@@ -3,7 +3,7 @@
 /// The complaint about the first mistake, or `None` if the text is well formed.
 pub(crate) fn complaint(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner { text, at: 0 };
-    match scanner.value("looking for beginning of value", 0) {
+    match scanner.value() {
         Err(mistake) => return Some(mistake),
         Ok(()) => scanner.space(),
     }
@@ -13,6 +13,12 @@ pub(crate) fn complaint(text: &[u8]) -> Option<String> {
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Open {
+    Object,
+    Array,
 }
 
 const END: &str = "unexpected end of JSON input";
@@ -39,66 +45,70 @@ impl Scanner<'_> {
         Ok(byte)
     }
 
-    fn value(&mut self, context: &str, depth: usize) -> Result<(), String> {
-        if depth > DEPTH {
-            return Err("exceeded max depth".to_owned());
+    /// One whole value. What is open is kept in a list: by recursion a client could use up the stack.
+    fn value(&mut self) -> Result<(), String> {
+        let mut open = Vec::new();
+        loop {
+            self.space();
+            let begun = match self.peek().ok_or(END)? {
+                b'{' => self.begin(Open::Object)?,
+                b'[' => self.begin(Open::Array)?,
+                b'"' => self.string().map(|()| None)?,
+                b't' => self.word(b"true").map(|()| None)?,
+                b'f' => self.word(b"false").map(|()| None)?,
+                b'n' => self.word(b"null").map(|()| None)?,
+                b'-' | b'0'..=b'9' => self.number().map(|()| None)?,
+                byte => return Err(wrong(byte, "looking for beginning of value")),
+            };
+            match begun {
+                Some(_) if open.len() == DEPTH => return Err("exceeded max depth".to_owned()),
+                Some(begun) => open.push(begun),
+                None if self.end(&mut open)? => return Ok(()),
+                None => {}
+            }
         }
+    }
+
+    /// Enters an object, up to its first value, or an array; nothing if it is empty.
+    fn begin(&mut self, kind: Open) -> Result<Option<Open>, String> {
+        self.at += 1;
+        self.space();
+        match (kind, self.peek()) {
+            (Open::Object, Some(b'}')) | (Open::Array, Some(b']')) => {
+                self.at += 1;
+                return Ok(None);
+            }
+            (Open::Object, _) => self.key()?,
+            (Open::Array, _) => {}
+        }
+        Ok(Some(kind))
+    }
+
+    /// Goes on behind a value, to the next one; says whether there is none.
+    fn end(&mut self, open: &mut Vec<Open>) -> Result<bool, String> {
+        while let Some(kind) = open.last() {
+            self.space();
+            match (kind, self.next("")?) {
+                (Open::Object, b',') => return self.key().map(|()| false),
+                (Open::Array, b',') => return Ok(false),
+                (Open::Object, b'}') | (Open::Array, b']') => drop(open.pop()),
+                (Open::Object, byte) => return Err(wrong(byte, "after object key:value pair")),
+                (Open::Array, byte) => return Err(wrong(byte, "after array element")),
+            }
+        }
+        Ok(true)
+    }
+
+    fn key(&mut self) -> Result<(), String> {
         self.space();
         match self.peek().ok_or(END)? {
-            b'{' => self.object(depth),
-            b'[' => self.array(depth),
-            b'"' => self.string(),
-            b't' => self.word(b"true"),
-            b'f' => self.word(b"false"),
-            b'n' => self.word(b"null"),
-            b'-' | b'0'..=b'9' => self.number(),
-            byte => Err(wrong(byte, context)),
+            b'"' => self.string()?,
+            byte => return Err(wrong(byte, "looking for beginning of object key string")),
         }
-    }
-
-    fn object(&mut self, depth: usize) -> Result<(), String> {
-        self.at += 1;
         self.space();
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            self.space();
-            match self.peek().ok_or(END)? {
-                b'"' => self.string()?,
-                byte => return Err(wrong(byte, "looking for beginning of object key string")),
-            }
-            self.space();
-            match self.next("")? {
-                b':' => {}
-                byte => return Err(wrong(byte, "after object key")),
-            }
-            self.value("looking for beginning of value", depth + 1)?;
-            self.space();
-            match self.next("")? {
-                b',' => {}
-                b'}' => return Ok(()),
-                byte => return Err(wrong(byte, "after object key:value pair")),
-            }
-        }
-    }
-
-    fn array(&mut self, depth: usize) -> Result<(), String> {
-        self.at += 1;
-        self.space();
-        if self.peek() == Some(b']') {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            self.value("looking for beginning of value", depth + 1)?;
-            self.space();
-            match self.next("")? {
-                b',' => {}
-                b']' => return Ok(()),
-                byte => return Err(wrong(byte, "after array element")),
-            }
+        match self.next("")? {
+            b':' => Ok(()),
+            byte => Err(wrong(byte, "after object key")),
         }
     }
 
@@ -214,5 +224,13 @@ mod tests {
         check("[1 2]", Some("invalid character '2' after array element"));
         check("nope", Some("invalid character 'o' in literal null (expecting 'u')"));
         check("{} x", Some("invalid character 'x' after top-level value"));
+        check("{\"a\": {}, \"b\": [[], {\"c\": [1, {}]}]}", None);
+    }
+
+    #[test]
+    fn deep_nesting_costs_no_stack() {
+        check(&"[".repeat(20_000), Some("exceeded max depth"));
+        check(&"{\"a\":".repeat(20_000), Some("exceeded max depth"));
+        check(&format!("{}{}", "[".repeat(9_000), "]".repeat(9_000)), None);
     }
 }

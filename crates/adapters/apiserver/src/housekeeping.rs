@@ -30,20 +30,48 @@ use crate::{
 
 pub(crate) use definitions::serve as serve_definitions;
 
-pub(crate) async fn run(api: Arc<Api>, feed: Option<UnboundedReceiver<Change>>) {
-    let Some(mut feed) = feed else { return };
-    let mut work = Work::default();
-    work.everything(&api);
-    loop {
-        // One object that breaks a rule of ours must not end the care for all others.
-        if AssertUnwindSafe(work.carry_out(&api)).catch_unwind().await.is_err() {
-            tracing::error!("housekeeping panicked; it goes on with the next change");
+/// The one who reads every change.
+pub(crate) struct Keeper {
+    feed: UnboundedReceiver<Change>,
+    work: Work,
+}
+
+impl Keeper {
+    /// Begins with a look over everything.
+    pub(crate) fn new(api: &Api, feed: UnboundedReceiver<Change>) -> Self {
+        let mut work = Work::default();
+        work.everything(api);
+        Self { feed, work }
+    }
+
+    pub(crate) async fn run(mut self, api: Arc<Api>) {
+        loop {
+            // One object that breaks a rule of ours must not end the care for all others.
+            if AssertUnwindSafe(self.work.carry_out(&api)).catch_unwind().await.is_err() {
+                tracing::error!("housekeeping panicked; it goes on with the next change");
+            }
+            let Some(change) = self.feed.recv().await else { return };
+            self.work.note(&api, &change);
+            while let Ok(change) = self.feed.try_recv() {
+                self.work.note(&api, &change);
+            }
         }
-        let Some(change) = feed.recv().await else { return };
-        work.note(&api, &change);
-        while let Ok(change) = feed.try_recv() {
-            work.note(&api, &change);
+    }
+
+    /// Does all that follows from what happened, and all that follows from that.
+    #[cfg(test)]
+    pub(crate) async fn settle(&mut self, api: &Arc<Api>, mut see: impl FnMut(&Change)) {
+        for _ in 0..200 {
+            self.work.carry_out(api).await;
+            let Ok(change) = self.feed.try_recv() else { return };
+            see(&change);
+            self.work.note(api, &change);
+            while let Ok(change) = self.feed.try_recv() {
+                see(&change);
+                self.work.note(api, &change);
+            }
         }
+        panic!("housekeeping never comes to an end");
     }
 }
 
@@ -167,6 +195,7 @@ pub(crate) fn system_call() -> Call {
         user: User::system(),
         accept: Accept::default(),
         body: Bytes::new(),
+        upgrade: parking_lot::Mutex::default(),
         warnings: parking_lot::Mutex::default(),
     }
 }

@@ -6,6 +6,7 @@ mod patience;
 pub(crate) mod query;
 pub(crate) mod respond;
 pub(crate) mod target;
+pub(crate) mod websocket;
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -13,7 +14,6 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 
 pub(crate) use accept::{Accept, Shape};
 pub(crate) use query::Query;
@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub user: User,
     pub accept: Accept,
     pub body: Bytes,
+    /// The connection itself, for who wants to speak something else on it.
+    pub upgrade: parking_lot::Mutex<Option<hyper::upgrade::OnUpgrade>>,
     /// Lines for `Warning` headers, collected while the request is worked on.
     pub warnings: parking_lot::Mutex<Vec<String>>,
 }
@@ -56,8 +58,14 @@ impl Call {
     }
 }
 
-pub(crate) async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incoming>) -> Response<Body> {
-    let (parts, body) = request.into_parts();
+/// What a body fails with while it is read.
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+pub(crate) async fn serve<B>(api: Arc<Api>, peer: Arc<Peer>, request: Request<B>) -> Response<Body>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BodyError>>,
+{
+    let (mut parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let accept_header = parts.headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok());
     let accept = Accept::parse(accept_header.unwrap_or_default());
@@ -70,6 +78,7 @@ pub(crate) async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incom
         user: User::anonymous(),
         accept,
         body: Bytes::new(),
+        upgrade: parking_lot::Mutex::new(parts.extensions.remove()),
         warnings: parking_lot::Mutex::default(),
     };
     let outcome = AssertUnwindSafe(answer(&api, &peer, &mut call, body)).catch_unwind().await;
@@ -91,7 +100,10 @@ pub(crate) async fn serve(api: Arc<Api>, peer: Arc<Peer>, request: Request<Incom
     response
 }
 
-async fn answer(api: &Arc<Api>, peer: &Peer, call: &mut Call, body: Incoming) -> Answer<Response<Body>> {
+async fn answer<B>(api: &Arc<Api>, peer: &Peer, call: &mut Call, body: B) -> Answer<Response<Body>>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BodyError>>,
+{
     call.user = api.access.authenticate(&api.store, peer, &call.headers)?;
     call.user = api.access.impersonate(api, call)?;
     if !matches!(call.method, Method::GET | Method::HEAD) {

@@ -17,6 +17,8 @@ mod auth;
 mod builtin;
 mod discovery;
 mod fields;
+#[cfg(test)]
+mod fuzz;
 mod gojson;
 mod housekeeping;
 mod http;
@@ -37,4 +39,7 @@ mod webhook;
 
 pub use auth::certificates::Identity;
 pub use server::{Builder, Credentials, Error, Running, Server};
-pub use verbs::subresources::log::PodLog;
+pub use verbs::subresources::{
+    exec::{Ended, Output, PodExec, Run, Streams},
+    log::PodLog,
+};

@@ -162,8 +162,12 @@ impl Registry {
 
     /// Every group but the core one, as discovery orders them.
     pub(crate) fn named_groups(&self) -> Vec<(&str, &Group)> {
-        let mut groups: Vec<_> =
-            self.groups.iter().map(|(name, group)| (name.as_str(), group)).filter(|(name, _)| !name.is_empty()).collect();
+        let mut groups: Vec<_> = self
+            .groups
+            .iter()
+            .map(|(name, group)| (name.as_str(), group))
+            .filter(|(name, _)| !name.is_empty())
+            .collect();
         groups.sort_by_key(|(name, group)| {
             let own = group.versions.iter().map(|version| priority::of(name, &version.name).group).max();
             std::cmp::Reverse(own)

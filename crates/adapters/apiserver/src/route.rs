@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     auth::{Action, reviews},
     discovery,
+    housekeeping::api_services,
     http::{Body, Call, Target, respond},
     registry::Resource,
     server::Api,
@@ -108,6 +109,9 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         // A group that is served knows its resources; of any other nothing is known at all.
         return match registry.version(&target.group, &target.version) {
             Some(_) => Err(Failure::no_such_resource()),
+            None if api_services::is_elsewhere(api, &target.group, &target.version) => {
+                Ok(respond::text(503, "service unavailable\n"))
+            }
             None => Ok(respond::nothing_here()),
         };
     };
@@ -116,6 +120,14 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
     }
     if !resource.namespaced && !target.namespace.is_empty() {
         return Ok(respond::nothing_here());
+    }
+    // What has a namespace is only listed and watched without one.
+    if resource.namespaced && target.namespace.is_empty() && !matches!(verb, "list" | "watch") {
+        return match (&resource.custom, target.name.as_str()) {
+            (Some(_), _) => Ok(respond::nothing_here()),
+            (None, "") => Err(Failure::method_not_allowed()),
+            (None, _) => Err(Failure::no_such_resource()),
+        };
     }
     if call.accept.impossible && verb != "watch" {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {REPRESENTATIONS}");
@@ -131,7 +143,7 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
     };
     if !target.subresource.is_empty() {
         if resource.is("/pods") && streams::STREAMS.contains(&target.subresource.as_str()) {
-            return Err(streams::refuse(&request));
+            return streams::start(&request);
         }
         if resource.subresource(&target.subresource).is_none() {
             return Ok(respond::nothing_here());
@@ -142,16 +154,11 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
 }
 
 async fn dispatch(request: &Request<'_>, resource: &Resource, verb: &str) -> Answer<Response<Body>> {
-    // One object of a namespaced resource has a namespace; without it only lists, watches and reviews make sense.
-    let placeless = resource.namespaced && request.namespace.is_empty();
-    if !resource.allows(verb) || (placeless && !matches!(verb, "list" | "watch")) {
+    if !resource.allows(verb) {
         return Err(Failure::method_not_allowed());
     }
     if reviews::is_review(resource) {
         return reviews::review(request).await;
-    }
-    if placeless && verb == "create" {
-        return Err(Failure::bad_request("an empty namespace may not be set during creation"));
     }
     match verb {
         "get" => verbs::read::get(request).await,
@@ -182,6 +189,14 @@ pub(crate) fn action<'a>(call: &'a Call, target: &'a Target) -> Action<'a> {
 }
 
 pub(crate) fn verb(call: &Call, target: &Target) -> &'static str {
+    // The real server wants this right of every way to open a stream.
+    let opens_stream = target.group.is_empty()
+        && target.plural == "pods"
+        && streams::STREAMS.contains(&target.subresource.as_str())
+        && matches!(call.method, Method::GET | Method::POST);
+    if opens_stream {
+        return "create";
+    }
     let watching = target.watch || call.query.flag("watch");
     match (&call.method, target.name.is_empty()) {
         (&Method::GET | &Method::HEAD, true) if watching => "watch",

@@ -16,11 +16,15 @@ use crate::{
         certificates::{self, Authority, Identity, write_private},
     },
     discovery::Documents,
-    housekeeping, http,
+    housekeeping::{self, Keeper},
+    http,
     kubeconfig::Kubeconfig,
     registry::Registry,
     store::{DiskError, Store},
-    verbs::subresources::log::{PodLog, PodLogs},
+    verbs::subresources::{
+        exec::{PodExec, PodExecs, Run},
+        log::{PodLog, PodLogs},
+    },
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +51,8 @@ pub(crate) struct Api {
     pub stopping: watch::Receiver<bool>,
     /// Who plays the kubelet where logs are concerned.
     pub logs: Option<PodLogs>,
+    /// Who plays it where commands are concerned.
+    pub execs: Option<PodExecs>,
     /// How long a client may take nothing of an answer.
     pub patience: Duration,
 }
@@ -63,6 +69,7 @@ pub struct Builder {
     address: SocketAddr,
     tokens: Vec<(String, String, Vec<String>)>,
     logs: Option<PodLogs>,
+    execs: Option<PodExecs>,
     patience: Duration,
 }
 
@@ -79,6 +86,7 @@ impl Server {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             tokens: Vec::new(),
             logs: None,
+            execs: None,
             patience: PATIENCE,
         }
     }
@@ -134,8 +142,15 @@ impl Builder {
         self
     }
 
+    /// Answers `kubectl exec` by what this function returns: how a command is run, or why it cannot be.
+    #[must_use]
+    pub fn pod_exec(mut self, execs: impl Fn(&PodExec) -> Result<Run, String> + Send + Sync + 'static) -> Self {
+        self.execs = Some(Arc::new(execs));
+        self
+    }
+
     pub async fn start(self) -> Result<Running, Error> {
-        let Self { data, address, tokens, logs, patience } = self;
+        let Self { data, address, tokens, logs, execs, patience } = self;
         let (store, authority) = match &data {
             None => (Store::in_memory(), Authority::new()?),
             Some(folder) => {
@@ -158,8 +173,7 @@ impl Builder {
         let admin_token = secret(data.as_deref(), "admin.token")?;
         access.tokens.add(&admin_token, User::new("admin", &["system:masters"]));
         let tls = authority.tls(&certificate_addresses(address.ip()))?;
-        let feed = store.take_feed();
-        let api = Arc::new(Api {
+        let (api, keeper) = prepare(Api {
             store,
             registry: ArcSwap::from_pointee(Registry::builtin()),
             access,
@@ -167,10 +181,10 @@ impl Builder {
             documents: Documents::default(),
             stopping,
             logs,
+            execs,
             patience,
-        });
-        housekeeping::serve_definitions(&api);
-        bootstrap::ensure(&api).await.map_err(Error::Bootstrap)?;
+        })
+        .await?;
         let admin = api.authority.client("kubernetes-admin", &["system:masters"])?;
         let host = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
         let kubeconfig = Kubeconfig {
@@ -183,10 +197,37 @@ impl Builder {
         }
         let tasks = vec![
             tokio::spawn(http::listen::run(Arc::clone(&api), listener, Arc::new(tls))),
-            tokio::spawn(housekeeping::run(Arc::clone(&api), feed)),
+            tokio::spawn(keeper.run(Arc::clone(&api))),
         ];
         Ok(Running { api, address, kubeconfig, admin_token, stop, tasks })
     }
+}
+
+/// Writes the first objects and serves what is defined.
+async fn prepare(api: Api) -> Result<(Arc<Api>, Keeper), Error> {
+    let feed = api.store.take_feed().ok_or_else(|| Error::Bootstrap("the store has a keeper already".to_owned()))?;
+    let api = Arc::new(api);
+    housekeeping::serve_definitions(&api);
+    bootstrap::ensure(&api).await.map_err(Error::Bootstrap)?;
+    let keeper = Keeper::new(&api, feed);
+    Ok((api, keeper))
+}
+
+/// A server in memory that nobody listens for and whose keeper works when told to.
+#[cfg(test)]
+pub(crate) async fn bare(stopping: watch::Receiver<bool>) -> Result<(Arc<Api>, Keeper), Error> {
+    prepare(Api {
+        store: Store::in_memory(),
+        registry: ArcSwap::from_pointee(Registry::builtin()),
+        access: Access::new(b"key".to_vec()),
+        authority: Authority::new()?,
+        documents: Documents::default(),
+        stopping,
+        logs: None,
+        execs: None,
+        patience: PATIENCE,
+    })
+    .await
 }
 
 fn make_folder(folder: &Path) -> Result<(), Error> {

@@ -52,6 +52,11 @@ impl Machines {
         self.0.lock().switches.insert(name.to_owned(), switch);
     }
 
+    /// Whether there is such a machine, on or off.
+    pub fn knows(&self, name: &str) -> bool {
+        self.0.lock().switches.contains_key(name)
+    }
+
     /// The machine is between going down and coming up.
     pub fn set_rebooting(&self, name: &str, is: bool) {
         let mut inner = self.0.lock();

@@ -4,6 +4,7 @@
 //! DaemonSets have a pod on each node, nodes heartbeat and go NotReady. None of this runs in a real cluster.
 
 mod act;
+mod exec;
 mod kubelets;
 mod plan;
 mod template;
@@ -21,6 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+pub use exec::{Place, commands};
 pub use kubelets::Machines;
 
 /// Objects come in bursts; one look at all of them is enough for a burst.

@@ -173,4 +173,17 @@ behaviours! {
         same!(namespace["metadata"]["labels"]["kubernetes.io/metadata.name"], s.namespace.as_str());
         same!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
     }
+    options_in_a_body_replace_those_of_the_query(s) {
+        s.config_map("a").await?;
+        let path = s.core("configmaps/a");
+        s.delete(&format!("{path}?dryRun=All")).await?.expect(200)?;
+        same!(s.get(&path).await?.code, 200);
+        let other = json!({"kind": "Event", "apiVersion": "v1"});
+        let message = s.delete_with(&path, &other).await?.refused(400, "BadRequest")?;
+        same!(message, "no kind \"Event\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"");
+        same!(s.get(&path).await?.code, 200);
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        s.delete_with(&format!("{path}?dryRun=All"), &options).await?.expect(200)?;
+        same!(s.get(&path).await?.code, 404);
+    }
 }

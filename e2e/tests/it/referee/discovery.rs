@@ -1,10 +1,33 @@
 //! What the server says about itself: versions, groups, resources, schemas, health.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::definitions::{crd, establish};
+use super::wire::{MERGE, TABLE};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/// Groups that both servers have, as discovery lists them.
+const ORDER: [&str; 16] = [
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+];
 
 fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
     list.as_array()?.iter().find(|item| item["name"] == name)
@@ -138,5 +161,98 @@ behaviours! {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}");
         s.delete(&path).await?.expect(200)?;
         s.until(&format!("/apis/{group}/v1"), "the group to go", |answer| answer.code == 404).await?;
+    }
+    each_group_version_is_listed_as_an_api_service(s) {
+        let list = s.get(SERVICES).await?.expect(200)?;
+        same!(list["kind"], "APIServiceList");
+        let order = |name: &str| {
+            let found = list["items"].as_array().into_iter().flatten().find(|item| item["metadata"]["name"] == name);
+            found.map(|found| (found["spec"]["groupPriorityMinimum"].clone(), found["spec"]["versionPriority"].clone()))
+        };
+        for (name, group, version) in [
+            ("v1.", 18000, 1), ("v1.apps", 17800, 15), ("v1.events.k8s.io", 17750, 15), ("v1.authentication.k8s.io", 17700, 15),
+            ("v1.authorization.k8s.io", 17600, 15), ("v1.batch", 17400, 15), ("v1.certificates.k8s.io", 17300, 15),
+            ("v1.networking.k8s.io", 17200, 15), ("v1.policy", 17100, 15), ("v1.rbac.authorization.k8s.io", 17000, 15),
+            ("v1.storage.k8s.io", 16800, 15), ("v1.admissionregistration.k8s.io", 16700, 15), ("v1.apiextensions.k8s.io", 16700, 15),
+            ("v1.scheduling.k8s.io", 16600, 15), ("v1.coordination.k8s.io", 16500, 15), ("v1.discovery.k8s.io", 16200, 15),
+        ] {
+            same!((name, order(name)), (name, Some((group.into(), version.into()))));
+        }
+        same!(order("v1.apiregistration.k8s.io"), None);
+    }
+    an_api_service_of_the_server_is_local_and_available(s) {
+        let service = s.get(&format!("{SERVICES}/v1.batch")).await?.expect(200)?;
+        same!(service["metadata"]["labels"], json!({"kube-aggregator.kubernetes.io/automanaged": "onstart"}));
+        same!(service["spec"], json!({"group": "batch", "version": "v1", "groupPriorityMinimum": 17400, "versionPriority": 15}));
+        let mut condition = service["status"]["conditions"][0].clone();
+        condition["lastTransitionTime"].take();
+        same!(condition, json!({"type": "Available", "status": "True", "reason": "Local",
+            "message": "Local APIServices are always available", "lastTransitionTime": null}));
+    }
+    groups_are_ordered_by_priority(s) {
+        let known = |list: Vec<&Value>| -> Vec<String> {
+            let names = list.into_iter().filter_map(|name| name.as_str());
+            names.filter(|name| ORDER.contains(name)).map(str::to_owned).collect()
+        };
+        let list = s.get("/apis").await?.expect(200)?;
+        same!(known(list["groups"].as_array().into_iter().flatten().map(|group| &group["name"]).collect()), ORDER);
+        let list = s.get_as("/apis", AGGREGATED).await?.expect(200)?;
+        same!(known(list["items"].as_array().into_iter().flatten().map(|group| &group["metadata"]["name"]).collect()), ORDER);
+    }
+    the_api_service_of_a_definition_comes_and_goes_with_it(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        let path = format!("{SERVICES}/v1.{group}");
+        let service = s.until(&path, "the APIService", |answer| answer.code == 200).await?.body;
+        same!(service["metadata"]["labels"], json!({"kube-aggregator.kubernetes.io/automanaged": "true"}));
+        same!(service["spec"], json!({"group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100}));
+        s.delete(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}")).await?.expect(200)?;
+        s.until(&path, "it to go", |answer| answer.code == 404).await?;
+    }
+    the_api_service_of_a_definition_is_put_back(s) {
+        let (group, _) = establish(&s, crd(&s, json!({}))).await?;
+        let path = format!("{SERVICES}/v1.{group}");
+        let first = s.until(&path, "the APIService", |answer| answer.code == 200).await?.body;
+        let deleted = s.delete(&path).await?.expect(200)?;
+        same!((&deleted["kind"], &deleted["details"]["kind"]), (&"Status".into(), &"apiservices".into()));
+        let again = s.until(&path, "another one", |answer| answer.code == 200 && answer.body["metadata"]["uid"] != first["metadata"]["uid"]).await?;
+        same!(again.body["spec"], first["spec"]);
+        s.patch(&path, MERGE, &json!({"spec": {"versionPriority": 7}, "metadata": {"labels": {"own": "kept"}}})).await?.expect(200)?;
+        let again = s.until(&path, "its order", |answer| answer.body["spec"]["versionPriority"] == 100).await?;
+        same!(again.body["metadata"]["labels"]["own"], "kept");
+    }
+    an_api_service_is_named_by_its_group_and_version(s) {
+        let body = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "x"}});
+        let message = s.post(SERVICES, &body).await?.refused(422, "Invalid")?;
+        same!(message, "APIService.apiregistration.k8s.io \"x\" is invalid: [metadata.name: Invalid value: \"x\": must be `spec.version+\".\"+spec.group`: \".\", spec.group: Required value: only v1 may have an empty group and it better be legacy kube, spec.version: Invalid value: \"\": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?'), spec.groupPriorityMinimum: Invalid value: 0: must be positive and less than 20000, spec.versionPriority: Invalid value: 0: must be positive and less than 1000]");
+        let local = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.near.example.com"},
+            "spec": {"group": "near.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true, "caBundle": "YWI="}});
+        let message = s.post(SERVICES, &local).await?.refused(422, "Invalid")?;
+        holds!(message.contains("spec.caBundle: Invalid value: \"2 bytes\": local APIServices may not have a caBundle"), "{message}");
+        holds!(message.contains("spec.insecureSkipTLSVerify: Invalid value: true: local APIServices may not have insecureSkipTLSVerify"), "{message}");
+    }
+    an_api_service_of_an_absent_service_is_unavailable(s) {
+        let group = format!("{}.example.com", s.unique("far"));
+        let body = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("v1.{group}")},
+            "spec": {"group": group, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
+                "service": {"name": "far", "namespace": s.namespace}}});
+        let made = s.post(SERVICES, &body).await?.expect(201)?;
+        same!(made["spec"]["service"]["port"], 443);
+        let path = format!("{SERVICES}/v1.{group}");
+        let seen = s.until(&path, "a condition", |answer| answer.body["status"]["conditions"][0]["status"] == "False").await?.body;
+        same!(seen["status"]["conditions"][0]["reason"], "ServiceNotFound");
+        same!(seen["status"]["conditions"][0]["message"], format!("service/far in {:?} is not present", s.namespace));
+        let table = s.get_as(&path, TABLE).await?.expect(200)?;
+        same!(table["rows"][0]["cells"][1], format!("{}/far", s.namespace));
+        same!(table["rows"][0]["cells"][2], "False (ServiceNotFound)");
+        let answer = s.until(&format!("/apis/{group}/v1/things"), "nobody", |answer| answer.code == 503).await?;
+        same!(answer.text.trim(), "service unavailable");
+        s.delete(&path).await?.expect(200)?;
+        s.until(&format!("/apis/{group}/v1/things"), "nothing", |answer| answer.code == 404).await?;
+    }
+    an_api_service_that_changed_is_not_overwritten(s) {
+        let mut service = s.get(&format!("{SERVICES}/v1.policy")).await?.expect(200)?;
+        service["metadata"]["resourceVersion"].take();
+        let message = s.put(&format!("{SERVICES}/v1.policy"), &service).await?.refused(422, "Invalid")?;
+        holds!(message.contains("metadata.resourceVersion: Invalid value: 0: must be specified for an update"), "{message}");
     }
 }

@@ -3,7 +3,10 @@
 use anyhow::Result;
 use reqwest::Method;
 
-use super::wire::{APPLY, Scope};
+use serde_json::json;
+
+use super::definitions::{crd, establish};
+use super::wire::{APPLY, Scope, config_map};
 
 const YAML: &str = "application/yaml";
 
@@ -109,5 +112,22 @@ behaviours! {
         let mut watch = s.watch(&s.core(&path)).await?;
         same!(watch.expect("MODIFIED").await?["data"]["x"], "1");
         same!(watch.expect("MODIFIED").await?["data"]["x"], "2");
+    }
+    an_object_without_the_namespace_it_needs_is_nowhere(s) {
+        s.config_map("a").await?;
+        for path in ["/api/v1/configmaps/a", "/api/v1/pods/a/log", "/api/v1/pods/a/status", "/apis/rbac.authorization.k8s.io/v1/roles/a"] {
+            let message = s.get(path).await?.refused(404, "NotFound")?;
+            same!(message, "the server could not find the requested resource");
+        }
+        s.delete("/api/v1/configmaps/a").await?.refused(404, "NotFound")?;
+        s.post("/api/v1/configmaps", &config_map("b")).await?.refused(405, "MethodNotAllowed")?;
+        s.delete("/api/v1/configmaps").await?.refused(405, "MethodNotAllowed")?;
+        let (group, plural) = establish(&s, crd(&s, json!({}))).await?;
+        for path in [format!("/apis/{group}/v1/{plural}/a"), format!("/apis/{group}/v1/{plural}/a/status")] {
+            let answer = s.get(&path).await?;
+            same!((answer.code, answer.text.trim()), (404, "404 page not found"));
+        }
+        let answer = s.post(&format!("/apis/{group}/v1/{plural}"), &json!({})).await?;
+        same!((answer.code, answer.text.trim()), (404, "404 page not found"));
     }
 }

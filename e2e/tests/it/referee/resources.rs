@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::wire::{MERGE, STRATEGIC, version};
+use super::wire::{JSON_PATCH, MERGE, STRATEGIC, version};
 
 fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
@@ -162,5 +162,50 @@ behaviours! {
         let map = s.config_map("a").await?;
         let secret = s.post(&s.core("secrets"), &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})).await?.expect(201)?;
         holds!(version(&secret).parse::<u64>()? > version(&map).parse::<u64>()?, "{} then {}", version(&map), version(&secret));
+    }
+    a_container_for_debugging_is_added_to_a_pod(s) {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let pod = s.post(&s.core("pods"), &pod).await?.expect(201)?;
+        let path = s.core("pods/a/ephemeralcontainers");
+        let add = json!({"metadata": {"labels": {"not": "this"}}, "spec": {"activeDeadlineSeconds": 7, "ephemeralContainers": [{"name": "d", "image": "i", "targetContainerName": "c"}]}});
+        let added = s.patch(&path, STRATEGIC, &add).await?.expect(200)?;
+        same!((&added["kind"], &added["metadata"]["labels"], &added["spec"]["activeDeadlineSeconds"]), (&"Pod".into(), &Value::Null, &Value::Null));
+        same!((&pod["metadata"]["generation"], &added["metadata"]["generation"]), (&1.into(), &2.into()));
+        same!(added["spec"]["ephemeralContainers"], json!([{"name": "d", "image": "i", "targetContainerName": "c", "imagePullPolicy": "Always",
+            "resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}]));
+        same!(s.get(&path).await?.expect(200)?["spec"], added["spec"]);
+        let more = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "other"}]}});
+        let message = s.patch(&path, STRATEGIC, &more).await?.refused(422, "Invalid")?;
+        holds!(message.contains("spec.ephemeralContainers: Forbidden: existing ephemeral containers \"d\" may not be changed\n"), "{message}");
+        let none = json!([{"op": "remove", "path": "/spec/ephemeralContainers"}]);
+        let message = s.patch(&path, JSON_PATCH, &none).await?.refused(422, "Invalid")?;
+        same!(message, "Pod \"a\" is invalid: spec.ephemeralContainers: Forbidden: existing ephemeral containers \"d\" may not be removed\n");
+    }
+    a_container_for_debugging_has_a_name_of_its_own_and_no_ports(s) {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        s.post(&s.core("pods"), &pod).await?.expect(201)?;
+        let path = s.core("pods/a/ephemeralcontainers");
+        let add = json!({"spec": {"ephemeralContainers": [{"name": "c", "image": "i", "targetContainerName": "x", "ports": [{"containerPort": 80, "protocol": "TCP"}]}, {"name": "d"}]}});
+        let message = s.patch(&path, STRATEGIC, &add).await?.refused(422, "Invalid")?;
+        for part in [
+            "spec.ephemeralContainers[0].name: Duplicate value: \"c\"",
+            "spec.ephemeralContainers[0].targetContainerName: Not found: \"x\"",
+            "spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container",
+            "spec.ephemeralContainers[1].image: Required value",
+        ] {
+            holds!(message.contains(part), "{message} has no {part}");
+        }
+    }
+    a_container_for_debugging_is_added_only_by_its_own_way(s) {
+        let debugger = json!([{"name": "d", "image": "i"}]);
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        s.post(&s.core("pods"), &pod).await?.expect(201)?;
+        let add = json!({"spec": {"ephemeralContainers": debugger}});
+        let message = s.patch(&s.core("pods/a"), STRATEGIC, &add).await?.refused(422, "Invalid")?;
+        holds!(message.contains("pod updates may not change fields other than"), "{message}");
+        pod["metadata"]["name"] = "b".into();
+        pod["spec"]["ephemeralContainers"] = debugger;
+        let message = s.post(&s.core("pods"), &pod).await?.refused(422, "Invalid")?;
+        same!(message, "Pod \"b\" is invalid: spec.ephemeralContainers: Forbidden: cannot be set on create");
     }
 }

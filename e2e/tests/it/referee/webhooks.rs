@@ -1,13 +1,13 @@
 //! Admission webhooks: who is asked about what, and what comes of the answers.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::hook::{Hook, Reply};
-use super::wire::{JSON, MERGE, Scope, encode_base64};
+use super::wire::{JSON, Look, MERGE, Scope, encode_base64, eventually};
 
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 const MUTATING: &str = "MutatingWebhookConfiguration";
@@ -62,15 +62,11 @@ async fn install(s: &Scope, hook: &Hook, kind: &str, webhooks: Vec<Value>) -> Re
     let all: Vec<Value> = std::iter::once(webhook(s, hook, "/probe")).chain(webhooks).collect();
     let body = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": s.unique("hooks")}, "webhooks": all});
     s.post(&configurations(kind), &body).await?.expect(201)?;
-    let start = Instant::now();
-    while hook.seen("/probe").is_empty() {
-        if start.elapsed() > Duration::from_secs(30) {
-            bail!("the webhook is never asked");
-        }
-        s.post(&s.core("configmaps?dryRun=All"), &config_map("probe")).await?;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    Ok(())
+    eventually("the webhook to be asked", || async {
+        let answer = s.post(&s.core("configmaps?dryRun=All"), &config_map("probe")).await?;
+        Ok(if hook.seen("/probe").is_empty() { Look::NotYet(format!("{answer:?}")) } else { Look::There(()) })
+    })
+    .await
 }
 
 async fn hooked(s: &Scope, kind: &str, path: &str) -> Result<Hook> {

@@ -223,17 +223,12 @@ impl Scope {
 
     /// Asks again until the answer satisfies `is`; the behaviour fails with what was last seen.
     pub(super) async fn until(&self, path: &str, what: &str, is: impl Fn(&Answer) -> bool) -> Result<Answer> {
-        let start = Instant::now();
-        loop {
+        let what = format!("{path}: {what}");
+        eventually(&what, || async {
             let answer = self.get(path).await?;
-            if is(&answer) {
-                return Ok(answer);
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("{path}: waited for {what}, last seen: {answer:?}");
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            Ok(if is(&answer) { Look::There(answer) } else { Look::NotYet(format!("{answer:?}")) })
+        })
+        .await
     }
 
     /// Opens a watch; its events are read one at a time.
@@ -246,16 +241,38 @@ impl Scope {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let start = Instant::now();
-        loop {
+        eventually(path, || async {
             let again = request.try_clone().with_context(|| path.to_owned())?;
             let response = again.send().await.with_context(|| path.to_owned())?;
             match response.status().as_u16() {
-                200 => return Ok(Watch { stream: Box::pin(response.bytes_stream()), buffer: Vec::new() }),
+                200 => Ok(Look::There(Watch { stream: Box::pin(response.bytes_stream()), buffer: Vec::new() })),
                 // The storage of a new kind is still being opened: come back, as every client does.
-                429 if start.elapsed() < PATIENCE => tokio::time::sleep(Duration::from_millis(50)).await,
+                429 => Ok(Look::NotYet(response.text().await?)),
                 code => bail!("{path}: {code} {}", response.text().await?),
             }
+        })
+        .await
+    }
+}
+
+/// What one look at the server showed.
+pub(super) enum Look<T> {
+    There(T),
+    /// What was seen instead.
+    NotYet(String),
+}
+
+/// Looks again until what is waited for is there; an error ends it at once, and so does the end of all patience.
+pub(super) async fn eventually<T, F>(what: &str, look: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<Look<T>>>,
+{
+    let start = Instant::now();
+    loop {
+        match look().await? {
+            Look::There(found) => return Ok(found),
+            Look::NotYet(seen) if start.elapsed() > PATIENCE => bail!("waited in vain for {what}, last seen: {seen}"),
+            Look::NotYet(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }

@@ -22,10 +22,8 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             }
             set(&mut value["spec"], "enableServiceLinks", true);
         }
-        "apiregistration.k8s.io/apiservices" => {
-            if value["spec"]["service"].is_object() {
-                set(&mut value["spec"]["service"], "port", 443);
-            }
+        "apiregistration.k8s.io/apiservices" if value["spec"]["service"].is_object() => {
+            set(&mut value["spec"]["service"], "port", 443);
         }
         "apps/deployments" => {
             let spec = &mut value["spec"];
@@ -196,7 +194,7 @@ fn pod_spec(spec: &mut Value) {
     set(spec, "schedulerName", "default-scheduler");
     set(spec, "securityContext", Map::new());
     set(spec, "terminationGracePeriodSeconds", 30);
-    for field in ["containers", "initContainers"] {
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
         list(&mut spec[field]).iter_mut().for_each(container);
         if spec[field].is_null()
             && let Some(object) = spec.as_object_mut()

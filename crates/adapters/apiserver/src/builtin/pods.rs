@@ -12,6 +12,22 @@ pub(super) fn prepare_create(pod: &mut Value) {
     }
 }
 
+/// The way to add a container for debugging changes nothing else.
+pub(super) fn keep_all_but_ephemeral(old: &Value, new: &mut Value) {
+    let containers = new["spec"].get("ephemeralContainers").cloned();
+    let managed = new["metadata"].get("managedFields").cloned();
+    let mut kept = old.clone();
+    for (parent, field, value) in [("spec", "ephemeralContainers", containers), ("metadata", "managedFields", managed)]
+    {
+        let Some(parent) = kept.get_mut(parent).and_then(Value::as_object_mut) else { continue };
+        match value {
+            Some(value) => parent.insert(field.into(), value),
+            None => parent.remove(field),
+        };
+    }
+    *new = kept;
+}
+
 /// Pods stay five minutes on a node that is not ready or cannot be reached, unless they say otherwise.
 fn tolerate_node_troubles(spec: &mut Map<String, Value>) {
     let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -151,6 +151,9 @@ fn items(value: &Value) -> &[Value] {
 
 fn pod(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     containers(&value["spec"], "spec", errors);
+    if old.is_none() && !items(&value["spec"]["ephemeralContainers"]).is_empty() {
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
     let Some(old) = old else { return };
     // Only images, deadlines, added tolerations and gates may change; a kubelet acts on the rest once.
     let essence = |pod: &Value| {
@@ -207,6 +210,61 @@ fn containers(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
         let supported = ["Always", "OnFailure", "Never"].map(str::to_owned);
         errors.push(FieldError::not_supported(format!("{path}.restartPolicy"), policy, &supported));
     }
+}
+
+/// Containers for debugging are added to a pod, and then stay as they are.
+pub(crate) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> {
+    const FIELD: &str = "spec.ephemeralContainers";
+    let mut errors = Vec::new();
+    let spec = &new["spec"];
+    let name = |container: &Value| text(&container["name"]).to_owned();
+    let others: Vec<String> =
+        ["containers", "initContainers"].iter().flat_map(|field| items(&spec[*field])).map(name).collect();
+    let mut seen = others.clone();
+    for (at, container) in items(&spec["ephemeralContainers"]).iter().enumerate() {
+        let path = format!("{FIELD}[{at}]");
+        let own = name(container);
+        if own.is_empty() {
+            errors.push(FieldError::required(format!("{path}.name"), ""));
+        } else if let [problem, ..] = names::is_label(&own).as_slice() {
+            errors.push(FieldError::invalid(format!("{path}.name"), own.as_str(), problem.clone()));
+        }
+        if text(&container["image"]).is_empty() {
+            errors.push(FieldError::required(format!("{path}.image"), ""));
+        }
+        if seen.contains(&own) {
+            errors.push(FieldError::duplicate(format!("{path}.name"), own.as_str()));
+        }
+        seen.push(own);
+        let target = text(&container["targetContainerName"]);
+        if !target.is_empty() && !others.iter().any(|other| other == target) {
+            let field = format!("{path}.targetContainerName");
+            errors.push(FieldError::new(schema::ErrorKind::NotFound, field, Some(target.into()), ""));
+        }
+        for field in ["ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
+            let set = match &container[field] {
+                Value::Null => false,
+                Value::Object(map) => !map.is_empty(),
+                Value::Array(list) => !list.is_empty(),
+                _ => true,
+            };
+            if set {
+                errors
+                    .push(FieldError::forbidden(format!("{path}.{field}"), "cannot be set for an Ephemeral Container"));
+            }
+        }
+    }
+    for before in items(&old["spec"]["ephemeralContainers"]) {
+        let after = items(&spec["ephemeralContainers"]).iter().find(|after| after["name"] == before["name"]);
+        let what = match after {
+            Some(after) if after == before => continue,
+            Some(_) => "changed",
+            None => "removed",
+        };
+        let detail = format!("existing ephemeral containers {:?} may not be {what}\n", name(before));
+        errors.push(FieldError::forbidden(FIELD, detail));
+    }
+    errors
 }
 
 fn workload(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {

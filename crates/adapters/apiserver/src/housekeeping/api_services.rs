@@ -57,7 +57,9 @@ pub(crate) async fn settle(api: &Arc<Api>, moment: Moment) {
             _ => {}
         }
     }
-    let missing = wanted.into_values().filter(|service| moment == Moment::Start || service["metadata"]["labels"][MANAGED] == "true");
+    let missing = wanted
+        .into_values()
+        .filter(|service| moment == Moment::Start || service["metadata"]["labels"][MANAGED] == "true");
     let writes = missing.map(|service| bootstrap::create(api, COLLECTION, "", service));
     for outcome in futures::future::join_all(writes).await {
         if let Err(message) = outcome {
@@ -73,6 +75,12 @@ pub(crate) fn first_status(service: &Value) -> Value {
     }
     let message = "Local APIServices are always available";
     json!({"conditions": [available("True", "Local", message)]})
+}
+
+/// Whether an APIService says that another server has this group version.
+pub(crate) fn is_elsewhere(api: &Api, group: &str, version: &str) -> bool {
+    let object = api.store.get(COLLECTION, &Name::new("", &format!("{version}.{group}")));
+    object.is_some_and(|object| object.value()["spec"]["service"].is_object())
 }
 
 fn wanted(api: &Api) -> BTreeMap<String, Value> {

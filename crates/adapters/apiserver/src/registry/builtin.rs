@@ -7,7 +7,7 @@ use schema::Schema;
 use super::{Resource, Subresource};
 
 /// Subresources that need a kubelet or a proxy behind them; nothing is served there.
-const UNSERVED: [&str; 5] = ["attach", "exec", "portforward", "proxy", "ephemeralcontainers"];
+const UNSERVED: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
 pub(super) fn resources() -> Vec<Arc<Resource>> {
     kubernetes::resources().iter().map(|table| Arc::new(resource(table))).collect()

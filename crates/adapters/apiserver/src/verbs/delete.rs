@@ -9,7 +9,7 @@ use crate::{
     admission::webhooks,
     auth::node,
     builtin,
-    http::{Body, respond},
+    http::{Body, Query, respond},
     object::{Draft, text},
     status::{Answer, Failure},
     store::{Error, Expect, Write},
@@ -97,20 +97,14 @@ pub(crate) async fn delete_collection(request: &Request<'_>) -> Answer<Response<
 }
 
 fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
-    let query = &request.call.query;
-    let from_query = json!({
-        "gracePeriodSeconds": query.get("gracePeriodSeconds").and_then(|text| text.parse::<i64>().ok()),
-        "propagationPolicy": query.get("propagationPolicy"),
-        "orphanDependents": query.get("orphanDependents").map(|text| text == "true"),
-        "dryRun": query.all("dryRun").collect::<Vec<_>>(),
-    });
     if request.call.body.is_empty() {
-        return parse_options(&from_query);
+        return parse_options(&from_query(&request.call.query));
     }
+    // With a body nothing of the query counts, not even a trial.
     if decode::media(request.call) == decode::PROTOBUF {
         let schema = schema::Schema::builtin(OPTIONS).ok_or_else(|| Failure::internal("no schema of DeleteOptions"))?;
         return match decode::protobuf(&request.call.body, "DeleteOptions", &schema) {
-            Ok(options) => parse_options(&options),
+            Ok(options) => only_options(&options).and_then(|()| parse_options(&options)),
             Err(decode::Problem::Media) => Err(Failure::bad_request("the body is no DeleteOptions")),
             Err(decode::Problem::Syntax(error) | decode::Problem::Yaml(error) | decode::Problem::Object(error)) => {
                 Err(Failure::bad_request(error))
@@ -119,15 +113,8 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
     }
     match decode::parse(request.call) {
         Ok(document) if document.value.is_object() => {
-            let kind = text(&document.value["kind"]);
-            if !kind.is_empty() && kind != "DeleteOptions" {
-                return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
-            }
-            let mut value = document.value;
-            if value["dryRun"].is_null() {
-                value["dryRun"] = from_query["dryRun"].clone();
-            }
-            parse_options(&value)
+            only_options(&document.value)?;
+            parse_options(&document.value)
         }
         Ok(_) => Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions")),
         Err(decode::Problem::Media) => Err(Failure::unsupported_media(&[
@@ -140,6 +127,26 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
             Err(Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
         }
     }
+}
+
+fn from_query(query: &Query) -> Value {
+    json!({
+        "gracePeriodSeconds": query.get("gracePeriodSeconds").and_then(|text| text.parse::<i64>().ok()),
+        "propagationPolicy": query.get("propagationPolicy"),
+        "orphanDependents": query.get("orphanDependents").map(|text| text == "true"),
+        "dryRun": query.all("dryRun").collect::<Vec<_>>(),
+    })
+}
+
+/// Refuses a body that says it is something else.
+fn only_options(value: &Value) -> Answer<()> {
+    let (kind, version) = (text(&value["kind"]), text(&value["apiVersion"]));
+    if kind.is_empty() || kind == "DeleteOptions" {
+        return Ok(());
+    }
+    let message =
+        format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"");
+    Err(Failure::bad_request(message))
 }
 
 pub(crate) fn parse_options(value: &Value) -> Answer<DeleteOptions> {

@@ -1,6 +1,7 @@
 //! Subresources: `status`, `scale`, `eviction`, `binding`, `finalize`, `approval`, `token`, `log`, and streams.
 
 mod eviction;
+pub(crate) mod exec;
 pub(crate) mod log;
 mod scale;
 pub(crate) mod streams;
@@ -19,9 +20,6 @@ use crate::{
 pub(crate) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response<Body>> {
     let allowed = request.resource.subresource(request.subresource);
     if !allowed.is_some_and(|subresource| subresource.verbs.iter().any(|own| own == verb)) {
-        return Err(Failure::method_not_allowed());
-    }
-    if request.resource.namespaced && request.namespace.is_empty() {
         return Err(Failure::method_not_allowed());
     }
     match (request.subresource, verb) {

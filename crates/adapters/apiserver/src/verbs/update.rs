@@ -205,9 +205,11 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     } else {
         errors.extend(super::patiently(|| resource.schema.validate(new, Some(old))));
     }
-    // A binding sets what no update may.
-    if subresource != "binding" {
-        builtin::combine(&mut errors, builtin::validate(resource, new, Some(old)));
+    match subresource {
+        // A binding sets what no update may.
+        "binding" => {}
+        "ephemeralcontainers" => builtin::combine(&mut errors, builtin::ephemeral_containers(new, old)),
+        _ => builtin::combine(&mut errors, builtin::validate(resource, new, Some(old))),
     }
     if !errors.is_empty() {
         return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));

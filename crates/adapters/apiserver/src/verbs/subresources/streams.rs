@@ -1,12 +1,25 @@
-//! `exec`, `attach` and `portforward`: what can be said about them where no kubelet runs containers.
+//! `exec`, `attach` and `portforward`: who may, and what can be said where no kubelet runs containers.
 
-use super::{Request, log};
-use crate::{object::text, status::Failure};
+use http::Response;
+
+use super::{Request, exec, log};
+use crate::{
+    http::Body,
+    object::text,
+    status::{Answer, Failure},
+};
 
 pub(crate) const STREAMS: [&str; 3] = ["exec", "attach", "portforward"];
 
+pub(crate) fn start(request: &Request<'_>) -> Answer<Response<Body>> {
+    match request.subresource {
+        "exec" => exec::start(request),
+        _ => Err(refuse(request)),
+    }
+}
+
 /// Why nothing is streamed; the mistakes a client can make come first, in the real server's words.
-pub(crate) fn refuse(request: &Request<'_>) -> Box<Failure> {
+fn refuse(request: &Request<'_>) -> Box<Failure> {
     let Some(pod) = request.api.store.get("/pods", &request.key(request.name).name) else {
         return request.not_found();
     };
@@ -18,12 +31,15 @@ pub(crate) fn refuse(request: &Request<'_>) -> Box<Failure> {
     }
     match text(&pod["spec"]["nodeName"]) {
         "" => Failure::bad_request(format!("pod {} does not have a host assigned", request.name)),
-        node => {
-            let what = request.subresource;
-            let message = format!(
-                "node {node} runs no containers: its pods only stand for those of a cluster, so there is nothing to {what}"
-            );
-            Failure::new(501, "NotImplemented", message)
-        }
+        node => nobody(request, node),
     }
+}
+
+/// There is nobody behind the pods of a node.
+pub(super) fn nobody(request: &Request<'_>, node: &str) -> Box<Failure> {
+    let what = request.subresource;
+    let message = format!(
+        "node {node} runs no containers: its pods only stand for those of a cluster, so there is nothing to {what}"
+    );
+    Failure::new(501, "NotImplemented", message)
 }
