@@ -1,7 +1,7 @@
 // What the real server decides about custom resources, without a server: each line of the input is a schema and a sequence
 // of writes, each line of the output what every write led to. The merging is structured-merge-diff's, the keeping of
 // managedFields apimachinery's, and the schema is read as apiextensions-apiserver reads it. A line with rules instead of
-// writes is answered with what is wrong with each, or its estimated cost.
+// writes is answered with what is wrong with each, or its estimated cost; a line with quantities with how they are written.
 package main
 
 import (
@@ -25,6 +25,8 @@ type story struct {
 	Schema *apiextensionsv1.JSONSchemaProps `json:"schema"`
 	Writes []write                          `json:"writes"`
 	Rules  []string                         `json:"rules"`
+
+	Quantities []string `json:"quantities"`
 }
 
 type write struct {
@@ -38,6 +40,7 @@ type write struct {
 
 type outcome struct {
 	Object map[string]any `json:"object,omitempty"`
+	Text   string         `json:"text,omitempty"`
 	Error  string         `json:"error,omitempty"`
 }
 
@@ -49,6 +52,10 @@ func main() {
 		// Numbers are read as the real server reads them: whole ones as integers.
 		var raw unstructuredStory
 		must(raw.read(lines.Bytes()))
+		if raw.Quantities != nil {
+			must(out.Encode(rewrite(raw.Quantities)))
+			continue
+		}
 		if raw.Rules != nil {
 			must(out.Encode(judge(raw.Schema, raw.Rules)))
 			continue

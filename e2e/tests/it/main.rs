@@ -14,6 +14,7 @@ mod nodes;
 mod operator;
 mod oracle;
 mod processes;
+mod quantities;
 #[macro_use]
 mod referee;
 mod rules;

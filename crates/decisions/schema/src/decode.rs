@@ -27,6 +27,7 @@ impl Schema {
         };
         match value {
             Value::Null => None,
+            _ if node.is_quantity() => crate::quantity::canonical_value(value).err().map(str::to_owned),
             _ if node.types.is_any() || node.int_or_string => None,
             Value::Object(map) if node.types == Types::OBJECT => {
                 let structure = node.go.as_deref().unwrap_or(structure);

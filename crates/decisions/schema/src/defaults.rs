@@ -21,6 +21,11 @@ impl Schema {
     fn fill(&self, value: &mut Value, id: Id, drop_nulls: bool) {
         let node = self.node(id);
         match value {
+            Value::String(_) | Value::Number(_) if node.is_quantity() => {
+                if let Ok(canonical) = crate::quantity::canonical_value(value) {
+                    *value = canonical.into();
+                }
+            }
             Value::Object(map) => self.fill_map(map, node, drop_nulls),
             Value::Array(list) => {
                 let Some(items) = node.items else { return };

@@ -14,6 +14,7 @@ mod error;
 mod node;
 mod path;
 mod prune;
+mod quantity;
 mod validate;
 mod zero;
 
@@ -34,3 +35,11 @@ pub mod webhook;
 pub use cel::budget::with_patience;
 pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};
 pub use node::Schema;
+
+/// A quantity (`0.5`) in the form in which it is stored and shown (`500m`).
+///
+/// # Errors
+/// The text is no quantity; the error is the real server's.
+pub fn quantity(text: &str) -> Result<String, String> {
+    quantity::canonical(text).map_err(str::to_owned)
+}

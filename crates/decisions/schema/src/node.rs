@@ -173,6 +173,11 @@ impl Pattern {
 }
 
 impl Node {
+    /// Quantities are texts that the server brings into its own form.
+    pub(crate) fn is_quantity(&self) -> bool {
+        self.go.as_deref() == Some("Quantity")
+    }
+
     pub(crate) fn property(&self, name: &str) -> Option<Id> {
         let found = self.properties.binary_search_by(|(key, _)| key.as_ref().cmp(name));
         found.ok().map(|at| self.properties[at].1)

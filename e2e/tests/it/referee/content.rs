@@ -12,7 +12,38 @@ fn columns(table: &Value) -> Vec<&str> {
     table["columnDefinitions"].as_array().into_iter().flatten().filter_map(|column| column["name"].as_str()).collect()
 }
 
+/// A pod that asks for this much.
+fn asking(resources: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [
+        {"name": "one", "image": "a", "resources": resources}]}})
+}
+
 behaviours! {
+    quantities_are_shown_in_their_own_form(s) {
+        let asked = json!({"requests": {"cpu": "0.5", "memory": "1024Mi", "ephemeral-storage": 1000}, "limits": {"cpu": 2, "memory": "1.5Gi", "ephemeral-storage": "1e3"}});
+        let pod = s.post(&s.core("pods"), &asking(asked)).await?.expect(201)?;
+        same!(pod["spec"]["containers"][0]["resources"], json!({"requests": {"cpu": "500m", "memory": "1Gi", "ephemeral-storage": "1k"}, "limits": {"cpu": "2", "memory": "1536Mi", "ephemeral-storage": "1e3"}}));
+    }
+    a_quantity_that_is_none_is_refused(s) {
+        let message = s.post(&s.core("pods"), &asking(json!({"limits": {"cpu": "much"}}))).await?.refused(400, "BadRequest")?;
+        same!(message, "Pod in version \"v1\" cannot be handled as a Pod: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");
+        let message = s.post(&s.core("pods"), &asking(json!({"limits": {"cpu": "1mk"}}))).await?.refused(400, "BadRequest")?;
+        same!(message, "Pod in version \"v1\" cannot be handled as a Pod: unable to parse quantity's suffix");
+    }
+    a_limit_on_an_empty_folder_is_a_quantity_too(s) {
+        let mut pod = asking(json!({}));
+        pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {"sizeLimit": "0.5Gi"}}]);
+        let pod = s.post(&s.core("pods"), &pod).await?.expect(201)?;
+        same!(pod["spec"]["volumes"][0]["emptyDir"], json!({"sizeLimit": "512Mi"}));
+    }
+    the_same_quantity_written_otherwise_changes_nothing(s) {
+        let pod = s.post(&s.core("pods"), &asking(json!({"limits": {"cpu": "500m"}}))).await?.expect(201)?;
+        let mut again = pod.clone();
+        again["spec"]["containers"][0]["resources"]["limits"]["cpu"] = json!("0.500");
+        again["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("0.5");
+        let put = s.put(&s.core("pods/a"), &again).await?.expect(200)?;
+        same!(put["metadata"]["resourceVersion"], pod["metadata"]["resourceVersion"]);
+    }
     a_table_of_config_maps_counts_their_data(s) {
         s.config_map("a").await?;
         let table = s.get_as(&s.core("configmaps/a"), TABLE).await?.expect(200)?;
