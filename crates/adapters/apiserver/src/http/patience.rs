@@ -108,6 +108,13 @@ impl<S> Pieces<S> {
         Self { stream, rest: Bytes::new(), left: None, pulse: PULSE.try_with(Arc::clone).ok(), given: 0 }
     }
 
+    /// As `of`, where it is known how much that will be.
+    pub(super) fn sized(size: u64, stream: S) -> Self {
+        let mut pieces = Self::of(stream);
+        pieces.left = Some(size);
+        pieces
+    }
+
     fn tell(&self, given: u32) {
         if let Some(pulse) = &self.pulse {
             pulse.0.store(given, Ordering::Relaxed);
@@ -118,8 +125,7 @@ impl<S> Pieces<S> {
 impl Pieces<futures::stream::Empty<Bytes>> {
     /// An answer that is ready.
     pub(super) fn whole(content: Bytes) -> Self {
-        let mut pieces = Self::of(futures::stream::empty());
-        pieces.left = Some(content.len() as u64);
+        let mut pieces = Self::sized(content.len() as u64, futures::stream::empty());
         pieces.rest = content;
         pieces
     }

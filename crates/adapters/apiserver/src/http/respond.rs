@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use serde_json::Value;
@@ -49,6 +49,43 @@ pub(crate) fn json(code: u16, content: Vec<u8>, yaml: bool, pretty: bool) -> Res
         return value(code, &serde_json::from_slice(&content).unwrap_or_default(), yaml, pretty);
     }
     bytes(code, JSON, content)
+}
+
+/// As `json`, for text in parts. A long one is put together while it is sent, so that it is in memory in small pieces only
+/// and nobody else waits for the whole of it.
+pub(crate) fn parts(code: u16, parts: Vec<Bytes>, yaml: bool, pretty: bool) -> Response<Body> {
+    let size: usize = parts.iter().map(Bytes::len).sum();
+    if size < LARGE || yaml || pretty {
+        return json(code, parts.concat(), yaml, pretty);
+    }
+    let mut response = bytes(code, JSON, Bytes::new());
+    *response.body_mut() = Pieces::sized(size as u64, futures::stream::iter(Joined(parts.into_iter()))).boxed_unsync();
+    response
+}
+
+/// Joins small parts into chunks; large ones stay as they are.
+struct Joined(std::vec::IntoIter<Bytes>);
+
+impl Iterator for Joined {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        const SHARED: usize = 16 * 1024;
+        let mut joined = BytesMut::new();
+        while let Some(part) = self.0.as_slice().first() {
+            match part.len() {
+                SHARED.. if joined.is_empty() => return self.0.next(),
+                small if small < SHARED && joined.len() + small <= LARGE => {
+                    // Room for one chunk at once, not bit by bit.
+                    joined.reserve(if joined.is_empty() { LARGE } else { 0 });
+                    joined.extend_from_slice(part);
+                    self.0.next();
+                }
+                _ => break,
+            }
+        }
+        (!joined.is_empty()).then(|| joined.freeze())
+    }
 }
 
 pub(crate) fn failure(failure: &Failure, yaml: bool, pretty: bool) -> Response<Body> {
@@ -120,15 +157,19 @@ pub(crate) async fn compressed(response: Response<Body>) -> Response<Body> {
         Ok(collected) => collected.to_bytes(),
         Err(never) => match never {},
     };
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    let packed = std::io::Write::write_all(&mut encoder, &content).and_then(|()| encoder.finish());
-    let content = match packed {
-        Ok(packed) => {
+    // On a thread of its own: everyone else would wait for it.
+    let plain = content.clone();
+    let packing = tokio::task::spawn_blocking(move || {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, &plain).and_then(|()| encoder.finish())
+    });
+    let content: Bytes = match packing.await {
+        Ok(Ok(packed)) => {
             parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
             packed.into()
         }
-        Err(_) => content,
+        _ => content,
     };
-    Response::from_parts(parts, Full::new(content).boxed_unsync())
+    Response::from_parts(parts, Pieces::whole(content).boxed_unsync())
 }

@@ -316,7 +316,7 @@ async fn respond_with(request: &Request<'_>, page: &Page) -> Answer<Response<Bod
             });
             Ok(respond::value(200, &list, accept.yaml, pretty))
         }
-        Shape::Object => Ok(respond::json(200, join(resource, &metadata, &page.objects), accept.yaml, pretty)),
+        Shape::Object => Ok(respond::parts(200, parts(resource, &metadata, &page.objects), accept.yaml, pretty)),
     }
 }
 
@@ -326,8 +326,8 @@ async fn converted(request: &Request<'_>, page: &Page) -> Answer<Vec<Value>> {
     convert::all_from_stored(request.api, request.resource, values).await
 }
 
-/// The list as text, from the bytes of its objects.
-fn join(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<u8> {
+/// The text of the list in parts, most of which are the bytes of its objects.
+fn parts(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<Bytes> {
     let head = format!(
         r#"{{"kind":{},"apiVersion":{},"metadata":{metadata},"items":["#,
         Value::from(resource.list_kind.as_str()),
@@ -338,25 +338,18 @@ fn join(resource: &Resource, metadata: &Value, objects: &[Arc<Object>]) -> Vec<u
         Value::from(resource.api_version()),
         Value::from(resource.kind.as_str())
     );
-    let size: usize = objects.iter().map(|object| object.json.len() + 1).sum();
-    let mut out = Vec::with_capacity(head.len() + size + 8);
-    out.extend_from_slice(head.as_bytes());
+    let mut parts = Vec::with_capacity(2 * objects.len() + 2);
+    parts.push(head.into());
     for (position, object) in objects.iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
-        }
         let bytes = bytes_of(resource, object);
         // Items of built-in lists do not repeat their kind; those of custom resources do.
-        match bytes.strip_prefix(leading.as_bytes()).filter(|_| resource.custom.is_none()) {
-            Some(rest) => {
-                out.push(b'{');
-                out.extend_from_slice(rest);
-            }
-            None => out.extend_from_slice(&bytes),
-        }
+        let shortened = resource.custom.is_none() && bytes.starts_with(leading.as_bytes());
+        let (opening, rest) = if shortened { (",{", bytes.slice(leading.len()..)) } else { (",", bytes) };
+        let opening = if position == 0 { &opening[1..] } else { opening };
+        parts.extend([Bytes::from_static(opening.as_bytes()), rest]);
     }
-    out.extend_from_slice(b"]}\n");
-    out
+    parts.push(Bytes::from_static(b"]}\n"));
+    parts
 }
 
 /// The object in the version of the resource, as text, where nobody has to be asked to convert it.

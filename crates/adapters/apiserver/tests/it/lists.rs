@@ -80,3 +80,30 @@ async fn lists_come_as_tables_metadata_and_yaml() {
     assert!(get("application/yaml").await.text.contains("kind: SecretList"));
     assert_eq!(get("application/vnd.kubernetes.protobuf").await.code, 406);
 }
+
+#[tokio::test]
+async fn a_long_list_is_the_same_however_it_is_sent() {
+    let wire = Wire::start().await;
+    let maps = "/api/v1/namespaces/kube-public/configmaps";
+    // Small ones are joined, large ones sent as they are, next to each other and at the end.
+    let sizes = [3000, 3000, 40_000, 40_000, 3000, 70_000, 3000, 3000, 20_000];
+    for (number, size) in sizes.into_iter().enumerate() {
+        let fill = char::from(b'a' + u8::try_from(number).unwrap()).to_string().repeat(size);
+        wire.post(maps, &json!({"metadata": {"name": format!("m{number}")}, "data": {"x": fill}})).await;
+    }
+    let plain = wire.get(maps).await;
+    let items = plain.body["items"].as_array().unwrap();
+    let found: Vec<usize> = items.iter().filter_map(|item| Some(item["data"]["x"].as_str()?.len())).collect();
+    assert_eq!(found, sizes);
+    assert_eq!(plain.headers["content-length"], plain.text.len().to_string());
+    let packed = wire.request("GET", maps, "", "").header("accept-encoding", "gzip").send().await.unwrap();
+    assert_eq!(packed.headers()["content-encoding"], "gzip");
+    let packed = packed.bytes().await.unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).unwrap();
+    assert_eq!(text, plain.text);
+    let pretty = wire.get(&format!("{maps}?pretty=1")).await;
+    assert_eq!(pretty.body, plain.body);
+    let head = wire.send(wire.request("HEAD", maps, "", "")).await;
+    assert_eq!(head.headers["content-length"], plain.headers["content-length"]);
+}
