@@ -170,20 +170,22 @@ fn page(request: &Request<'_>, selection: &Selection) -> Answer<Page> {
     let exact = query.text("resourceVersionMatch") == "Exact";
     let mut after = None;
     let mut at = None;
+    let mut left = None;
     if !token.is_empty() {
-        let (start, position) = read_token(request, token)?;
+        let (start, position, rest) = read_token(request, token)?;
         if !version.is_empty() && version != "0" {
             return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
         }
         after = Some(position);
         at = start;
+        left = rest.filter(|_| start.is_some());
     } else if !version.is_empty() {
         let asked = reached(request, version)?;
         // A limited list from a version, without a match rule, means exactly that version.
         let legacy_exact = limit > 0 && query.text("resourceVersionMatch").is_empty() && asked > 0;
         at = (exact || legacy_exact).then_some(asked);
     }
-    collect(request, selection, limit, at, after.as_ref())
+    collect(request, selection, limit, at, after.as_ref(), left)
 }
 
 fn collect(
@@ -192,6 +194,7 @@ fn collect(
     limit: usize,
     at: Option<u64>,
     after: Option<&Name>,
+    left: Option<usize>,
 ) -> Answer<Page> {
     let resource = request.resource;
     let index = request.api.store.read();
@@ -208,11 +211,11 @@ fn collect(
     if let Some(only) = selection.only(resource, request.namespace) {
         let found = earlier.get(&only).map_or_else(|| collection.get(&only), Option::as_ref);
         let found = found.filter(|object| after.is_none_or(|after| object.key.name > *after));
-        fill(&mut page, resource, selection, limit, found.into_iter());
+        fill(&mut page, resource, selection, (limit, left), found.into_iter());
     } else if earlier.is_empty() {
-        fill(&mut page, resource, selection, limit, collection.iter(namespace, after));
+        fill(&mut page, resource, selection, (limit, left), collection.iter(namespace, after));
     } else {
-        fill(&mut page, resource, selection, limit, collection.iter_at(&earlier, namespace, after));
+        fill(&mut page, resource, selection, (limit, left), collection.iter_at(&earlier, namespace, after));
     }
     Ok(page)
 }
@@ -221,7 +224,7 @@ fn fill<'a>(
     page: &mut Page,
     resource: &Resource,
     selection: &Selection,
-    limit: usize,
+    (limit, left): (usize, Option<usize>),
     objects: impl Iterator<Item = &'a Arc<Object>>,
 ) {
     let mut objects = objects.filter(|object| selection.matches(resource, object));
@@ -234,21 +237,23 @@ fn fill<'a>(
     if rest {
         page.next = page.objects.last().map(|object| object.key.name.clone());
         if selection.is_empty() {
-            page.remaining = Some(1 + objects.count());
+            let known = left.and_then(|left| left.checked_sub(page.objects.len())).filter(|rest| *rest > 0);
+            page.remaining = Some(known.unwrap_or_else(|| 1 + objects.count()));
         }
     }
 }
 
-fn print_token(resource: &Resource, version: i64, name: &Name) -> String {
+/// `left` is ours: pages of one version count on from each other, so that only the first looks at all that follows.
+fn print_token(resource: &Resource, version: i64, name: &Name, left: Option<usize>) -> String {
     let start = match resource.namespaced {
         true => format!("{}/{}\u{0}", name.namespace, name.name),
         false => format!("{}\u{0}", name.name),
     };
-    URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": version, "start": start}).to_string())
+    URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": version, "start": start, "left": left}).to_string())
 }
 
-/// The version (none: the newest) and the last name of the page before.
-fn read_token(request: &Request<'_>, token: &str) -> Answer<(Option<u64>, Name)> {
+/// The version (none: the newest) and the last name of the page before, and how many were left after it if it said so.
+fn read_token(request: &Request<'_>, token: &str) -> Answer<(Option<u64>, Name, Option<usize>)> {
     let invalid = |why: &str| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
     let data = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
         let at = match error {
@@ -273,7 +278,8 @@ fn read_token(request: &Request<'_>, token: &str) -> Answer<(Option<u64>, Name)>
     if !request.namespace.is_empty() && namespace != request.namespace && request.resource.namespaced {
         return Err(invalid(start));
     }
-    Ok((u64::try_from(version).ok(), Name::new(namespace, name)))
+    let left = value["left"].as_u64().and_then(|left| usize::try_from(left).ok());
+    Ok((u64::try_from(version).ok(), Name::new(namespace, name), left))
 }
 
 fn expired_token() -> Box<Failure> {
@@ -286,7 +292,8 @@ async fn respond_with(request: &Request<'_>, page: &Page) -> Answer<Response<Bod
     let Request { call, resource, .. } = *request;
     let mut metadata = json!({"resourceVersion": page.version.to_string()});
     if let Some(next) = &page.next {
-        metadata["continue"] = print_token(resource, i64::try_from(page.version).unwrap_or(-1), next).into();
+        metadata["continue"] =
+            print_token(resource, i64::try_from(page.version).unwrap_or(-1), next, page.remaining).into();
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = remaining.into();

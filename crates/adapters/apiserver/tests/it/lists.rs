@@ -30,6 +30,7 @@ async fn pages_are_consistent_whatever_changes_between_them() {
     let token = first["metadata"]["continue"].as_str().unwrap();
     let second = wire.get(&format!("{SECRETS}?limit=2&continue={token}")).await.body;
     assert_eq!(names(&second), ["m2", "m3"]);
+    assert_eq!(second["metadata"]["remainingItemCount"], 1);
     assert_eq!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
     let token = second["metadata"]["continue"].as_str().unwrap();
     let third = wire.get(&format!("{SECRETS}?limit=2&continue={token}")).await.body;
