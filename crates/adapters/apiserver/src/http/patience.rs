@@ -1,8 +1,9 @@
 //! Ends answers that their clients do not take.
 //!
-//! There are two ways not to read: to leave the socket alone, which `Socket` notices when it cannot write, and to read
-//! the socket but grant one HTTP/2 stream nothing, which `Patient` notices when a body has given a piece and is not asked
-//! for the next. Either way what is held for such a client is small, and it is held for a while only.
+//! `Patient` notices when a list or a watch has given a piece and is not asked for the next, be it that the socket is not
+//! read or that one HTTP/2 stream is granted nothing. `Socket` notices when a connection cannot write at all, whatever
+//! for: a log that somebody reads in a pager, a command's output, small answers that pile up. It waits longer, since
+//! people do take their time. Either way what is held for such a client is small, and it is held for a while only.
 
 use std::{
     convert::Infallible,
@@ -108,6 +109,12 @@ impl<S> Pieces<S> {
         Self { stream, rest: Bytes::new(), left: None, pulse: PULSE.try_with(Arc::clone).ok(), given: 0 }
     }
 
+    /// Never ended for not being taken.
+    pub(super) fn leisurely(mut self) -> Self {
+        self.pulse = None;
+        self
+    }
+
     /// As `of`, where it is known how much that will be.
     pub(super) fn sized(size: u64, stream: S) -> Self {
         let mut pieces = Self::of(stream);
@@ -178,9 +185,12 @@ pub(super) struct Socket {
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
+/// How much longer than one answer a whole connection may stand still.
+const LONGER: u32 = 10;
+
 impl Socket {
     pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream, patience, waiting: None }
+        Self { stream, patience: patience.saturating_mul(LONGER), waiting: None }
     }
 
     fn judge(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

@@ -109,7 +109,23 @@ pub(crate) fn text(code: u16, content: impl Into<Bytes>) -> Response<Body> {
 
 /// A body that is written as it comes; the connection stays open until the stream ends.
 pub(crate) fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
-    let mut response = Response::new(Pieces::of(Box::pin(chunks)).boxed_unsync());
+    streamed(Pieces::of(Box::pin(chunks)))
+}
+
+/// As `stream`, for people, who may read it in a pager and take their time.
+pub(crate) fn leisurely_stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    streamed(Pieces::of(Box::pin(chunks)).leisurely())
+}
+
+/// As `text`, for people.
+pub(crate) fn leisurely_text(content: impl Into<Bytes>) -> Response<Body> {
+    let mut response = text(200, Bytes::new());
+    *response.body_mut() = Full::new(content.into()).boxed_unsync();
+    response
+}
+
+fn streamed(body: impl hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static) -> Response<Body> {
+    let mut response = Response::new(body.boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

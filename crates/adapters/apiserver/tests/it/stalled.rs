@@ -146,8 +146,33 @@ async fn an_answer_nobody_reads_is_ended_too() {
 }
 
 #[tokio::test]
+async fn a_log_may_be_read_at_leisure() {
+    let log = "line\n".repeat(200_000);
+    let told = log.clone();
+    let builder = Server::builder().in_memory().end_stalled_after(PATIENCE).pod_logs(move |_| Some(told.clone()));
+    let wire = Wire::of(builder.start().await.unwrap());
+    let pods = "/api/v1/namespaces/default/pods";
+    let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+    assert_eq!(wire.post(pods, &pod).await.code, 201);
+    for query in ["", "?follow=1"] {
+        let url = format!("{}{pods}/p/log{query}", wire.server.server());
+        let mut response = other(&wire).get(url).bearer_auth(wire.server.admin_token()).send().await.unwrap();
+        let began = Instant::now();
+        while began.elapsed() < 3 * PATIENCE {
+            assert_eq!(wire.get(pods).await.code, 200);
+        }
+        let mut read = 0;
+        while read < log.len() {
+            read += response.chunk().await.unwrap().expect("the whole log").len();
+        }
+    }
+}
+
+#[tokio::test]
 async fn small_answers_that_pile_up_unread_end_their_connection() {
-    let wire = start(PATIENCE).await;
+    // A connection may stand still ten times as long as one answer.
+    let wire = start(PATIENCE / 10).await;
     let (size, count) = (50_000, 300);
     wire.post(MAPS, &json!({"metadata": {"name": "small"}, "data": {"x": "x".repeat(size)}})).await;
     let mut unread = socket(&wire, &format!("{MAPS}/small"), count).await;

@@ -47,10 +47,10 @@ pub(super) async fn get(request: &Request<'_>) -> Answer<Response<Body>> {
     };
     let shown = shown_part.cut(&log).to_owned();
     if !call.query.flag("follow") {
-        return Ok(plain(respond::text(200, shown)));
+        return Ok(plain(respond::leisurely_text(shown)));
     }
     let follower = Follower { api: Arc::clone(api), asked, name, seen: log.len(), first: Some(shown) };
-    Ok(plain(respond::stream(futures::stream::unfold(follower, |mut follower| async move {
+    Ok(plain(respond::leisurely_stream(futures::stream::unfold(follower, |mut follower| async move {
         follower.next().await.map(|chunk| (chunk, follower))
     }))))
 }
