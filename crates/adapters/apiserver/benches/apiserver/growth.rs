@@ -60,7 +60,7 @@ async fn at(size: usize, rows: &mut Vec<Row>) {
     })
     .await;
     add("CPU per create", "µs", "flat", spent(cpu, size));
-    add("memory per object", "KB", "flat", (server.memory() - memory) * 1024.0 / size as f64);
+    add("memory per object, history and caches included", "KB", "-", (server.memory() - memory) * 1024.0 / size as f64);
 
     let chosen: Vec<&String> = (0..OPERATIONS).map(|turn| &names[turn * 7919 % size]).collect();
     let cpu = server.cpu();
