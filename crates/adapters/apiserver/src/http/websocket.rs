@@ -217,10 +217,34 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_websocket_ends_it() {
-        for bytes in [b"\x82\x01a".to_vec(), b"\xf2\x80\0\0\0\0".to_vec(), b"\x83\x80\0\0\0\0".to_vec(), {
+        for bytes in [b"\x82\x01abcdefgh".to_vec(), b"\xf2\x80\0\0\0\0".to_vec(), b"\x83\x80\0\0\0\0".to_vec(), {
             [vec![0x82, 0xff], vec![0xff; 8], vec![0; 4]].concat()
         }] {
             assert_eq!(Reader::new(bytes.as_slice()).next().await, None, "{bytes:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whatever_comes_is_read_to_its_end() {
+        for seed in 0..2_000_u32 {
+            // The heads of frames are more often right than not, so that what follows is looked at.
+            let mut number = seed;
+            let bytes: Vec<u8> = (0..seed % 97)
+                .map(|at| {
+                    number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    match at % 7 {
+                        0 => [0x82, 0x80, 0x89, 0x02][number as usize >> 30],
+                        1 => 0x80 | (number >> 28) as u8,
+                        _ => (number >> 24) as u8,
+                    }
+                })
+                .collect();
+            let mut reader = Reader::new(bytes.as_slice());
+            let mut messages = 0;
+            while reader.next().await.is_some() {
+                messages += 1;
+                assert!(messages <= bytes.len(), "seed {seed} never ends");
+            }
         }
     }
 

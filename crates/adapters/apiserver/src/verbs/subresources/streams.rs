@@ -38,8 +38,13 @@ fn refuse(request: &Request<'_>) -> Box<Failure> {
 /// There is nobody behind the pods of a node.
 pub(super) fn nobody(request: &Request<'_>, node: &str) -> Box<Failure> {
     let what = request.subresource;
+    // Who plays the kubelet may run commands and still have no containers to look into.
+    let instead = match &request.api.execs {
+        Some(_) => "; `kubectl exec` works in pods that mount the root of their node",
+        None => "",
+    };
     let message = format!(
-        "node {node} runs no containers: its pods only stand for those of a cluster, so there is nothing to {what}"
+        "node {node} runs no containers: its pods only stand for those of a cluster, so there is nothing to {what}{instead}"
     );
     Failure::new(501, "NotImplemented", message)
 }
