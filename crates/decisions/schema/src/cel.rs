@@ -8,6 +8,7 @@ mod convert;
 pub(crate) mod cost;
 mod declared;
 mod library;
+mod macros;
 mod optional;
 mod sizes;
 mod source;
@@ -53,6 +54,7 @@ thread_local! {
 fn functions() -> Context<'static> {
     let mut context = Context::default().with_all();
     context.add_function(budget::PAY, |condition: Cel| budget::pay().map(|()| condition));
+    macros::add_functions(&mut context);
     context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
     context.add_function("type", |value: Cel| -> Result<Cel, ExecutionError> { Ok(type_name(&value)) });
     for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"] {
@@ -153,10 +155,6 @@ pub(crate) fn judge(
     };
     let failed = |text: String| format!("{prefix}compilation failed: {text}");
     let (expression, source) = source::parse(text).map_err(failed)?;
-    if source::is_unjudged(&expression) {
-        let uses_old_self = expression.references().has_variable("oldSelf");
-        return Ok(Judged { cost: 0, uses_old_self });
-    }
     let checked = check::check(&expression, declared, optional_old_self, &source)
         .map_err(|problems| failed(source.shown(problems)))?;
     if checked.result != wanted {
@@ -437,6 +435,38 @@ mod tests {
              | self.list.all(x, x > 1)
              | ...................^"#]],
         );
+    }
+
+    #[test]
+    fn macros_that_the_parser_does_not_know_are_run() {
+        let properties = json!({
+            "name": {"type": "string"},
+            "names": {"type": "array", "items": {"type": "string"}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        });
+        let object = json!({"spec": {"name": "b", "names": ["b", "a"], "labels": {"a": "b"}}});
+        for rule in [
+            "self.labels.all(k, v, k != v)",
+            "self.names.exists(i, v, i == 1 && v == 'a')",
+            "self.names.existsOne(i, v, v == 'a')",
+            "!self.names.all(i, v, v == 'a')",
+            "self.labels.all(k, v, self.names.exists(i, n, n == k && i == 1))",
+            "self.?name.optMap(n, n + 'x').orValue('') == 'bx'",
+            "!self.?none.optMap(n, n + 'x').hasValue()",
+            "self.?name.optFlatMap(n, optional.of(n)).hasValue()",
+            "self.names.sortBy(x, x) == ['a', 'b']",
+            "self.names.sortBy(x, -size(x + x)) == ['b', 'a']",
+            "self.names.transformList(i, v, v + 'x') == ['bx', 'ax']",
+            "self.names.transformList(i, v, i > 0, v) == ['a']",
+            "self.labels.transformMap(k, v, v + k) == {'a': 'ba'}",
+            "self.labels.transformMapEntry(k, v, {v: k}) == {'b': 'a'}",
+        ] {
+            let spec =
+                json!({"type": "object", "properties": properties, "x-kubernetes-validations": [{"rule": rule}]});
+            let schema = Schema::custom(Some(&json!({"type": "object", "properties": {"spec": spec}})), false);
+            let errors: Vec<String> = schema.validate(&object, None).iter().map(FieldError::body).collect();
+            assert_eq!(errors, Vec::<String>::new(), "{rule}");
+        }
     }
 
     #[test]

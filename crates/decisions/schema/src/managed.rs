@@ -145,9 +145,9 @@ fn apply_once(
     let last = managers.iter().position(|e| e.is_of(&own)).map(|at| managers.remove(at));
 
     let mut merged = merge::merge(schema, &live, applied).map_err(ApplyError::Untyped)?;
-    let fields = without_reset(&collect(schema, applied).map_err(ApplyError::Untyped)?, reset);
+    let fields = without_reset(&collect(schema, applied), reset);
     if let Some(last) = last.as_ref().filter(|last| !last.fields.is_empty()) {
-        merged = prune(schema, &merged, &managers, &fields, &last.fields).map_err(ApplyError::Untyped)?;
+        merged = prune(schema, &merged, &managers, &fields, &last.fields);
     }
     let changes = filtered(compare(schema, &live, &merged).map_err(ApplyError::Untyped)?, reset);
     let taken = changes.taken();
@@ -311,21 +311,15 @@ fn give_up(managers: &mut Vec<Entry>, taken: &FieldSet, removed: &FieldSet) {
 }
 
 /// Removes what the manager applied last time, does not apply now, and nobody else holds.
-fn prune(
-    schema: &Schema,
-    merged: &Value,
-    others: &[Entry],
-    applied: &FieldSet,
-    last: &FieldSet,
-) -> Result<Value, String> {
+fn prune(schema: &Schema, merged: &Value, others: &[Entry], applied: &FieldSet, last: &FieldSet) -> Value {
     let pruned = remove(schema, merged, &with_parents(schema, last));
     let owned = others.iter().fold(applied.clone(), |sum, entry| sum.union(&entry.fields));
-    let all = with_parents(schema, &collect(schema, merged)?);
-    let kept = with_parents(schema, &collect(schema, &pruned)?).union(&with_parents(schema, &owned));
+    let all = with_parents(schema, &collect(schema, merged));
+    let kept = with_parents(schema, &collect(schema, &pruned)).union(&with_parents(schema, &owned));
     let pruned = remove(schema, merged, &all.difference(&kept));
     // Only what was applied before may go; the rest stands where it stood.
-    let left = with_parents(schema, &collect(schema, &pruned)?);
-    Ok(remove(schema, merged, &all.difference(&left).intersection(&with_parents(schema, last))))
+    let left = with_parents(schema, &collect(schema, &pruned));
+    remove(schema, merged, &all.difference(&left).intersection(&with_parents(schema, last)))
 }
 
 fn entry(writer: &Writer<'_>, operation: Operation) -> Entry {
@@ -399,7 +393,7 @@ fn allowed_by_last_applied(schema: &Schema, live: &Value, api_version: &str) -> 
         return None;
     }
     let changes = compare(schema, &last, live).ok()?;
-    let fields = collect(schema, &last).ok()?;
+    let fields = collect(schema, &last);
     Some(fields.difference(&changes.taken()).difference(&changes.removed))
 }
 

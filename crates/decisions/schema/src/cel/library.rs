@@ -168,6 +168,8 @@ flatten .list_flatten list(list(A)) -> list(A)
 flatten .list_flatten_int list(dyn) int -> list(dyn)
 lists.range lists_range int -> list(int)
 distinct .list_distinct list(A) -> list(A)
+cel.@mapInsert @mapInsert_map_key_value map(A,B) A B -> map(A,B)
+cel.@mapInsert @mapInsert_map_map map(A,B) map(A,B) -> map(A,B)
 sets.contains list_sets_contains_list list(A) list(A) -> bool
 sets.equivalent list_sets_equivalent_list list(A) list(A) -> bool
 sets.intersects list_sets_intersects_list list(A) list(A) -> bool
@@ -314,6 +316,7 @@ fn read() -> HashMap<String, Vec<Overload>> {
         add(&format!("max .list_{one}_max_{one} list({one}) -> {one}"));
         add(&format!("min .list_{one}_min_{one} list({one}) -> {one}"));
         add(&format!("sort .list_{one}_sort list({one}) -> list({one})"));
+        add(&format!("@sortByAssociatedKeys .list_{one}_sortByAssociatedKeys list(A) list({one}) -> list(A)"));
     }
     for one in ["int", "uint", "double", "duration"] {
         add(&format!("sum .list_{one}_sum_{one} list({one}) -> {one}"));

@@ -10,12 +10,15 @@ use kube_cel::cel::{
     parser::Parser,
 };
 
+use super::macros::Expander;
+
 /// An expression that can be evaluated.
 pub(crate) struct Expression(IdedExpr);
 
 impl Expression {
     pub(crate) fn parse(text: &str, optional_old_self: bool) -> Result<Self, ParseErrors> {
         let expression = Parser::new().enable_optional_syntax(true).parse(text)?;
+        let expression = Expander::to_run().expand(expression);
         Ok(Self(Rewriter { optional_old_self }.rewrite(expression)))
     }
 

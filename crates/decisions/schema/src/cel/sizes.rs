@@ -48,6 +48,10 @@ fn lists(overload: &str, target: Option<&Part<'_>>, args: &[Part<'_>]) -> Estima
         ("list_distinct", Some(list), _) => made(2.0, square(list.size())),
         ("list_string_sort" | "list_bytes_sort", Some(list), _) => made(2.0 + TEXT, square(list.size())),
         (sort, Some(list), _) if sort.starts_with("list_") && sort.ends_with("_sort") => made(2.0, square(list.size())),
+        ("list_string_sortByAssociatedKeys" | "list_bytes_sortByAssociatedKeys", Some(_), [keys]) => {
+            made(2.0 + TEXT, square(keys.size()))
+        }
+        (sort, Some(_), [keys]) if sort.ends_with("_sortByAssociatedKeys") => made(2.0, square(keys.size())),
         _ => None,
     }
 }

@@ -9,10 +9,12 @@ use super::{
 use crate::node::Schema;
 
 /// The fields of an object, with keys of maps and elements of lists as members of their own.
-pub(super) fn collect(schema: &Schema, value: &Value) -> Result<FieldSet, String> {
+///
+/// Elements without a key, which only pruning makes, are one nameless member.
+pub(super) fn collect(schema: &Schema, value: &Value) -> FieldSet {
     let mut walk = Walk { schema, path: Vec::new(), out: FieldSet::default() };
-    walk.visit(Place::Node(schema.root), value)?;
-    Ok(walk.out)
+    walk.visit(Place::Node(schema.root), value);
+    walk.out
 }
 
 struct Walk<'a> {
@@ -27,14 +29,14 @@ impl Walk<'_> {
         out.insert(path.iter().map(String::as_str));
     }
 
-    fn visit(&mut self, place: Place, value: &Value) -> Result<(), String> {
+    fn visit(&mut self, place: Place, value: &Value) {
         match shape(self.schema, place, value) {
             Shape::Leaf | Shape::Map { atomic: true, .. } => self.insert(),
             Shape::Map { node, .. } => {
                 for (key, child) in value.as_object().into_iter().flatten() {
                     let (place, declared) = field(self.schema, node, key);
                     self.path.push(format!("f:{key}"));
-                    self.visit(place, child)?;
+                    self.visit(place, child);
                     let empty = child.is_null() || child.as_object().is_some_and(serde_json::Map::is_empty);
                     if empty || !declared {
                         self.insert();
@@ -45,20 +47,18 @@ impl Walk<'_> {
             Shape::List { list, .. } if !is_associative(list) => self.insert(),
             Shape::List { list, items } => {
                 let values = value.as_array().map_or(&[][..], Vec::as_slice);
-                let keys: Result<Vec<String>, String> =
-                    values.iter().map(|v| element(self.schema, list, items, v)).collect();
-                let keys = keys?;
+                let key = |value| element(self.schema, list, items, value).unwrap_or_default();
+                let keys: Vec<String> = values.iter().map(key).collect();
                 for (at, (key, child)) in keys.iter().zip(values).enumerate() {
                     let repeated = keys.iter().enumerate().any(|(other, k)| other != at && k == key);
                     self.path.push(key.clone());
                     if !repeated {
-                        self.visit(items, child)?;
+                        self.visit(items, child);
                     }
                     self.insert();
                     self.path.pop();
                 }
             }
         }
-        Ok(())
     }
 }

@@ -39,11 +39,13 @@ pub(super) fn shape<'s>(schema: &'s Schema, place: Place, value: &Value) -> Shap
     let node = schema.node(id);
     let list = || Shape::List { list: &node.list, items: node.items.map_or(Place::Unknown, Place::Node) };
     let map = || Shape::Map { atomic: node.atomic_map, node: Some(node) };
+    // What may be a number or a text is, to those who merge, of any type.
+    let any = node.types.is_any() || (node.int_or_string && schema.custom);
     match (node.types, value) {
         (Types::OBJECT, _) => map(),
         (Types::ARRAY, _) => list(),
-        (types, Value::Object(_) | Value::Null) if types.is_any() => map(),
-        (types, Value::Array(_)) if types.is_any() => list(),
+        (_, Value::Object(_) | Value::Null) if any => map(),
+        (_, Value::Array(_)) if any => list(),
         _ => Shape::Leaf,
     }
 }

@@ -1,0 +1,399 @@
+//! Macros that the parser leaves alone, written out as the loops they stand for.
+//!
+//! What is to be judged is written as the real server writes it. What is to be run has no loops with two variables, which
+//! the interpreter does not know: it goes through pairs.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kube_cel::cel::{
+    Context, ExecutionError, IdedExpr, Value,
+    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr, operators},
+    objects::Key,
+};
+
+use super::source::Source;
+
+const PAIRS: &str = "@pairs";
+const INSERT: &str = "@insert";
+const INSERT_ALL: &str = "@insertAll";
+const SORT: &str = "@sortByAssociatedKeys";
+
+/// The functions that macros are made of.
+pub(super) fn add_functions(context: &mut Context<'_>) {
+    context.add_function(PAIRS, |range: Value| -> Result<Value, ExecutionError> {
+        let pair = |key: Value, value: &Value| Value::List(Arc::new(vec![key, value.clone()]));
+        let pairs = match &range {
+            Value::List(list) => {
+                let position = |at: usize| Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
+                list.iter().enumerate().map(|(at, value)| pair(position(at), value)).collect()
+            }
+            Value::Map(map) => map.map.iter().map(|(key, value)| pair(key.clone().into(), value)).collect(),
+            _ => return Err(ExecutionError::NoSuchOverload),
+        };
+        Ok(Value::List(Arc::new(pairs)))
+    });
+    context.add_function(INSERT, |map: Value, key: Value, value: Value| -> Result<Value, ExecutionError> {
+        let Value::Map(mut map) = map else { return Err(ExecutionError::NoSuchOverload) };
+        let key: Key = key.try_into().map_err(ExecutionError::UnsupportedKeyType)?;
+        Arc::make_mut(&mut map.map).insert(key, value);
+        Ok(Value::Map(map))
+    });
+    context.add_function(INSERT_ALL, |map: Value, more: Value| -> Result<Value, ExecutionError> {
+        let (Value::Map(mut map), Value::Map(more)) = (map, more) else { return Err(ExecutionError::NoSuchOverload) };
+        Arc::make_mut(&mut map.map).extend(more.map.iter().map(|(key, value)| (key.clone(), value.clone())));
+        Ok(Value::Map(map))
+    });
+    context.add_function(SORT, |list: Value, keys: Value| -> Result<Value, ExecutionError> {
+        let (Value::List(list), Value::List(keys)) = (list, keys) else { return Err(ExecutionError::NoSuchOverload) };
+        let mut both: Vec<(&Value, &Value)> = keys.iter().zip(list.iter()).collect();
+        both.sort_by(|one, two| one.0.partial_cmp(two.0).unwrap_or(std::cmp::Ordering::Equal));
+        Ok(Value::List(Arc::new(both.into_iter().map(|(_, value)| value.clone()).collect())))
+    });
+}
+
+/// Puts an expression wherever a variable is named, except where another of that name is meant.
+fn put(into: &mut IdedExpr, name: &str, part: &IdedExpr) {
+    match &mut into.expr {
+        Expr::Ident(own) if own == name => *into = part.clone(),
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified | Expr::Struct(_) => {}
+        Expr::Select(select) => put(&mut select.operand, name, part),
+        Expr::Call(call) => {
+            call.target.as_deref_mut().into_iter().chain(&mut call.args).for_each(|inner| put(inner, name, part));
+        }
+        Expr::List(list) => list.elements.iter_mut().for_each(|inner| put(inner, name, part)),
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    put(&mut entry.key, name, part);
+                    put(&mut entry.value, name, part);
+                }
+            }
+        }
+        Expr::Comprehension(turns) => {
+            put(&mut turns.iter_range, name, part);
+            put(&mut turns.accu_init, name, part);
+            if turns.accu_var != name {
+                put(&mut turns.result, name, part);
+                if turns.iter_var != name {
+                    put(&mut turns.loop_cond, name, part);
+                    put(&mut turns.loop_step, name, part);
+                }
+            }
+        }
+    }
+}
+
+/// Writes out what the parser takes for calls.
+pub(super) struct Expander<'s> {
+    /// The text of what is to be judged; none for what is to be run.
+    source: Option<&'s Source<'s>>,
+    next: u64,
+    /// Nodes made here stand where the macro stood.
+    pub(super) made: HashMap<u64, u64>,
+}
+
+impl<'s> Expander<'s> {
+    pub(super) fn new(source: &'s Source<'s>) -> Expander<'s> {
+        Expander { source: Some(source), next: 1 << 32, made: HashMap::new() }
+    }
+
+    pub(super) fn to_run() -> Expander<'static> {
+        Expander { source: None, next: 1 << 32, made: HashMap::new() }
+    }
+
+    fn make(&mut self, place: u64, expr: Expr) -> IdedExpr {
+        self.next += 1;
+        self.made.insert(self.next, place);
+        IdedExpr { id: self.next, expr }
+    }
+
+    fn call(&mut self, place: u64, name: &str, target: Option<IdedExpr>, args: Vec<IdedExpr>) -> IdedExpr {
+        let call = CallExpr { func_name: name.to_owned(), target: target.map(Box::new), args };
+        self.make(place, Expr::Call(call))
+    }
+
+    pub(super) fn expand(&mut self, expression: IdedExpr) -> IdedExpr {
+        let IdedExpr { id, expr } = expression;
+        let expr = match expr {
+            Expr::Call(call) => {
+                let CallExpr { func_name, target, args } = call;
+                let target = target.map(|target| self.expand(*target));
+                let args: Vec<IdedExpr> = args.into_iter().map(|argument| self.expand(argument)).collect();
+                match (func_name.as_str(), target, args.as_slice()) {
+                    ("optMap" | "optFlatMap", Some(target), [IdedExpr { expr: Expr::Ident(name), .. }, inner]) => {
+                        let flat = func_name == "optFlatMap";
+                        return self.optional(id, target, name, inner.clone(), flat);
+                    }
+                    (
+                        "all" | "exists" | "exists_one" | "existsOne",
+                        Some(target),
+                        [
+                            IdedExpr { expr: Expr::Ident(first), .. },
+                            IdedExpr { expr: Expr::Ident(second), .. },
+                            condition,
+                        ],
+                    ) => return self.judge(id, &func_name, target, (first, second), condition.clone()),
+                    ("sortBy", Some(target), [IdedExpr { expr: Expr::Ident(name), .. }, key]) => {
+                        return self.sort_by(id, target, name, key.clone());
+                    }
+                    (
+                        "transformList" | "transformMap" | "transformMapEntry",
+                        Some(target),
+                        [
+                            IdedExpr { expr: Expr::Ident(first), .. },
+                            IdedExpr { expr: Expr::Ident(second), .. },
+                            rest @ ..,
+                        ],
+                    ) if matches!(rest.len(), 1 | 2) => {
+                        return self.transform(id, &func_name, target, (first, second), rest.to_vec());
+                    }
+                    (_, target, _) => Expr::Call(CallExpr { func_name, target: target.map(Box::new), args }),
+                }
+            }
+            Expr::Select(mut select) => {
+                select.operand = Box::new(self.expand(*select.operand));
+                Expr::Select(select)
+            }
+            Expr::List(mut list) => {
+                list.elements = list.elements.into_iter().map(|element| self.expand(element)).collect();
+                Expr::List(list)
+            }
+            Expr::Comprehension(turns) => return self.loops(id, *turns),
+            Expr::Map(mut map) => {
+                for entry in &mut map.entries {
+                    if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                        entry.key = self.expand(std::mem::take(&mut entry.key));
+                        entry.value = self.expand(std::mem::take(&mut entry.value));
+                    }
+                }
+                Expr::Map(map)
+            }
+            other => other,
+        };
+        IdedExpr { id, expr }
+    }
+
+    /// `a.optMap(x, f)`: what `f` makes of the value of `a`, if it has one.
+    fn optional(&mut self, place: u64, target: IdedExpr, name: &str, inner: IdedExpr, flat: bool) -> IdedExpr {
+        let again = self.copy(place, &target);
+        let has = self.call(place, "hasValue", Some(target), Vec::new());
+        let value = self.call(place, "value", Some(again), Vec::new());
+        let turns = ComprehensionExpr {
+            iter_range: self.make(place, Expr::List(ListExpr::new(Vec::new()))),
+            iter_var: "#unused".to_owned(),
+            iter_var2: None,
+            accu_var: name.to_owned(),
+            accu_init: value,
+            loop_cond: self.make(place, Expr::Literal(LiteralValue::Boolean(false.into()))),
+            loop_step: self.make(place, Expr::Ident(name.to_owned())),
+            result: inner,
+        };
+        let bound = self.make(place, Expr::Comprehension(Box::new(turns)));
+        let some = match flat {
+            true => bound,
+            false => self.optional_function(place, "of", vec![bound]),
+        };
+        let none = self.optional_function(place, "none", Vec::new());
+        self.call(place, operators::CONDITIONAL, None, vec![has, some, none])
+    }
+
+    fn optional_function(&mut self, place: u64, name: &str, args: Vec<IdedExpr>) -> IdedExpr {
+        let optional = self.make(place, Expr::Ident("optional".to_owned()));
+        self.call(place, name, Some(optional), args)
+    }
+
+    /// The same expression again, with nodes of its own.
+    fn copy(&mut self, place: u64, expression: &IdedExpr) -> IdedExpr {
+        let expr = match &expression.expr {
+            Expr::Call(call) => Expr::Call(CallExpr {
+                func_name: call.func_name.clone(),
+                target: call.target.as_ref().map(|target| Box::new(self.copy(place, target))),
+                args: call.args.iter().map(|argument| self.copy(place, argument)).collect(),
+            }),
+            Expr::Select(select) => {
+                let mut select = select.clone();
+                select.operand = Box::new(self.copy(place, &select.operand));
+                Expr::Select(select)
+            }
+            other => other.clone(),
+        };
+        let place = self.made.get(&expression.id).copied().unwrap_or(expression.id);
+        self.make(place, expr)
+    }
+
+    /// `all`, `exists` and `existsOne` over keys and values.
+    fn judge(
+        &mut self,
+        place: u64,
+        name: &str,
+        range: IdedExpr,
+        (first, second): (&str, &str),
+        condition: IdedExpr,
+    ) -> IdedExpr {
+        let accumulator = || Expr::Ident("@result".to_owned());
+        let truth = |flag: bool| Expr::Literal(LiteralValue::Boolean(flag.into()));
+        let number = |value: i64| Expr::Literal(LiteralValue::Int(value.into()));
+        let (accu_init, loop_cond, loop_step, result);
+        match name {
+            "all" | "exists" => {
+                let all = name == "all";
+                accu_init = self.make(place, truth(all));
+                let mut so_far = self.make(place, accumulator());
+                if !all {
+                    so_far = self.call(place, operators::LOGICAL_NOT, None, vec![so_far]);
+                }
+                loop_cond = self.call(place, operators::NOT_STRICTLY_FALSE, None, vec![so_far]);
+                let so_far = self.make(place, accumulator());
+                let operator = if all { operators::LOGICAL_AND } else { operators::LOGICAL_OR };
+                loop_step = self.call(place, operator, None, vec![so_far, condition]);
+                result = self.make(place, accumulator());
+            }
+            _ => {
+                accu_init = self.make(place, number(0));
+                loop_cond = self.make(place, truth(true));
+                let one_more = vec![self.make(place, accumulator()), self.make(place, number(1))];
+                let one_more = self.call(place, operators::ADD, None, one_more);
+                let same = self.make(place, accumulator());
+                loop_step = self.call(place, operators::CONDITIONAL, None, vec![condition, one_more, same]);
+                let once = vec![self.make(place, accumulator()), self.make(place, number(1))];
+                result = self.call(place, operators::EQUALS, None, once);
+            }
+        }
+        let turns = ComprehensionExpr {
+            iter_range: range,
+            iter_var: first.to_owned(),
+            iter_var2: Some(second.to_owned()),
+            accu_var: "@result".to_owned(),
+            accu_init,
+            loop_cond,
+            loop_step,
+            result,
+        };
+        self.two_variables(place, turns)
+    }
+
+    fn two_variables(&mut self, place: u64, mut turns: ComprehensionExpr) -> IdedExpr {
+        if self.source.is_none()
+            && let Some(second) = turns.iter_var2.take()
+        {
+            self.next += 1;
+            let pair = format!("@pair{}", self.next);
+            let range = std::mem::take(&mut turns.iter_range);
+            turns.iter_range = self.call(place, PAIRS, None, vec![range]);
+            for (at, name) in [turns.iter_var.as_str(), second.as_str()].into_iter().enumerate() {
+                let position = Expr::Literal(LiteralValue::Int(i64::try_from(at).unwrap_or_default().into()));
+                let args = vec![self.make(place, Expr::Ident(pair.clone())), self.make(place, position)];
+                let part = self.call(place, operators::INDEX, None, args);
+                put(&mut turns.loop_step, name, &part);
+            }
+            turns.iter_var = pair;
+        }
+        self.make(place, Expr::Comprehension(Box::new(turns)))
+    }
+
+    /// A loop of the parser's. It knows one name too many: `existsOne` is a macro with two variables only.
+    fn loops(&mut self, id: u64, mut turns: ComprehensionExpr) -> IdedExpr {
+        if let Some(source) = self.source
+            && let Some((before, offset)) = source.before(id)
+            && before.ends_with("existsOne")
+            && let Expr::Call(step) = &turns.loop_step.expr
+            && let ([condition, ..], Some(first)) = (step.args.as_slice(), source.first_at(offset))
+        {
+            // The name of the variable was read right after the bracket.
+            let name = IdedExpr { id: first + 1, expr: Expr::Ident(turns.iter_var) };
+            let args = vec![name, self.expand(condition.clone())];
+            let target = Some(Box::new(self.expand(turns.iter_range)));
+            return IdedExpr { id, expr: Expr::Call(CallExpr { func_name: "existsOne".to_owned(), target, args }) };
+        }
+        turns.iter_range = self.expand(turns.iter_range);
+        turns.loop_step = self.expand(turns.loop_step);
+        IdedExpr { id, expr: Expr::Comprehension(Box::new(turns)) }
+    }
+
+    /// `transformList` and its like: what an expression makes of each key and value.
+    fn transform(
+        &mut self,
+        place: u64,
+        name: &str,
+        range: IdedExpr,
+        (first, second): (&str, &str),
+        mut rest: Vec<IdedExpr>,
+    ) -> IdedExpr {
+        let accumulator = || Expr::Ident("@result".to_owned());
+        let made = rest.pop().unwrap_or_default();
+        let so_far = self.make(place, accumulator());
+        let (accu_init, mut loop_step);
+        match name {
+            "transformList" => {
+                accu_init = self.make(place, Expr::List(ListExpr::new(Vec::new())));
+                let one = self.make(place, Expr::List(ListExpr::new(vec![made])));
+                loop_step = self.call(place, operators::ADD, None, vec![so_far, one]);
+            }
+            _ => {
+                accu_init = self.make(place, Expr::Map(MapExpr { entries: Vec::new() }));
+                let mut args = vec![so_far];
+                if name == "transformMap" {
+                    args.push(self.make(place, Expr::Ident(first.to_owned())));
+                }
+                args.push(made);
+                let insert = match (self.source, name) {
+                    (Some(_), _) => "cel.@mapInsert",
+                    (None, "transformMap") => INSERT,
+                    (None, _) => INSERT_ALL,
+                };
+                loop_step = self.call(place, insert, None, args);
+            }
+        }
+        if let Some(filter) = rest.pop() {
+            let same = self.make(place, accumulator());
+            loop_step = self.call(place, operators::CONDITIONAL, None, vec![filter, loop_step, same]);
+        }
+        let turns = ComprehensionExpr {
+            iter_range: range,
+            iter_var: first.to_owned(),
+            iter_var2: Some(second.to_owned()),
+            accu_var: "@result".to_owned(),
+            accu_init,
+            loop_cond: self.make(place, Expr::Literal(LiteralValue::Boolean(true.into()))),
+            loop_step,
+            result: self.make(place, accumulator()),
+        };
+        self.two_variables(place, turns)
+    }
+
+    /// `a.sortBy(x, key)`: `a` is named, its keys are made, and it is sorted by them.
+    fn sort_by(&mut self, place: u64, target: IdedExpr, name: &str, key: IdedExpr) -> IdedExpr {
+        const INPUT: &str = "@__sortBy_input__";
+        let input = || Expr::Ident(INPUT.to_owned());
+        let accumulator = || Expr::Ident("@result".to_owned());
+        let one = self.make(place, Expr::List(ListExpr::new(vec![key])));
+        let so_far = self.make(place, accumulator());
+        let keys = ComprehensionExpr {
+            iter_range: self.make(place, input()),
+            iter_var: name.to_owned(),
+            iter_var2: None,
+            accu_var: "@result".to_owned(),
+            accu_init: self.make(place, Expr::List(ListExpr::new(Vec::new()))),
+            loop_cond: self.make(place, Expr::Literal(LiteralValue::Boolean(true.into()))),
+            loop_step: self.call(place, operators::ADD, None, vec![so_far, one]),
+            result: self.make(place, accumulator()),
+        };
+        let keys = self.make(place, Expr::Comprehension(Box::new(keys)));
+        let sorted = self.make(place, input());
+        let result = match self.source {
+            Some(_) => self.call(place, SORT, Some(sorted), vec![keys]),
+            None => self.call(place, SORT, None, vec![sorted, keys]),
+        };
+        let bound = ComprehensionExpr {
+            iter_range: self.make(place, Expr::List(ListExpr::new(Vec::new()))),
+            iter_var: "#unused".to_owned(),
+            iter_var2: None,
+            accu_var: INPUT.to_owned(),
+            accu_init: target,
+            loop_cond: self.make(place, Expr::Literal(LiteralValue::Boolean(false.into()))),
+            loop_step: self.make(place, input()),
+            result,
+        };
+        self.make(place, Expr::Comprehension(Box::new(bound)))
+    }
+}
