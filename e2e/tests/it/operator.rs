@@ -3,6 +3,7 @@
 mod bad_input;
 mod healing;
 mod installing;
+mod leading;
 mod new_machines;
 mod pods;
 mod stage;

@@ -13,24 +13,34 @@ pub(crate) fn controller(control_plane: &ControlPlane, folder: &Path, name: &str
 
 /// The same, with the credential of somebody else than the administrator.
 pub(crate) fn controller_as(kubeconfig: &Path, folder: &Path, name: &str, more: &[&str]) -> Process {
+    let more: Vec<&str> = ["--settle=0"].iter().chain(more).copied().collect();
+    elected("controller", kubeconfig, folder, name, &more)
+}
+
+/// Starts `machinist operator` with a short Lease, logging into `folder`.
+pub(crate) fn operator(control_plane: &ControlPlane, folder: &Path, name: &str, more: &[&str]) -> Process {
+    elected("operator", &control_plane.kubeconfig(), folder, name, more)
+}
+
+/// A process that takes part in an election.
+fn elected(verb: &str, kubeconfig: &Path, folder: &Path, name: &str, more: &[&str]) -> Process {
     let mut arguments = vec![
-        "controller".to_owned(),
+        verb.to_owned(),
         "--kubeconfig".to_owned(),
         kubeconfig.display().to_string(),
         "--identity".to_owned(),
         name.to_owned(),
         "--lease-duration=3".to_owned(),
         "--listen=127.0.0.1:0".to_owned(),
-        "--settle=0".to_owned(),
     ];
     arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
     let log = folder.join(format!("{name}.log"));
-    Process::start(&binary("machinist"), &arguments, &[], &log).expect("the controller starts")
+    Process::start(&binary("machinist"), &arguments, &[], &log).expect("the process starts")
 }
 
-/// Where a controller serves its health, once it does: `http://127.0.0.1:PORT`.
+/// Where such a process serves its health, once it does: `http://127.0.0.1:PORT`.
 pub(crate) async fn listening(process: &Process) -> String {
-    testkit::wait_until("the controller to listen", || async {
+    testkit::wait_until("the process to listen", || async {
         let output = process.output();
         let line = output.lines().find(|line| line.contains("serving health"))?;
         let port: String = line.split("127.0.0.1:").nth(1)?.chars().take_while(char::is_ascii_digit).collect();

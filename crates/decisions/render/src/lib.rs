@@ -25,7 +25,7 @@ pub use archive::{archive, restore};
 pub use error::{Error, Problem};
 pub use extract::extract;
 pub use fragment::{EXTENSIONS, check};
-pub use name::{is_same_content, keep_name, name};
+pub use name::{Form, is_same_content, keep_name, name};
 pub use remote::{Fetched, Need};
 pub use selection::{order, select};
 
@@ -33,7 +33,7 @@ pub use selection::{order, select};
 pub const OBJECT_LIMIT: usize = 1_572_864;
 
 /// What rendering takes from the cluster beside pool and fragments.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// OS image of nodes whose fragments name none.
     pub os_image: String,
@@ -49,6 +49,8 @@ pub struct Settings {
     pub remote_limit: usize,
     /// Leave remote sources as they are instead of asking for their content: for looking at a config offline.
     pub keep_remote: bool,
+    /// How the result is written down and named; another one only where releases are compared.
+    pub form: Form,
 }
 
 impl Default for Settings {
@@ -61,6 +63,7 @@ impl Default for Settings {
             object_limit: OBJECT_LIMIT,
             remote_limit: 1 << 20,
             keep_remote: false,
+            form: name::v1,
         }
     }
 }
@@ -106,9 +109,9 @@ fn render_selected(
     let mut config = fragment::merge(parsed);
     let pins = remote::embed(&mut config, fragments, &traced, settings, fetched, &mut warnings)?;
     fragment::finish(&mut config, pool)?;
-    let spec = spec::merge(pool, follows_stream, fragments, config, settings)?;
+    let mut spec = spec::merge(pool, follows_stream, fragments, config, settings)?;
 
-    let (name, spec_size) = name::name_and_size(pool, &spec);
+    let (name, spec_size) = (settings.form)(pool, &mut spec);
     let machine_config = MachineConfig { metadata: metadata(pool, name, fragments, settings), spec };
     check_size(&machine_config, spec_size, settings, &mut warnings)?;
     let mut provenance = traced.into_spec(pool, fragments);

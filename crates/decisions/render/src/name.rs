@@ -19,13 +19,21 @@ const FORM: &[u8] = b"machinist.dev/rendered-config/v1\n";
 /// 128 bits, as long as upstream's names: scripts match on the length, and the whole must fit into a label.
 const DIGITS: usize = 32;
 
+/// How a release writes a pool's merged spec down, where there are several ways to say the same, and what it names it.
+/// Answers the name, and how many bytes the spec takes as JSON: both fall out of writing it once.
+pub type Form = fn(pool: &str, spec: &mut MachineConfigSpec) -> (String, usize);
+
 /// The name of a pool's rendered config with this content.
 pub fn name(pool: &str, spec: &MachineConfigSpec) -> String {
-    name_and_size(pool, spec).0
+    digest(pool, spec).0
 }
 
-/// The name, and how many bytes the spec takes as JSON: both fall out of writing it once.
-pub(crate) fn name_and_size(pool: &str, spec: &MachineConfigSpec) -> (String, usize) {
+/// The form of this release, which leaves the spec as it was merged.
+pub(crate) fn v1(pool: &str, spec: &mut MachineConfigSpec) -> (String, usize) {
+    digest(pool, spec)
+}
+
+fn digest(pool: &str, spec: &MachineConfigSpec) -> (String, usize) {
     let mut sink = Sink { hash: Sha256::new_with_prefix(FORM), size: 0 };
     write(spec, &mut sink);
     let digest = hex::encode(sink.hash.finalize());

@@ -274,8 +274,11 @@ impl Render {
 
     fn settings(&self) -> Settings {
         let controller_config = self.context.world.controller_configs.named(names::CONTROLLER_CONFIG);
-        let mut settings =
-            Settings { controller_version: self.context.settings.version.clone(), ..Settings::default() };
+        let mut settings = Settings {
+            controller_version: self.context.settings.version.clone(),
+            form: self.context.settings.form,
+            ..Settings::default()
+        };
         if let Some(config) = controller_config {
             settings.os_image.clone_from(&config.spec.base_os_container_image);
             settings.extensions_image = config.spec.base_os_extensions_container_image.clone().unwrap_or_default();

@@ -21,6 +21,8 @@ pub struct Settings {
     pub node: Option<String>,
     /// Value of the annotation `generated-by-controller-version` on what this process generates.
     pub version: String,
+    /// How rendered configs are written down and named; another one only where releases are compared.
+    pub form: render::Form,
 }
 
 impl Default for Settings {
@@ -35,6 +37,7 @@ impl Default for Settings {
             fetch_timeout: Duration::from_secs(30),
             node: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            form: render::Settings::default().form,
         }
     }
 }

@@ -8,10 +8,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
 use testkit::objects::{file_config, pool};
-use testkit::{Kind, control_plane, wait_for, wait_for_all, wait_until};
+use testkit::{Kind, control_plane, wait_for_all};
 
 use super::on_both;
-use crate::processes::{controller, listening};
+use crate::elections::{a_dead_leader_is_replaced, leads};
+use crate::processes::controller;
 use crate::watching::{annotation, watch_fleet};
 
 on_both!(
@@ -19,42 +20,13 @@ on_both!(
     a_leader_that_dies_is_replaced_within_its_lease,
 );
 
-fn holder(lease: Option<&Lease>) -> Option<String> {
-    lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.clone())
-}
-
 async fn a_leader_that_dies_is_replaced_within_its_lease(kind: Kind) {
     let Some(control_plane) = control_plane(kind).await else { return };
     control_plane.install().await;
     let folder = tempfile::tempdir().unwrap();
     let leases: Api<Lease> = Api::namespaced(control_plane.client().await, api::names::NAMESPACE);
-    let mut first = controller(&control_plane, folder.path(), "first", &[]);
-    wait_for(&leases, api::names::LEASE_CONTROLLER, "the first to lead", |lease| {
-        holder(lease).as_deref() == Some("first")
-    })
-    .await;
-    let second = controller(&control_plane, folder.path(), "second", &[]);
-    let url = listening(&second).await;
-    let ready = || async { reqwest::get(format!("{url}/readyz")).await.ok()?.text().await.ok() };
-    let standby = wait_until("the second to be up", || async { ready().await.filter(|it| it.contains("ok")) }).await;
-    assert_eq!(standby, "ok: another process leads\n", "a standby is ready, and says so");
-
-    first.kill();
-    let last = leases.get(api::names::LEASE_CONTROLLER).await.unwrap().spec.unwrap();
-    let lease = wait_for(&leases, api::names::LEASE_CONTROLLER, "the second to lead", |lease| {
-        holder(lease).as_deref() == Some("second")
-    });
-    let taken = lease.await.unwrap().spec.unwrap();
-    let waited = taken.acquire_time.unwrap().0.duration_since(last.renew_time.unwrap().0);
-    let lease = jiff::SignedDuration::from_secs(i64::from(last.lease_duration_seconds.unwrap()));
-    // The Lease has whole seconds and this machine has other work.
-    assert!(
-        waited <= lease + jiff::SignedDuration::from_secs(2),
-        "{waited:?} after the last sign of life, of {lease:?}"
-    );
-    let leading =
-        wait_until("the second to lead", || async { ready().await.filter(|it| it.contains("leading")) }).await;
-    assert_eq!(leading, "ok: leading\n");
+    let start = |name: &str| controller(&control_plane, folder.path(), name, &[]);
+    a_dead_leader_is_replaced(&leases, api::names::LEASE_CONTROLLER, start).await;
 }
 
 async fn a_leader_that_was_stopped_and_wakes_up_late_cannot_exceed_the_budget(kind: Kind) {
@@ -64,10 +36,7 @@ async fn a_leader_that_was_stopped_and_wakes_up_late_cannot_exceed_the_budget(ki
     let client = control_plane.client().await;
     let mut first = controller(&control_plane, folder.path(), "first", &[]);
     let leases: Api<Lease> = Api::namespaced(client.clone(), api::names::NAMESPACE);
-    wait_for(&leases, api::names::LEASE_CONTROLLER, "the first to lead", |lease| {
-        holder(lease).as_deref() == Some("first")
-    })
-    .await;
+    leads(&leases, api::names::LEASE_CONTROLLER, "first").await;
     let _second = controller(&control_plane, folder.path(), "second", &[]);
 
     let behaviour = Behaviour { update: Duration::from_millis(300), ..Behaviour::default() };
@@ -88,10 +57,7 @@ async fn a_leader_that_was_stopped_and_wakes_up_late_cannot_exceed_the_budget(ki
     })
     .await;
     first.signal("STOP");
-    wait_for(&leases, api::names::LEASE_CONTROLLER, "the second to lead", |lease| {
-        holder(lease).as_deref() == Some("second")
-    })
-    .await;
+    leads(&leases, api::names::LEASE_CONTROLLER, "second").await;
     first.signal("CONT");
     let ended = tokio::task::spawn_blocking(move || first.wait());
     wait_for_all(&nodes, "every node to be updated", |nodes| {

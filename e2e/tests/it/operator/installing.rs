@@ -14,7 +14,11 @@ use testkit::{Kind, needs, wait_for, wait_for_all};
 
 use super::stage::{NAMESPACE, Stage, settings};
 
-fn machinist(arguments: &[&str]) -> String {
+/// Machines reach the API at this address, as nothing in a bare API server says.
+pub(crate) const URL: &str = "--apiserver-url=https://api-int.example.com:6443";
+
+/// Runs `machinist` and answers what it printed.
+pub(crate) fn machinist(arguments: &[&str]) -> String {
     let output = Command::new(binary("machinist")).args(arguments).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "machinist {arguments:?}: {stderr}");
@@ -27,8 +31,7 @@ async fn installing_twice_changes_nothing_and_uninstalling_leaves_only_what_the_
         return;
     }
     let Some(stage) = Stage::start(Kind::Real).await else { return };
-    let url = "--apiserver-url=https://api-int.example.com:6443";
-    let manifests = machinist(&["install", url]);
+    let manifests = machinist(&["install", URL]);
     let first = stage.control_plane.apply(&manifests);
     assert!(first.lines().all(|line| line.ends_with(" created")), "{first}");
     let second = stage.control_plane.apply(&manifests);
@@ -48,7 +51,7 @@ async fn installing_twice_changes_nothing_and_uninstalling_leaves_only_what_the_
     let mine = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud-credentials"}});
     secrets.create(&PostParams::default(), &serde_json::from_value(mine).unwrap()).await.unwrap();
     let kubeconfig = stage.control_plane.kubeconfig();
-    let told = machinist(&["uninstall", "--yes", "--kubeconfig", kubeconfig.to_str().unwrap(), url]);
+    let told = machinist(&["uninstall", "--yes", "--kubeconfig", kubeconfig.to_str().unwrap(), URL]);
     assert!(
         told.contains(
             "keep CustomResourceDefinition machineconfigs.machineconfiguration.openshift.io: 1 made by you: 50-mine"

@@ -1,0 +1,49 @@
+//! What every process of ours owes that has a leader: one that dies is replaced within its Lease.
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::api::Api;
+use testkit::process::Process;
+use testkit::{wait_for, wait_until};
+
+use crate::processes::listening;
+
+/// Waits until `who` holds the Lease, and answers it.
+pub(crate) async fn leads(leases: &Api<Lease>, lease: &str, who: &str) -> LeaseSpec {
+    let holds = |lease: Option<&Lease>| {
+        let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.as_deref());
+        holder == Some(who)
+    };
+    let lease = wait_for(leases, lease, &format!("{who} to lead"), holds).await;
+    lease.and_then(|lease| lease.spec).unwrap()
+}
+
+/// Starts two processes, kills the one that leads at once and without a word, and sees the other take over in time.
+/// Answers the new leader.
+pub(crate) async fn a_dead_leader_is_replaced(
+    leases: &Api<Lease>,
+    lease: &str,
+    start: impl Fn(&str) -> Process,
+) -> Process {
+    let mut first = start("first");
+    leads(leases, lease, "first").await;
+    let second = start("second");
+    let url = listening(&second).await;
+    let ready = || async { reqwest::get(format!("{url}/readyz")).await.ok()?.text().await.ok() };
+    let standby = wait_until("the second to be up", || async { ready().await.filter(|it| it.contains("ok")) }).await;
+    assert_eq!(standby, "ok: another process leads\n", "a standby is ready, and says so");
+
+    first.kill();
+    let last = leases.get(lease).await.unwrap().spec.unwrap();
+    let taken = leads(leases, lease, "second").await;
+    let waited = taken.acquire_time.unwrap().0.duration_since(last.renew_time.unwrap().0);
+    let lease = jiff::SignedDuration::from_secs(i64::from(last.lease_duration_seconds.unwrap()));
+    // The Lease has whole seconds and this machine has other work.
+    assert!(
+        waited <= lease + jiff::SignedDuration::from_secs(2),
+        "{waited:?} after the last sign of life, of {lease:?}"
+    );
+    let leading =
+        wait_until("the second to lead", || async { ready().await.filter(|it| it.contains("leading")) }).await;
+    assert_eq!(leading, "ok: leading\n");
+    second
+}
