@@ -17,6 +17,16 @@ pub(crate) async fn leads(leases: &Api<Lease>, lease: &str, who: &str) -> LeaseS
     lease.and_then(|lease| lease.spec).unwrap()
 }
 
+/// Waits until a leader that slept too long has ended, which it does by itself.
+pub(crate) async fn ends(mut process: Process) {
+    wait_until("the deposed leader to end", || {
+        let ended = (!process.is_running()).then_some(());
+        async move { ended }
+    })
+    .await;
+    assert!(process.wait().unwrap().success(), "{}", process.tail(5));
+}
+
 /// Starts two processes, kills the one that leads at once and without a word, and sees the other take over in time.
 /// Answers the new leader.
 pub(crate) async fn a_dead_leader_is_replaced(

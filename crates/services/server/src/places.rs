@@ -303,6 +303,10 @@ mod tests {
             places.send_away(start + STALLED * round);
             assert!(!is_sent_away(&place).await, "in round {round}");
         }
+        place.visit.moved.fetch_add(1, Ordering::Relaxed);
+        *place.visit.last.lock() = Some(start + STALLED * 10);
+        places.send_away(start + STALLED * 10);
+        assert!(is_sent_away(&place).await, "what it took before does not count");
     }
 
     #[tokio::test]

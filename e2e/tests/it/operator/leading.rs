@@ -7,7 +7,7 @@ use testkit::{Kind, needs, wait_for};
 use super::installing::{URL, machinist};
 use super::stage::{CONTROLLER, NAMESPACE, Stage};
 use crate::controllers::on_both;
-use crate::elections::{a_dead_leader_is_replaced, leads};
+use crate::elections::{a_dead_leader_is_replaced, ends, leads};
 use crate::processes::operator;
 
 on_both!(an_operator_that_dies_is_replaced_within_its_lease_and_one_that_slept_stands_down);
@@ -22,7 +22,7 @@ async fn an_operator_that_dies_is_replaced_within_its_lease_and_one_that_slept_s
     let lease = api::names::LEASE_OPERATOR;
     let folder = tempfile::tempdir().unwrap();
     let start = |name: &str| operator(&stage.control_plane, folder.path(), name, &[URL]);
-    let mut second = a_dead_leader_is_replaced(&leases, lease, start).await;
+    let second = a_dead_leader_is_replaced(&leases, lease, start).await;
     stage.available().await;
     deleted_comes_back(&stage).await;
 
@@ -31,9 +31,8 @@ async fn an_operator_that_dies_is_replaced_within_its_lease_and_one_that_slept_s
     let _third = start("third");
     leads(&leases, lease, "third").await;
     second.signal("CONT");
-    let ended = tokio::task::spawn_blocking(move || second.wait());
     deleted_comes_back(&stage).await;
-    assert!(ended.await.unwrap().unwrap().success(), "the deposed leader ends by itself");
+    ends(second).await;
     leads(&leases, lease, "third").await;
 }
 
