@@ -17,7 +17,16 @@ pub(crate) fn plan(world: &mut World, view: &Snapshot, plan: &Plan) {
     if let Some(wrong) = targets.iter().find(|target| target.config != view.pool.target()) {
         world.violate(format!("node {} gets {}, which is not the newest", wrong.node, wrong.config));
     }
-    if let Some(Action::WriteLedger { spec, .. }) = plan.actions.first() {
+    let written = plan.actions.iter().position(|action| matches!(action, Action::WriteLedger { .. }));
+    let known = &plan.actions[..written.unwrap_or(plan.actions.len())];
+    if known
+        .iter()
+        .filter_map(target_of)
+        .any(|target| !claims(&view.ledger.spec).any(|claim| claim.node == target.node))
+    {
+        world.violate("a node was targeted without a claim".to_owned());
+    }
+    if let Some(Action::WriteLedger { spec, .. }) = written.map(|at| &plan.actions[at]) {
         let is_taken = |claim: &&Claim| {
             view.nodes.get(&claim.node).is_some_and(is_available) && !view.ledger.spec.claims.contains(claim)
         };
@@ -28,8 +37,6 @@ pub(crate) fn plan(world: &mut World, view: &Snapshot, plan: &Plan) {
         if held.len() > limit && spec.claims.iter().any(|claim| is_taken(&claim) && !was_pending(view, claim)) {
             world.violate(format!("{} nodes would hold a share of a budget of {limit}: {held:?}", held.len()));
         }
-    } else if targets.iter().any(|target| !view.ledger.spec.claims.iter().any(|claim| claim.node == target.node)) {
-        world.violate("a node was targeted without a claim".to_owned());
     }
 }
 
@@ -83,8 +90,8 @@ pub(crate) fn always(world: &mut World) {
         let problem = format!("{} nodes were taken down at once and the budget is {limit}: {nodes:?}", nodes.len());
         world.violate(problem);
     }
-    let claims = &world.ledger.spec.claims;
-    let unclaimed = world.disruptions.keys().find(|node| !claims.iter().any(|claim| claim.node == **node));
+    let is_claimed = |node: &str| claims(&world.ledger.spec).any(|claim| claim.node == node);
+    let unclaimed = world.disruptions.keys().find(|node| !is_claimed(node));
     if let Some(node) = unclaimed {
         let problem = format!("node {node} is being changed and holds no claim");
         world.violate(problem);
@@ -126,8 +133,13 @@ fn is_available(facts: &NodeFacts) -> bool {
     facts.is_done() && facts.is_serving()
 }
 
+/// Everything a ledger lets controllers write to nodes, now or when its turn comes.
+fn claims(spec: &PoolLedgerSpec) -> impl Iterator<Item = &Claim> {
+    spec.claims.iter().chain(&spec.next)
+}
+
 /// Whether the claim only changes the config of one that has not been acted on yet.
 fn was_pending(view: &Snapshot, claim: &Claim) -> bool {
-    let earlier = view.ledger.spec.claims.iter().find(|earlier| earlier.node == claim.node);
+    let earlier = claims(&view.ledger.spec).find(|earlier| earlier.node == claim.node);
     earlier.is_some_and(|earlier| earlier.node_resource_version == claim.node_resource_version)
 }

@@ -274,8 +274,9 @@ impl Run {
             }
             world.violate(problem);
         }
-        if !world.ledger.spec.claims.is_empty() {
-            let problem = format!("claims are left over: {:?}", world.ledger.spec.claims);
+        let spec = &world.ledger.spec;
+        if !(spec.claims.is_empty() && spec.next.is_empty()) {
+            let problem = format!("claims are left over: {:?}, {:?}", spec.claims, spec.next);
             world.violate(problem);
         }
         if let Some(tainted) = world.nodes.values().find(|node| node.facts.has_update_taint()) {

@@ -228,7 +228,12 @@ impl World {
             let claims = spec.claims.iter().map(|claim| {
                 format!("{}@{} to {}", claim.node, claim.node_resource_version.as_deref().unwrap_or("?"), claim.config)
             });
-            format!("ledger: {}", claims.collect::<Vec<_>>().join(", "))
+            let next = spec
+                .next
+                .iter()
+                .map(|claim| format!("{}@{}", claim.node, claim.node_resource_version.as_deref().unwrap_or("?")));
+            let (claims, next): (Vec<_>, Vec<_>) = (claims.collect(), next.collect());
+            format!("ledger: {}; next: {}", claims.join(", "), next.join(", "))
         });
         self.ledger = Ledger { resource_version: Some(self.version.to_string()), spec };
         self.ledger_log.push(Arc::new(self.ledger.clone()));

@@ -1,6 +1,7 @@
 //! Explains one node.
 
 use jiff::SignedDuration;
+use jiff::Timestamp;
 
 use crate::snapshot::{Blocker, Member, NodeFacts, PoolFacts, Snapshot, Standstill};
 use crate::{Explanation, Move, State, ago};
@@ -21,7 +22,7 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     } else if facts.current != facts.desired || facts.current.is_none() {
         on_its_way(snapshot, facts, pool)
     } else if !pool.target.is_empty() && facts.desired.as_deref() != Some(&pool.target) {
-        before_its_turn(facts, pool)
+        before_its_turn(snapshot, facts, pool)
     } else {
         arrived(snapshot, facts)
     })
@@ -108,7 +109,7 @@ pub(crate) fn approve(it: &mut Explanation, pool: &PoolFacts) {
 fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
     let (name, now) = (&facts.name, snapshot.now);
     let target = facts.desired.as_deref().unwrap_or_default();
-    let claimed = pool.claims.iter().find(|claim| claim.node == *name).and_then(|claim| claim.since);
+    let claimed = taken_since(facts, pool);
     if facts.desired.is_none() {
         let mut it = explained(facts, State::Waiting, "it is new, and its daemon has not reported yet");
         it.waiting_for.push("its daemon to start".to_owned());
@@ -210,7 +211,7 @@ impl Blocker {
     }
 }
 
-fn before_its_turn(facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
+fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
     let name = &facts.name;
     if let Some(hold) = &facts.hold {
         let why = if hold.is_empty() { String::new() } else { format!(": {hold}") };
@@ -226,7 +227,9 @@ fn before_its_turn(facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
     let (state, what) = match &pool.standstill {
         Some(Standstill::Paused) => (State::Paused, "its pool, which is paused".to_owned()),
         Some(Standstill::Budget { limit, used }) => {
-            let taken = pool.claims.iter().filter(|claim| claim.node != *name).map(|claim| claim.node.as_str());
+            let is_open = |node: &str| snapshot.nodes.get(node).is_none_or(|facts| !facts.is_done());
+            let taken =
+                pool.claims.iter().map(|claim| claim.node.as_str()).filter(|node| node != name && is_open(node));
             let taken: Vec<_> = taken.take(3).collect();
             let by = if taken.is_empty() { String::new() } else { format!(" by {}", taken.join(", ")) };
             (State::Waiting, format!("its turn: {used} of {limit} places are taken{by}"))
@@ -284,11 +287,16 @@ pub(crate) fn nobody_works(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFa
     if facts.current == facts.desired || facts.desired.is_none() || facts.is_degraded() || facts.is_draining {
         return false;
     }
-    let claimed = pool.claims.iter().find(|claim| claim.node == facts.name).and_then(|claim| claim.since);
-    let since = claimed.max(facts.reported);
+    let since = taken_since(facts, pool).max(facts.reported);
     let is_silent = since.is_none_or(|since| snapshot.now.duration_since(since) > PATIENCE);
     let at_work = facts.state == api::names::state::WORKING && facts.ready;
     is_silent && !at_work
+}
+
+/// Since when the node is on its way: the ledger may have named it long before.
+fn taken_since(facts: &NodeFacts, pool: &PoolFacts) -> Option<Timestamp> {
+    let claim = || pool.claims.iter().find(|claim| claim.node == facts.name);
+    facts.targeted.or_else(|| claim()?.since)
 }
 
 pub(crate) fn is_missing_config(snapshot: &Snapshot, facts: &NodeFacts) -> bool {

@@ -115,6 +115,8 @@ pub struct NodeFacts {
     /// The daemon's own word; empty before it first spoke.
     pub state: String,
     pub reason: Option<String>,
+    /// When it got its target.
+    pub targeted: Option<Timestamp>,
     /// When the daemon last reported anything.
     pub reported: Option<Timestamp>,
     /// The message of the step that it is at.
@@ -278,6 +280,9 @@ impl PoolFacts {
     }
 }
 
+/// Where an object's own records name the annotation of the target.
+const DESIRED_CONFIG_FIELD: &str = "/f:metadata/f:annotations/f:machineconfiguration.openshift.io~1desiredConfig";
+
 /// Who last wrote a field, by the object's own records.
 fn writer_of(object: &impl kube::Resource, field: &str) -> Option<(String, Option<Timestamp>)> {
     let entries = object.meta().managed_fields.iter().flatten();
@@ -305,6 +310,7 @@ impl NodeFacts {
             desired: said(annotations::DESIRED_CONFIG),
             state: said(annotations::STATE).unwrap_or_default(),
             reason: said(annotations::REASON),
+            targeted: writer_of(node, DESIRED_CONFIG_FIELD).and_then(|(_, time)| time),
             reported: steps.iter().map(|step| step.last_transition_time.0).max(),
             step: step.map(|step| step.message.clone()).filter(|message| !message.is_empty()),
             // Before the first heartbeat nothing is known, which is not the same as being down.

@@ -4,6 +4,13 @@
 //! the Node that its targeting patch will carry. As long as the node still has that version, the patch may land at any
 //! moment, also from a leader that was deposed long ago; once the node has moved on, it never can. That is all a later
 //! leader has to look at before it gives a share back.
+//!
+//! The ledger also names the nodes whose turn comes next, so that a share which is given back is taken again without a
+//! write of the ledger. That is as safe with two leaders as a claim is: of those in line, one may be targeted only while
+//! fewer nodes than the budget are still open among the claims and those before it. Whatever is down by these writes,
+//! look at the one that is last in line. Whoever targeted it saw everything before it that is down now as open then,
+//! because what is over never opens again, and saw fewer than the budget. A later ledger keeps the order: who is in line
+//! moves up or stays, and new ones join at the end.
 
 use std::collections::BTreeMap;
 
@@ -40,14 +47,28 @@ impl Ledger {
         Self { resource_version: ledger.metadata.resource_version.clone(), spec: ledger.spec.clone() }
     }
 
-    /// The claims that still count, each with where it stands. What is over is left out.
+    /// The claims that still count, each with where it stands. What is over is left out. A node in line that has moved on
+    /// was targeted, or will be by what moved it: it counts as claimed.
     pub(crate) fn open_claims(&self, nodes: &PoolNodes) -> BTreeMap<String, (Claim, Stand)> {
-        let claims = self.spec.claims.iter().filter_map(|claim| {
-            let stand = Stand::of(claim, nodes);
-            (stand != Stand::Over).then(|| (claim.node.clone(), (claim.clone(), stand)))
-        });
-        claims.collect()
+        let in_line = open(&self.spec.next, nodes).filter(|(_, stand)| *stand != Stand::Pending);
+        let all = in_line.chain(open(&self.spec.claims, nodes));
+        all.map(|(claim, stand)| (claim.node.clone(), (claim.clone(), stand))).collect()
     }
+
+    /// The nodes in line that may be targeted yet, in their order.
+    pub(crate) fn in_line(&self, nodes: &PoolNodes) -> Vec<Claim> {
+        let open = open(&self.spec.next, nodes).filter(|(_, stand)| *stand == Stand::Pending);
+        open.map(|(claim, _)| claim.clone()).collect()
+    }
+
+    /// Whether exactly this claim stands in the ledger, so that it can be acted on without another write.
+    pub(crate) fn names(&self, claim: &Claim) -> bool {
+        self.spec.claims.contains(claim) || self.spec.next.contains(claim)
+    }
+}
+
+fn open<'a>(claims: &'a [Claim], nodes: &'a PoolNodes) -> impl Iterator<Item = (&'a Claim, Stand)> {
+    claims.iter().map(|claim| (claim, Stand::of(claim, nodes))).filter(|(_, stand)| *stand != Stand::Over)
 }
 
 impl Stand {

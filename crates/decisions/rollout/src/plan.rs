@@ -37,7 +37,8 @@ pub struct Plan {
 /// One write. It says exactly what to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Replace the ledger's spec, with this resource version; without one, create it. Comes before any target.
+    /// Replace the ledger's spec, with this resource version; without one, create it. Comes before any target that the
+    /// present ledger does not name.
     WriteLedger { resource_version: Option<String>, spec: Box<PoolLedgerSpec> },
     /// Set the node's desired config and image with this resource version of the Node, and no other.
     Target(Target),

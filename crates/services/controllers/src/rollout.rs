@@ -37,8 +37,8 @@ const AT_ONCE: usize = 32;
 pub(crate) const MANAGER: &str = "machinist-rollout";
 const COMPONENT: &str = "machineconfigcontroller-nodecontroller";
 
-/// The least time from one write of a ledger to the next plan of its pool. Nodes that come through meanwhile share the
-/// next write: a ledger is long, and written for each node of its own it would cost more than the nodes themselves.
+/// The least time from one write of a ledger to the next one that nodes wait for. Nodes that come through meanwhile share
+/// it: a ledger is long, and written for each node of its own it would cost more than the nodes themselves.
 const GATHER: Duration = Duration::from_millis(10);
 
 /// Names of pools that wait to be planned.
@@ -58,8 +58,10 @@ pub(crate) struct Rollout {
     places: Semaphore,
     background: Background,
     leisure: Leisure,
-    /// Before when each pool is not planned again, because its ledger was just written.
+    /// Before when no node of a pool waits for its ledger, because that was just written.
     gathering: Mutex<HashMap<String, Instant>>,
+    /// Pools whose ledger is being written beside the planning.
+    writing: Mutex<HashSet<String>>,
     /// Pools whose taints are being written now.
     tainting: Mutex<HashSet<String>>,
     /// When each pool's status was last written.
@@ -84,6 +86,7 @@ impl Rollout {
             background: Background::default(),
             leisure: Leisure::default(),
             gathering: Mutex::default(),
+            writing: Mutex::default(),
             tainting: Mutex::default(),
             written: Mutex::default(),
             said: Mutex::default(),
@@ -165,9 +168,6 @@ impl Rollout {
     }
 
     async fn reconcile(self: Arc<Self>, pool: String) -> Outcome {
-        if let Some(wait) = self.gathers(&pool) {
-            return Outcome::Again(wait);
-        }
         let Some(plan) = self.plan(&pool) else {
             self.context.metrics.forget_pool(&pool);
             self.written.lock().remove(&pool);
@@ -185,7 +185,7 @@ impl Rollout {
         }
     }
 
-    /// How long the pool still waits for more to happen before it is planned again.
+    /// How long the pool still waits for more nodes that need its ledger written.
     fn gathers(&self, pool: &str) -> Option<Duration> {
         let until = self.gathering.lock().get(pool).copied()?;
         let left = until.saturating_duration_since(Instant::now());

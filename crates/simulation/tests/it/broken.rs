@@ -65,6 +65,21 @@ fn a_planner_that_gives_claims_back_as_soon_as_the_node_moves() {
 }
 
 #[test]
+fn two_planners_that_do_not_agree_on_who_is_next_in_line() {
+    let contrary = Blind(|snapshot| {
+        if snapshot.settings.holder == "second" {
+            snapshot.ledger.spec.next.reverse();
+        }
+    });
+    is_found_out(&contrary, "taken down at once");
+}
+
+#[test]
+fn a_planner_that_forgets_who_is_in_line() {
+    is_found_out(&Blind(|snapshot| snapshot.ledger.spec.next.clear()), "holds no claim");
+}
+
+#[test]
 fn a_planner_that_takes_every_daemon_for_ours() {
     is_found_out(&Blind(|snapshot| with_nodes(snapshot, |facts| facts.ours = true)), "daemon that is not ours");
 }

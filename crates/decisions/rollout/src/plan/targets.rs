@@ -16,6 +16,10 @@ use crate::ledger::Stand;
 use crate::node::{NodeFacts, State};
 use crate::snapshot::Snapshot;
 
+/// How many nodes stand in line at most. A ledger is written when half of the line has moved up: long enough that a large
+/// pool writes it seldom, short enough that it stays cheap.
+const LINE: usize = 64;
+
 /// How much of the budget is spent, for metrics and messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
@@ -58,7 +62,9 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
         draft.retarget_claimed();
         draft.retarget_disrupted();
         draft.retarget_impaired();
+        draft.target_next();
         draft.target_waiting();
+        draft.line_up();
     }
     // While a new target settles, claims for the previous one stay as they are.
     if after.is_none() && waiting != Some(Waiting::NewerPool) {
@@ -75,6 +81,10 @@ struct Draft<'a> {
     snapshot: &'a Snapshot,
     spec: PoolLedgerSpec,
     claims: BTreeMap<String, (Claim, Stand)>,
+    /// Nodes in line after the claims.
+    next: Vec<Claim>,
+    /// The line has become short, and others have joined it.
+    is_refilled: bool,
     targets: Vec<Target>,
     fences: Vec<Action>,
     events: Vec<Event>,
@@ -103,6 +113,8 @@ impl<'a> Draft<'a> {
             disrupted: index.counts.disrupted + undisturbed,
             blocked: None,
             unwanted: BTreeSet::new(),
+            next: snapshot.ledger.in_line(nodes).into_iter().filter(|one| !claims.contains_key(&one.node)).collect(),
+            is_refilled: false,
             claims,
         }
     }
@@ -205,6 +217,27 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Nodes in line, while the budget lasts. One that must not have the target after all still holds a share, until a
+    /// fence keeps others from acting on what the ledger says.
+    fn target_next(&mut self) {
+        let mut line = std::mem::take(&mut self.next).into_iter();
+        while !line.as_slice().is_empty() {
+            let used = self.spending.used + self.spending.taken;
+            if used >= self.spending.limit {
+                self.blocked.get_or_insert(Waiting::Budget { limit: self.spending.limit, used });
+                break;
+            }
+            let Some(claim) = line.next() else { break };
+            let node = claim.node.clone();
+            self.spending.taken += 1;
+            self.claims.insert(node.clone(), (claim, Stand::Pending));
+            if let Some(facts) = self.wanting(&node) {
+                self.target(facts);
+            }
+        }
+        self.next = line.collect();
+    }
+
     /// Nodes that are well, in the order of their turn, while the budget lasts.
     fn target_waiting(&mut self) {
         let snapshot = self.snapshot;
@@ -212,7 +245,7 @@ impl<'a> Draft<'a> {
         let is_leader = |name: &str| snapshot.settings.leader_node.as_deref() == Some(name);
         let last_is_leader = waiting.len() == 1;
         for place in waiting {
-            if self.claims.contains_key(&place.name) {
+            if self.claims.contains_key(&place.name) || self.next.iter().any(|one| one.node == place.name) {
                 continue;
             }
             let used = self.spending.used + self.spending.taken;
@@ -229,6 +262,27 @@ impl<'a> Draft<'a> {
                 self.spending.taken += 1;
                 self.target(facts);
             }
+        }
+    }
+
+    /// Lets further nodes join the line when it has become short. A pool that moves one node at a time, or whose nodes wait
+    /// for each other, has none.
+    fn line_up(&mut self) {
+        let room = match self.spending.limit {
+            limit if limit < 2 || control_plane::is_control_plane(&self.snapshot.pool.name) => 0,
+            limit => limit.min(LINE),
+        };
+        if self.next.len() * 2 >= room {
+            return;
+        }
+        let before: BTreeSet<String> = self.next.iter().map(|one| one.node.clone()).collect();
+        let waiting = self.snapshot.nodes.index().waiting.iter().map(|place| &place.name);
+        let mut others = waiting.filter(|name| !self.claims.contains_key(*name) && !before.contains(*name));
+        while self.next.len() < room
+            && let Some(facts) = others.next().and_then(|name| self.snapshot.nodes.get(name))
+        {
+            self.next.push(self.claim(facts));
+            self.is_refilled = true;
         }
     }
 
@@ -249,6 +303,13 @@ impl<'a> Draft<'a> {
             if *stand == Stand::Pending && !wanted {
                 let resource_version = facts.resource_version.clone();
                 self.fences.push(Action::Fence { node: node.clone(), resource_version });
+            }
+        }
+        for claim in &self.next {
+            let Some(facts) = self.snapshot.nodes.get(&claim.node) else { continue };
+            if nothing_is_wanted || self.wanting(&claim.node).is_none() {
+                let resource_version = facts.resource_version.clone();
+                self.fences.push(Action::Fence { node: claim.node.clone(), resource_version });
             }
         }
     }
@@ -327,21 +388,13 @@ impl<'a> Draft<'a> {
 
     /// Claims a node and gives it the target.
     fn target(&mut self, facts: &NodeFacts) {
-        let (config, now) = (self.snapshot.pool.target(), self.snapshot.now);
+        let config = self.snapshot.pool.target();
         let version = &facts.resource_version;
         let is_same = |claim: &Claim| {
             claim.config == config && claim.node_resource_version.as_deref() == Some(version.text.as_str())
         };
         if !self.claims.get(&facts.name).is_some_and(|(claim, _)| is_same(claim)) {
-            let claim = Claim {
-                node: facts.name.clone(),
-                uid: facts.uid.clone(),
-                config: config.to_owned(),
-                node_resource_version: Some(version.text.clone()),
-                holder: Some(self.snapshot.settings.holder.clone()).filter(|holder| !holder.is_empty()),
-                since: Some(Time(now)),
-            };
-            self.claims.insert(facts.name.clone(), (claim, Stand::Pending));
+            self.claims.insert(facts.name.clone(), (self.claim(facts), Stand::Pending));
         }
         let goal = self.snapshot.nodes.goal();
         self.targets.push(Target {
@@ -351,6 +404,18 @@ impl<'a> Draft<'a> {
             config: config.to_owned(),
             image: goal.image().map(str::to_owned),
         });
+    }
+
+    /// A share of the budget for a node as it is now.
+    fn claim(&self, facts: &NodeFacts) -> Claim {
+        Claim {
+            node: facts.name.clone(),
+            uid: facts.uid.clone(),
+            config: self.snapshot.pool.target().to_owned(),
+            node_resource_version: Some(facts.resource_version.text.clone()),
+            holder: Some(self.snapshot.settings.holder.clone()).filter(|holder| !holder.is_empty()),
+            since: Some(Time(self.snapshot.now)),
+        }
     }
 
     /// What the pool waits for after this plan.
@@ -372,26 +437,44 @@ impl<'a> Draft<'a> {
     }
 
     fn finish(mut self) -> (Vec<Action>, Vec<Event>) {
-        self.spec.claims = self.claims.into_values().map(|(claim, _)| claim).collect();
-        let mut actions = Vec::new();
-        // The budget alone is no reason to write: it follows the number of nodes.
-        if self.snapshot.ledger.spec != self.spec {
+        let ledger = &self.snapshot.ledger;
+        // What the ledger says already is not kept waiting for the next write of it.
+        let is_known = |target: &Target| self.claims.get(&target.node).is_some_and(|(claim, _)| ledger.names(claim));
+        let (known, new): (Vec<_>, Vec<_>) = std::mem::take(&mut self.targets).into_iter().partition(is_known);
+        let targeted_nodes: Vec<String> = known.iter().chain(&new).map(|target| target.node.clone()).collect();
+        let mut actions: Vec<_> = known.into_iter().map(Action::Target).collect();
+        if self.is_worth_a_write() {
+            self.spec.claims = self.claims.into_values().map(|(claim, _)| claim).collect();
+            self.spec.next = self.next;
+            // Those in line get what the pool wants when their turn comes.
+            self.spec.next.iter_mut().for_each(|one| self.snapshot.pool.target().clone_into(&mut one.config));
             self.spec.budget = i32::try_from(self.spending.limit).ok();
-            let resource_version = self.snapshot.ledger.resource_version.clone();
+            let resource_version = ledger.resource_version.clone();
             actions.push(Action::WriteLedger { resource_version, spec: Box::new(self.spec) });
         }
         let config = self.snapshot.pool.target();
-        match self.targets.as_slice() {
+        match targeted_nodes.as_slice() {
             [] => {}
-            [target] => self.events.push(targeted(format!("Targeted node {} to MachineConfig: {config}", target.node))),
-            targets => {
-                self.events
-                    .push(targeted(format!("Set target for {} nodes to MachineConfig: {config}", targets.len())));
+            [node] => self.events.push(targeted(format!("Targeted node {node} to MachineConfig: {config}"))),
+            nodes => {
+                self.events.push(targeted(format!("Set target for {} nodes to MachineConfig: {config}", nodes.len())));
             }
         }
-        actions.extend(self.targets.into_iter().map(Action::Target));
+        actions.extend(new.into_iter().map(Action::Target));
         actions.extend(self.fences);
         (actions, self.events)
+    }
+
+    /// A ledger is long, so it is written for what others must know, and not to strike out each share that is given back:
+    /// anyone can see that on the node. The budget alone is no reason either: it follows the number of nodes.
+    fn is_worth_a_write(&self) -> bool {
+        let old = &self.snapshot.ledger.spec;
+        let is_new = |claim: &Claim| !self.snapshot.ledger.names(claim);
+        let is_over = self.claims.is_empty() && self.next.is_empty();
+        (&old.target, &old.held) != (&self.spec.target, &self.spec.held)
+            || self.claims.values().any(|(claim, _)| is_new(claim))
+            || self.is_refilled
+            || (is_over && !(old.claims.is_empty() && old.next.is_empty()))
     }
 }
 

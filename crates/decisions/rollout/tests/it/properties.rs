@@ -84,7 +84,7 @@ proptest! {
             let next = plan(&world);
             if next.actions.is_empty() && next.status == world.pool.status {
                 prop_assert_eq!(world.nodes.counts().ready, world.nodes.counts().machines);
-                prop_assert!(world.ledger.spec.claims.is_empty());
+                prop_assert!(world.ledger.spec.claims.is_empty() && world.ledger.spec.next.is_empty());
                 return Ok(());
             }
             carry_out(&mut world, &next);

@@ -22,7 +22,7 @@ fn zones_go_one_after_the_other_and_the_oldest_node_first() {
     check(
         &workers(json!(3), nodes),
         expect![[r#"
-            claim over none: a1@10, a2@10, b1@10
+            claim over none: a1@10, a2@10, b1@10, then none
             target a1@10 with rendered-worker-new
             target a2@10 with rendered-worker-new
             target b1@10 with rendered-worker-new

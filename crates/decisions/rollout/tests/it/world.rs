@@ -112,7 +112,9 @@ pub(crate) fn told(plan: &Plan) -> String {
                     .map(|claim| format!("{}@{}", claim.node, claim.node_resource_version.as_deref().unwrap_or("?")))
                     .collect();
                 let version = resource_version.as_deref().unwrap_or("none");
-                writeln!(words, "claim over {version}: {}", claims.join(", ")).unwrap();
+                let next: Vec<_> = spec.next.iter().map(|claim| claim.node.as_str()).collect();
+                let next = if next.is_empty() { String::new() } else { format!(", then {}", next.join(", ")) };
+                writeln!(words, "claim over {version}: {}{next}", claims.join(", ")).unwrap();
             }
             Action::Target(target) => {
                 writeln!(words, "target {}@{} with {}", target.node, target.resource_version, target.config).unwrap()

@@ -64,15 +64,32 @@ impl Error {
 impl Rollout {
     /// Carries out a plan. What met a newer object is left for the next plan, which the newer object brings about.
     ///
-    /// Only the ledger and the status are waited for. Once a claim is in the ledger the next plan counts it, so nodes are
-    /// written beside the planning, and a node that is through makes room at once instead of after a whole batch.
+    /// Only the status is waited for, and a ledger that names nodes which get their target now. Once a claim is in the
+    /// ledger the next plan counts it, so nodes are written beside the planning, and a node that is through makes room at
+    /// once instead of after a whole batch.
     pub(super) async fn apply(self: &Arc<Self>, pool: &str, plan: &Plan) -> Result<Outcome, Error> {
-        if !self.write_ledger(pool, plan).await? {
-            return Ok(Outcome::Retry);
+        let is_ledger = |action: &Action| matches!(action, Action::WriteLedger { .. });
+        let (known, rest) =
+            plan.actions.split_at(plan.actions.iter().position(is_ledger).unwrap_or(plan.actions.len()));
+        let is_for_nodes = |action: &&Action| matches!(action, Action::Target(_) | Action::Fence { .. });
+        self.send(pool, &known.iter().filter(is_for_nodes).collect::<Vec<_>>());
+        let now: Vec<_> = rest.iter().filter(is_for_nodes).collect();
+        if let Some(Action::WriteLedger { resource_version, spec }) = rest.first() {
+            let version = resource_version.as_deref();
+            if self.writing.lock().contains(pool) {
+                // Of two writes to one version of the ledger only one can land; the pool is planned again after it.
+                return Ok(Outcome::Done);
+            }
+            if now.is_empty() {
+                self.write_ledger_beside(pool, resource_version.clone(), (**spec).clone());
+            } else if let Some(wait) = self.gathers(pool) {
+                return Ok(Outcome::Again(wait));
+            } else if !self.write_ledger(pool, version, spec).await? {
+                return Ok(Outcome::Retry);
+            }
         }
-        let (later, now): (Vec<_>, Vec<_>) =
-            plan.actions.iter().partition(|action| !matches!(action, Action::Target(_) | Action::Fence { .. }));
         self.send(pool, &now);
+        let later: Vec<_> = plan.actions.iter().filter(|action| !is_for_nodes(action)).collect();
         self.degrade_nodes(&later).await;
         let tainting = self.set_taints(pool, later);
         let wait = self.write_status(pool, &plan.status).await?;
@@ -87,27 +104,39 @@ impl Rollout {
     }
 
     /// Claims first: what is not in the ledger must not be written to a node. False when the ledger is newer than the plan.
-    async fn write_ledger(&self, pool: &str, plan: &Plan) -> Result<bool, Error> {
-        for action in &plan.actions {
-            let Action::WriteLedger { resource_version, spec } = action else { continue };
-            let start = Instant::now();
-            match self.put_ledger(pool, resource_version.as_deref(), spec).await {
-                Ok(ledger) => {
-                    self.context.metrics.wrote("PoolLedger");
-                    let ledger = Ledger::from_object(Some(&ledger));
-                    self.index.lock().put_ledger(&self.pools, pool, ledger, false);
-                    // A ledger that takes long is left alone for as long.
-                    let rest = start.elapsed().max(GATHER);
-                    self.gathering.lock().insert(pool.to_owned(), Instant::now() + rest);
-                }
-                Err(error) if problem(&error) == Problem::Conflict => {
-                    self.context.metrics.conflicted("PoolLedger");
-                    return Ok(false);
-                }
-                Err(source) => return Err(Error::WriteLedger { pool: pool.to_owned(), source }),
+    async fn write_ledger(&self, pool: &str, version: Option<&str>, spec: &PoolLedgerSpec) -> Result<bool, Error> {
+        let start = Instant::now();
+        match self.put_ledger(pool, version, spec).await {
+            Ok(ledger) => {
+                self.context.metrics.wrote("PoolLedger");
+                let ledger = Ledger::from_object(Some(&ledger));
+                self.index.lock().put_ledger(&self.pools, pool, ledger, false);
+                // A ledger that takes long is left alone for as long.
+                let rest = start.elapsed().max(GATHER);
+                self.gathering.lock().insert(pool.to_owned(), Instant::now() + rest);
+                Ok(true)
             }
+            Err(error) if problem(&error) == Problem::Conflict => {
+                self.context.metrics.conflicted("PoolLedger");
+                Ok(false)
+            }
+            Err(source) => Err(Error::WriteLedger { pool: pool.to_owned(), source }),
         }
-        Ok(true)
+    }
+
+    /// Writes a ledger that no node waits for; the pool goes on by the present one meanwhile.
+    fn write_ledger_beside(self: &Arc<Self>, pool: &str, version: Option<String>, spec: PoolLedgerSpec) {
+        self.writing.lock().insert(pool.to_owned());
+        let (this, pool) = (self.clone(), pool.to_owned());
+        self.background.spawn(async move {
+            let written = this.write_ledger(&pool, version.as_deref(), &spec).await;
+            if let Err(error) = &written {
+                tracing::warn!(pool, error = error as &dyn std::error::Error, "will try again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            this.writing.lock().remove(&pool);
+            this.pools.add(pool);
+        });
     }
 
     /// Replaces the whole object: nobody else writes ledgers, and only a replace with a version can conflict.

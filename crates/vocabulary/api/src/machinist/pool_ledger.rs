@@ -33,10 +33,15 @@ pub struct PoolLedgerSpec {
     /// The config the pool wants, and since when it has wanted it without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Nodes that hold a share of the budget. The list is only ever replaced as a whole, so nobody owns a part of it.
+    /// Nodes that hold a share of the budget, and some that have just given it back. The list is only ever replaced as a whole, so nobody owns a part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub claims: Vec<Claim>,
+    /// Nodes whose turn comes next, in this order. One of them may be targeted once fewer nodes than the budget are left
+    /// among the claims and those before it; the next write makes it a claim.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub next: Vec<Claim>,
     /// Configs that no further node gets, because a trial of them was reverted somewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["config"]))]
