@@ -28,6 +28,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt as _};
 use owo_colors::OwoColorize as _;
 use standins::Machines;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -105,8 +106,8 @@ struct Fleet<'a> {
     machines: Machines,
     parts: JoinSet<anyhow::Result<()>>,
     stopped: watch::Receiver<bool>,
-    /// Where the config server listens.
-    configs: SocketAddr,
+    /// Where the config server will listen; taken when it begins.
+    configs: Option<(TcpListener, SocketAddr)>,
     /// What real nodes are made from.
     systemd: Option<Arc<systemd::Parts>>,
 }
@@ -118,7 +119,7 @@ async fn up(arguments: &Arguments, folder: &Folder, systemd: Option<Arc<systemd:
     let (machines, parts) = (Machines::default(), JoinSet::new());
     let (server, client, kubeconfig) = open(arguments, folder, &machines).await?;
     let (stop, stopped) = watch::channel(false);
-    let configs = config_server::choose_address()?;
+    let configs = Some(config_server::reserve().await?);
     let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs, systemd };
     let lived = tokio::select! {
         ended = fleet.live(&server, begun) => ended,
@@ -195,7 +196,7 @@ impl Fleet<'_> {
         content::install(&self.client).await?;
         let (client, stopped) = (self.client.clone(), self.stopped.clone());
         let installation = crate::install::with_access(::operator::Installation {
-            server: Some(self.configs.to_string()),
+            server: self.configs.as_ref().map(|(_, address)| address.to_string()),
             api_url: Some(server.address().to_owned()),
             ..::operator::Installation::default()
         });
@@ -206,7 +207,9 @@ impl Fleet<'_> {
         self.parts.spawn(components::operator(client.clone(), installation, authority, stopped.clone()));
         let folder = self.folder.path().join("config-server");
         let url = server.address().to_owned();
-        self.parts.spawn(config_server::run(client, folder, self.configs, url, stopped));
+        if let Some(configs) = self.configs.take() {
+            self.parts.spawn(config_server::run(client, folder, configs, url, stopped));
+        }
         self.parts.spawn(components::controller(self.client.clone(), self.stopped.clone()));
         let (control_plane, workers) = (self.arguments.control_plane, self.arguments.nodes);
         let names = nodes::names(control_plane, workers);

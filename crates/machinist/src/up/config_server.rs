@@ -1,6 +1,6 @@
 //! The config server of `up`, with the certificate and the token that the operator makes.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ::server::{BootstrapFiles, ClusterSettings, ClusterSource, Listener, Settings, Source};
@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::told_to_stop;
@@ -16,17 +17,19 @@ use super::told_to_stop;
 /// Secrets of the operator, the files that are made of each, and where.
 const SECRETS: [(&str, &str); 2] = [("machine-config-server-tls", "tls"), ("node-bootstrapper-token", "bootstrap")];
 
-/// A port that is free now. The operator has to know it before the server has its certificate.
-pub(super) fn choose_address() -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free for the config server")?;
-    listener.local_addr().context("cannot tell the port of the config server")
+/// A port of its own. The operator has to know it before the server has its certificate, and nobody may take it meanwhile.
+pub(super) async fn reserve() -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no port is free for the config server")?;
+    let address = listener.local_addr().context("cannot tell the port of the config server")?;
+    Ok((listener, address))
 }
 
 /// Serves as soon as its certificate is there.
 pub(super) async fn run(
     client: Client,
     folder: PathBuf,
-    address: SocketAddr,
+    (listener, address): (TcpListener, SocketAddr),
     api_server_url: String,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
@@ -47,8 +50,8 @@ pub(super) async fn run(
         let ca = Some(folder.join("tls/ca.crt")).filter(|path| path.is_file());
         let namespace = api::names::NAMESPACE.to_owned();
         let source = ClusterSource::start(client, ClusterSettings { files, server_ca: ca, namespace });
-        let listener = Listener::bind(settings, Source::Cluster(Box::new(source)));
-        let listener = listener.with_context(|| format!("the config server cannot listen on {address}"))?;
+        let listener = Listener::on(listener, settings, Source::Cluster(Box::new(source)));
+        let listener = listener.with_context(|| format!("the config server cannot serve on {address}"))?;
         tracing::info!(%address, "serving configs");
         listener.run().await;
         anyhow::Ok(())

@@ -1,6 +1,6 @@
 //! The verbs that talk to a cluster, on the fleet of `machinist up`. Nothing but this binary is needed.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
@@ -170,7 +170,12 @@ fn the_pointer_of_a_fleet_leads_to_its_config_server() {
     let pointer: serde_json::Value = serde_json::from_str(&pointer.stdout).unwrap();
     let source = pointer["ignition"]["config"]["merge"][0]["source"].as_str().unwrap();
     let address = source.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/config/worker")).unwrap();
-    fleet.until(|| std::net::TcpStream::connect(address).ok());
+    // The port was there before its certificate, so who comes early waits; who does not speak TLS is told so in TLS.
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /config/worker HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = [0];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [0x15], "an alert of TLS");
 }
 
 #[tokio::test]

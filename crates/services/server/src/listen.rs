@@ -93,6 +93,11 @@ pub struct Listener {
 impl Listener {
     pub fn bind(settings: Settings, source: Source) -> Result<Self, Error> {
         let secure = bind(settings.secure)?;
+        Self::on(secure, settings, source)
+    }
+
+    /// On a port that was bound before there was a certificate; who comes meanwhile waits in its queue.
+    pub fn on(secure: TcpListener, settings: Settings, source: Source) -> Result<Self, Error> {
         let insecure = settings.insecure.map(bind).transpose()?;
         let port = secure.local_addr().map_or(settings.secure.port(), |address| address.port());
         let host = settings.host.as_deref().map(|host| serving::daemon::authority(host, port)).transpose()?;
