@@ -12,7 +12,7 @@
 //! because what is over never opens again, and saw fewer than the budget. A later ledger keeps the order: who is in line
 //! moves up or stays, and new ones join at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use api::machinist::{Claim, PoolLedger, PoolLedgerSpec};
 
@@ -61,9 +61,9 @@ impl Ledger {
         open.map(|(claim, _)| claim.clone()).collect()
     }
 
-    /// Whether exactly this claim stands in the ledger, so that it can be acted on without another write.
-    pub(crate) fn names(&self, claim: &Claim) -> bool {
-        self.spec.claims.contains(claim) || self.spec.next.contains(claim)
+    /// What the ledger lets controllers write to each node, now or when its turn comes.
+    pub(crate) fn by_node(&self) -> HashMap<&str, &Claim> {
+        self.spec.next.iter().chain(&self.spec.claims).map(|claim| (claim.node.as_str(), claim)).collect()
     }
 }
 

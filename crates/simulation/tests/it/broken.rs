@@ -75,11 +75,6 @@ fn two_planners_that_do_not_agree_on_who_is_next_in_line() {
 }
 
 #[test]
-fn a_planner_that_forgets_who_is_in_line() {
-    is_found_out(&Blind(|snapshot| snapshot.ledger.spec.next.clear()), "holds no claim");
-}
-
-#[test]
 fn a_planner_that_takes_every_daemon_for_ours() {
     is_found_out(&Blind(|snapshot| with_nodes(snapshot, |facts| facts.ours = true)), "daemon that is not ours");
 }

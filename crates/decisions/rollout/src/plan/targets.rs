@@ -244,8 +244,9 @@ impl<'a> Draft<'a> {
         let waiting = &snapshot.nodes.index().waiting;
         let is_leader = |name: &str| snapshot.settings.leader_node.as_deref() == Some(name);
         let last_is_leader = waiting.len() == 1;
+        let in_line: BTreeSet<String> = self.next.iter().map(|one| one.node.clone()).collect();
         for place in waiting {
-            if self.claims.contains_key(&place.name) || self.next.iter().any(|one| one.node == place.name) {
+            if self.claims.contains_key(&place.name) || in_line.contains(&place.name) {
                 continue;
             }
             let used = self.spending.used + self.spending.taken;
@@ -438,12 +439,14 @@ impl<'a> Draft<'a> {
 
     fn finish(mut self) -> (Vec<Action>, Vec<Event>) {
         let ledger = &self.snapshot.ledger;
+        let said = ledger.by_node();
+        let says = |claim: &Claim| said.get(claim.node.as_str()) == Some(&claim);
         // What the ledger says already is not kept waiting for the next write of it.
-        let is_known = |target: &Target| self.claims.get(&target.node).is_some_and(|(claim, _)| ledger.names(claim));
+        let is_known = |target: &Target| self.claims.get(&target.node).is_some_and(|(claim, _)| says(claim));
         let (known, new): (Vec<_>, Vec<_>) = std::mem::take(&mut self.targets).into_iter().partition(is_known);
         let targeted_nodes: Vec<String> = known.iter().chain(&new).map(|target| target.node.clone()).collect();
         let mut actions: Vec<_> = known.into_iter().map(Action::Target).collect();
-        if self.is_worth_a_write() {
+        if self.is_worth_a_write(says) {
             self.spec.claims = self.claims.into_values().map(|(claim, _)| claim).collect();
             self.spec.next = self.next;
             // Those in line get what the pool wants when their turn comes.
@@ -467,12 +470,11 @@ impl<'a> Draft<'a> {
 
     /// A ledger is long, so it is written for what others must know, and not to strike out each share that is given back:
     /// anyone can see that on the node. The budget alone is no reason either: it follows the number of nodes.
-    fn is_worth_a_write(&self) -> bool {
+    fn is_worth_a_write(&self, says: impl Fn(&Claim) -> bool) -> bool {
         let old = &self.snapshot.ledger.spec;
-        let is_new = |claim: &Claim| !self.snapshot.ledger.names(claim);
         let is_over = self.claims.is_empty() && self.next.is_empty();
         (&old.target, &old.held) != (&self.spec.target, &self.spec.held)
-            || self.claims.values().any(|(claim, _)| is_new(claim))
+            || self.claims.values().any(|(claim, _)| !says(claim))
             || self.is_refilled
             || (is_over && !(old.claims.is_empty() && old.next.is_empty()))
     }

@@ -4,6 +4,7 @@
 
 mod control_plane;
 mod ledger;
+mod line;
 mod marks;
 mod misuse;
 mod properties;
