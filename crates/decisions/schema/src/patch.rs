@@ -5,7 +5,7 @@ mod shown;
 mod strategic;
 
 pub use json::json;
-pub use shown::{shown, touched};
+pub use shown::{left, shown, touched};
 pub use strategic::strategic;
 
 use serde_json::Value;

@@ -133,7 +133,7 @@ fn settle(
     let shown = |object: &Value| {
         let schema = &request.resource.schema;
         match media {
-            STRATEGIC => go_map(&patch.value),
+            STRATEGIC => go_map(&schema::patch::left(&patch.value, old)),
             JSON => schema::patch::shown(schema, object, &schema::patch::touched(&patch.value)),
             _ => schema::patch::shown(schema, object, &patch.value),
         }

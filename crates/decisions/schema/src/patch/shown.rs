@@ -32,6 +32,32 @@ pub fn touched(operations: &Value) -> Value {
     tree
 }
 
+/// A strategic merge patch as it is left once it was applied: what the object did not have is taken without its nulls.
+#[must_use]
+pub fn left(patch: &Value, object: &Value) -> Value {
+    match (patch, object) {
+        (Value::Object(patch), Value::Object(object)) => {
+            let of = |key: &String, value: &Value| match object.get(key) {
+                Some(known) if known.is_object() == value.is_object() => left(value, known),
+                _ => without_nulls(value),
+            };
+            patch.iter().map(|(key, value)| (key.clone(), of(key, value))).collect::<Map<_, _>>().into()
+        }
+        _ => patch.clone(),
+    }
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(list) => list.iter().map(without_nulls).collect::<Vec<_>>().into(),
+        other => other.clone(),
+    }
+}
+
 fn write(schema: &Schema, id: Option<Id>, value: &Value, touched: Option<&Value>, out: &mut String) {
     let node = id.map(|id| schema.node(id));
     match value {

@@ -193,10 +193,8 @@ fn merge_keyed(
                 };
                 list[at] = Value::Object(merge_maps(schema, node.items, before, change)?);
             }
-            None => {
-                let fresh = merge_maps(schema, node.items, Object::new(), change)?;
-                list.push(Value::Object(fresh));
-            }
+            // A new element is taken as it is: whatever else it says, also to the lists in it, is taken for fields.
+            None => list.push(element.clone()),
         }
     }
     Ok(list)
