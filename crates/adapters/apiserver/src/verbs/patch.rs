@@ -182,14 +182,14 @@ async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
         let error = FieldError::required("fieldManager", "is required for apply patch");
         return Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
     }
+    let exists = request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_some();
+    let may_create = request.subresource.is_empty() && strategy::creates_by_apply(request.resource);
+    if !exists && !may_create {
+        return Err(request.not_found());
+    }
     let applied = applied_document(request, &options)?;
     let force = options.force.unwrap_or(false);
-    let exists = request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_some();
     if !exists {
-        let may_create = request.subresource.is_empty() && strategy::creates_by_apply(request.resource);
-        if !may_create {
-            return Err(request.not_found());
-        }
         if !text(&applied["metadata"]["uid"]).is_empty() {
             let why = format!(
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
