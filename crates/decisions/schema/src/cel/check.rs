@@ -393,7 +393,7 @@ pub(super) fn qualified(expression: &IdedExpr) -> Option<String> {
 fn parameters(of: &Type) -> Vec<&str> {
     match of {
         Type::Param(name) => vec![name],
-        Type::List(one) | Type::Type(one) => parameters(one),
+        Type::List(one) | Type::Named(one) => parameters(one),
         Type::Map(key, value) => [parameters(key), parameters(value)].concat(),
         Type::Opaque(_, inner) => inner.iter().flat_map(parameters).collect(),
         _ => Vec::new(),
@@ -405,7 +405,7 @@ fn replace(of: &Type, names: &HashMap<&str, Type>) -> Type {
     match of {
         Type::Param(name) => names.get(name.as_str()).cloned().unwrap_or(Type::Dyn),
         Type::List(one) => Type::List(inner(one)),
-        Type::Type(one) => Type::Type(inner(one)),
+        Type::Named(one) => Type::Named(inner(one)),
         Type::Map(key, value) => Type::Map(inner(key), inner(value)),
         Type::Opaque(name, list) => Type::Opaque(name.clone(), list.iter().map(|one| replace(one, names)).collect()),
         other => other.clone(),

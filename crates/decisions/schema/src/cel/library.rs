@@ -35,7 +35,7 @@ pub(super) fn constant(name: &str) -> Option<Type> {
         "list" => Type::list(Type::Dyn),
         "map" => Type::Map(Box::new(Type::Dyn), Box::new(Type::Dyn)),
         "null_type" => Type::Null,
-        "type" => Type::Type(Box::new(Type::Dyn)),
+        "type" => Type::Named(Box::new(Type::Dyn)),
         "optional_type" => Type::optional(Type::Dyn),
         "google.protobuf.Timestamp" => Type::Timestamp,
         "google.protobuf.Duration" => Type::Duration,
@@ -46,7 +46,7 @@ pub(super) fn constant(name: &str) -> Option<Type> {
         }
         _ => return None,
     };
-    Some(Type::Type(Box::new(named)))
+    Some(Type::Named(Box::new(named)))
 }
 
 /// One overload a line: the function, its id (with a dot if it is called on a value), what it takes, what it gives.
@@ -372,7 +372,7 @@ fn parse(text: &str) -> Type {
         _ => match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
             Some(("list", inner)) => Type::list(parse(inner)),
             Some(("optional", inner)) => Type::optional(parse(inner)),
-            Some(("type", inner)) => Type::Type(Box::new(parse(inner))),
+            Some(("type", inner)) => Type::Named(Box::new(parse(inner))),
             Some(("map", inner)) => {
                 let (key, value) = inner.split_once(',').unwrap_or((inner, "dyn"));
                 Type::Map(Box::new(parse(key)), Box::new(parse(value)))

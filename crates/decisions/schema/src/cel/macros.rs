@@ -175,7 +175,7 @@ impl<'s> Expander<'s> {
 
     /// `a.optMap(x, f)`: what `f` makes of the value of `a`, if it has one.
     fn optional(&mut self, place: u64, target: IdedExpr, name: &str, inner: IdedExpr, flat: bool) -> IdedExpr {
-        let again = self.copy(place, &target);
+        let again = self.copy(&target);
         let has = self.call(place, "hasValue", Some(target), Vec::new());
         let value = self.call(place, "value", Some(again), Vec::new());
         let turns = ComprehensionExpr {
@@ -203,16 +203,16 @@ impl<'s> Expander<'s> {
     }
 
     /// The same expression again, with nodes of its own.
-    fn copy(&mut self, place: u64, expression: &IdedExpr) -> IdedExpr {
+    fn copy(&mut self, expression: &IdedExpr) -> IdedExpr {
         let expr = match &expression.expr {
             Expr::Call(call) => Expr::Call(CallExpr {
                 func_name: call.func_name.clone(),
-                target: call.target.as_ref().map(|target| Box::new(self.copy(place, target))),
-                args: call.args.iter().map(|argument| self.copy(place, argument)).collect(),
+                target: call.target.as_ref().map(|target| Box::new(self.copy(target))),
+                args: call.args.iter().map(|argument| self.copy(argument)).collect(),
             }),
             Expr::Select(select) => {
                 let mut select = select.clone();
-                select.operand = Box::new(self.copy(place, &select.operand));
+                select.operand = Box::new(self.copy(&select.operand));
                 Expr::Select(select)
             }
             other => other.clone(),

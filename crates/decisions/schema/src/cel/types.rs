@@ -21,7 +21,8 @@ pub(super) enum Type {
     /// An object by the name of its type.
     Struct(String),
     Opaque(String, Vec<Type>),
-    Type(Box<Type>),
+    /// A type that stands as a value.
+    Named(Box<Type>),
     /// A type that is not known yet.
     Param(String),
 }
@@ -64,7 +65,7 @@ impl Type {
 
     fn parameters(&self) -> Vec<&Type> {
         match self {
-            Type::List(one) | Type::Type(one) => vec![one],
+            Type::List(one) | Type::Named(one) => vec![one],
             Type::Map(key, value) => vec![key, value],
             Type::Opaque(_, inner) => inner.iter().collect(),
             _ => Vec::new(),
@@ -88,7 +89,7 @@ impl fmt::Display for Type {
             Type::Timestamp => "timestamp",
             Type::List(_) => "list",
             Type::Map(..) => "map",
-            Type::Type(_) => "type",
+            Type::Named(_) => "type",
             Type::Struct(name) | Type::Opaque(name, _) | Type::Param(name) => name,
         };
         f.write_str(name)?;
@@ -137,7 +138,7 @@ impl Known {
         match (one, two) {
             _ if one.is_free() || two.is_free() => true,
             (Type::Null, other) | (other, Type::Null) => other.takes_null(),
-            (Type::Type(_), other) => matches!(other, Type::Type(_)),
+            (Type::Named(_), other) => matches!(other, Type::Named(_)),
             (Type::List(one), Type::List(two)) => self.unify(one, two),
             (Type::Map(key, value), Type::Map(other_key, other_value)) => {
                 self.unify(key, other_key) && self.unify(value, other_value)
@@ -195,7 +196,7 @@ impl Known {
             },
             Type::List(one) => Type::List(inner(one)),
             Type::Map(key, value) => Type::Map(inner(key), inner(value)),
-            Type::Type(one) => Type::Type(inner(one)),
+            Type::Named(one) => Type::Named(inner(one)),
             Type::Opaque(name, list) => {
                 Type::Opaque(name.clone(), list.iter().map(|one| self.resolve(one, settle)).collect())
             }
@@ -213,7 +214,7 @@ fn is_at_most_as_specific(one: &Type, two: &Type) -> bool {
     match (one, two) {
         (Type::Dyn | Type::Param(_), _) => true,
         (_, Type::Dyn | Type::Param(_)) => false,
-        (Type::Type(_), Type::Type(_)) => true,
+        (Type::Named(_), Type::Named(_)) => true,
         (Type::List(_), Type::List(_)) | (Type::Map(..), Type::Map(..)) => {
             one.parameters().into_iter().zip(two.parameters()).all(|(one, two)| is_at_most_as_specific(one, two))
         }
