@@ -135,8 +135,8 @@ impl Builder {
         self
     }
 
-    /// Ends a watch or a list of which its client has taken nothing for so long, half a minute otherwise; and a connection
-    /// that has taken nothing at all for ten times as long.
+    /// Ends a watch, a list or a connection of which its client has taken nothing for so long, half a minute otherwise; one
+    /// with a log or the output of a command after ten times as long.
     #[must_use]
     pub fn end_stalled_after(mut self, patience: Duration) -> Self {
         self.patience = patience;

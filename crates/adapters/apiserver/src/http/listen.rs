@@ -56,8 +56,10 @@ pub(crate) async fn run(api: Arc<Api>, listener: TcpListener, tls: Arc<ServerCon
 async fn connection(api: Arc<Api>, acceptor: TlsAcceptor, stream: TcpStream) {
     tune(&stream);
     let patience = api.patience;
+    let pulse = Arc::default();
+    let socket = Socket::new(stream, patience, Arc::clone(&pulse));
     // Boxed, so that nothing of the handshake is kept for as long as the connection lasts.
-    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE, acceptor.accept(Socket::new(stream, patience))));
+    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)));
     let Ok(Ok(stream)) = handshake.await else { return };
     let session = stream.get_ref().1;
     let two = session.alpn_protocol() == Some(b"h2");
@@ -81,7 +83,7 @@ async fn connection(api: Arc<Api>, acceptor: TlsAcceptor, stream: TcpStream) {
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(UNSENT);
         let connection = Box::pin(builder.serve_connection(stream, service).with_upgrades());
         let serving = serve(connection, stopping, http1::UpgradeableConnection::graceful_shutdown);
-        Patient::new(std::pin::pin!(serving), patience).await;
+        Patient::new(std::pin::pin!(serving), patience, pulse).await;
     }
 }
 

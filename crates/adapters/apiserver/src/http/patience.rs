@@ -2,8 +2,8 @@
 //!
 //! `Patient` notices when a list or a watch has given a piece and is not asked for the next, be it that the socket is not
 //! read or that one HTTP/2 stream is granted nothing. `Socket` notices when a connection cannot write at all, whatever
-//! for: a log that somebody reads in a pager, a command's output, small answers that pile up. It waits longer, since
-//! people do take their time. Either way what is held for such a client is small, and it is held for a while only.
+//! for; it waits longer for a log that somebody reads in a pager or a command's output, since people do take their time.
+//! Either way what is held for such a client is small, and it is held for a while only.
 
 use std::{
     convert::Infallible,
@@ -12,7 +12,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -36,7 +36,12 @@ tokio::task_local! {
 
 /// Whether the answer that a task is sending moves on: how many pieces it has given, zero if it waits for none to be taken.
 #[derive(Debug, Default)]
-struct Pulse(AtomicU32);
+pub(super) struct Pulse(AtomicU32, AtomicBool);
+
+/// Says that what this task sends is for people. Of an HTTP/1.1 connection that holds from then on.
+pub(super) fn at_leisure() {
+    let _ = PULSE.try_with(|pulse| pulse.1.store(true, Ordering::Relaxed));
+}
 
 /// Runs an answer, or a connection that has one at a time, until its client has taken nothing for too long.
 pub(super) struct Patient<F> {
@@ -47,8 +52,8 @@ pub(super) struct Patient<F> {
 }
 
 impl<F> Patient<F> {
-    pub(super) fn new(future: F, patience: Duration) -> Self {
-        Self { future, pulse: Arc::default(), patience, waiting: None }
+    pub(super) fn new(future: F, patience: Duration, pulse: Arc<Pulse>) -> Self {
+        Self { future, pulse, patience, waiting: None }
     }
 }
 
@@ -88,7 +93,7 @@ pub(super) struct Streams(pub Duration);
 
 impl<F: Future + Send + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, future: F) {
-        let patient = Patient::new(Box::pin(future), self.0);
+        let patient = Patient::new(Box::pin(future), self.0, Arc::default());
         tokio::spawn(async move { drop(patient.await) });
     }
 }
@@ -182,15 +187,16 @@ impl<S> Drop for Pieces<S> {
 pub(super) struct Socket {
     stream: TcpStream,
     patience: Duration,
+    pulse: Arc<Pulse>,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-/// How much longer than one answer a whole connection may stand still.
+/// How much longer people may take than programs.
 const LONGER: u32 = 10;
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream, patience: patience.saturating_mul(LONGER), waiting: None }
+    pub(super) fn new(stream: TcpStream, patience: Duration, pulse: Arc<Pulse>) -> Self {
+        Self { stream, patience, pulse, waiting: None }
     }
 
     fn judge(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -198,7 +204,8 @@ impl Socket {
             self.waiting = None;
             return written;
         }
-        let patience = self.patience;
+        let longer = if self.pulse.1.load(Ordering::Relaxed) { LONGER } else { 1 };
+        let patience = self.patience.saturating_mul(longer);
         let timer = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
         ready!(timer.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))

@@ -114,11 +114,13 @@ pub(crate) fn stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static
 
 /// As `stream`, for people, who may read it in a pager and take their time.
 pub(crate) fn leisurely_stream(chunks: impl futures::Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    super::patience::at_leisure();
     streamed(Pieces::of(Box::pin(chunks)).leisurely())
 }
 
 /// As `text`, for people.
 pub(crate) fn leisurely_text(content: impl Into<Bytes>) -> Response<Body> {
+    super::patience::at_leisure();
     let mut response = text(200, Bytes::new());
     *response.body_mut() = Full::new(content.into()).boxed_unsync();
     response

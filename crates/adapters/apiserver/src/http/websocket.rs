@@ -49,6 +49,7 @@ pub(crate) fn protocol<'a>(headers: &HeaderMap, known: &[&'a str]) -> Option<&'a
 
 /// The answer that turns the connection over.
 pub(crate) fn accept(headers: &HeaderMap, protocol: &'static str) -> Response<Body> {
+    super::patience::at_leisure();
     let key = headers.get(header::SEC_WEBSOCKET_KEY).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut response = respond::text(101, "");
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
