@@ -10,12 +10,16 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, pin_mut};
 use kube::api::Api;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Resource, ResourceExt};
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch as cell};
+
+use crate::patience::Patience;
+
+/// A kind that is missing may be installed at any moment, and a process that waits for it should begin soon after.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Namespace and name; the namespace is empty for cluster-scoped objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,13 +165,20 @@ impl<T: Send + Sync + 'static> Watch<T> {
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
         T: PartialEq,
     {
-        let events = watcher(api, config).default_backoff();
+        let events = watcher(api, config);
         pin_mut!(events);
         let mut seen = BTreeSet::new();
-        while let Some(event) = events.next().await {
+        let mut patience = Patience::up_to(LONGEST_PAUSE);
+        while let Some(event) = patience.then(events.next()).await {
             match event {
-                Ok(event) => self.take(event, &mut seen, &read),
-                Err(error) => self.trouble(&error),
+                Ok(event) => {
+                    patience.hear(&event);
+                    self.take(event, &mut seen, &read);
+                }
+                Err(error) => {
+                    patience.lose();
+                    self.trouble(&error);
+                }
             }
         }
     }

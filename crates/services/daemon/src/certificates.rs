@@ -10,16 +10,14 @@ use std::sync::Arc;
 use api::{annotations, names};
 use change::credentials::{Credentials, KUBECONFIGS, REGISTRIES, credentials, stale, trusting};
 use change::host::{Attributes, EntryKind, Error, Host, HostPath};
-use cluster::Events;
 use cluster::events::Severity;
+use cluster::{Events, Patience};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
-
-use crate::patience::Patience;
 
 /// Which registries' folders came from a ControllerConfig, so that only those are ever removed.
 const MEMORY: &str = "/etc/machine-config-daemon/registries.json";
@@ -33,7 +31,7 @@ pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, ev
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
     let config = watcher::Config::default().fields(&format!("metadata.name={}", names::CONTROLLER_CONFIG));
     let mut watch = std::pin::pin!(watcher(api, config));
-    let mut patience = Patience::default();
+    let mut patience = Patience::up_to(crate::LONGEST_PAUSE);
     let mut synced = String::new();
     while let Some(event) = patience.then(watch.next()).await {
         if let Ok(event) = &event {

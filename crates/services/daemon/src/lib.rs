@@ -17,7 +17,6 @@ pub mod metrics;
 pub mod node;
 pub mod once;
 pub mod originals;
-mod patience;
 pub mod prepare;
 pub mod repair;
 pub mod report;
@@ -26,3 +25,6 @@ pub mod store;
 mod together;
 pub mod trial;
 pub mod verify;
+
+/// How long a lost API is left alone at most: a fleet of thousands must not keep one that comes back from coming back.
+const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);

@@ -12,8 +12,8 @@ use api::annotations;
 use api::machineconfiguration::MachineConfig;
 use api::names::{node_condition, state, status};
 use change::host::Host;
-use cluster::Events;
 use cluster::events::Severity;
+use cluster::{Events, Patience};
 use futures::StreamExt;
 use host::watch::Watch;
 use kube::Client;
@@ -29,7 +29,6 @@ use crate::engine::{self, Engine, Standing};
 use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::node::{Node, Report, View};
-use crate::patience::Patience;
 use crate::prepare;
 use crate::store::{self, Store};
 use crate::trial;
@@ -108,7 +107,7 @@ pub async fn run(
 ) -> Result<Ended, engine::Error> {
     let node = Node::new(client.clone(), &options.node);
     let mut watch = std::pin::pin!(node.watch());
-    let mut patience = Patience::default();
+    let mut patience = Patience::up_to(crate::LONGEST_PAUSE);
     let watched = options.watched_root.as_deref().and_then(|root| match Watch::open(root) {
         Ok(watch) => register(watch),
         Err(error) => {
