@@ -273,3 +273,38 @@ fn error_chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+
+    use super::*;
+
+    /// An API that has never heard of anything, and counts who asks.
+    fn ignorant(asked: Arc<AtomicUsize>) -> kube::Client {
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
+            let answer = http::Response::builder().status(404).body(Body::from(status.as_bytes().to_vec()));
+            std::future::ready(Ok::<_, Infallible>(answer.unwrap()))
+        });
+        kube::Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_missing_is_asked_for_ever_more_seldom() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let api: Api<ConfigMap> = Api::all(ignorant(asked.clone()));
+        let watch = Watch::default().run(api, watcher::Config::default(), |_: ConfigMap| ());
+        let minute = tokio::time::timeout(Duration::from_secs(60), watch).await;
+        assert!(minute.is_err(), "a watch never ends");
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((8..=16).contains(&asked), "{asked} times in a minute");
+    }
+}
