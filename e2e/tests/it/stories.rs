@@ -250,6 +250,8 @@ $ cat $DIR/machinist.log
 …
 $ kubectl patch poolledger worker --type=merge -p '{"spec":{"claims":[]}}'
 poolledger.machinist.dev/worker patched
+$ kubectl patch node worker-1 --type=merge -p '{"metadata":{"managedFields":[{}]}}'
+node/worker-1 patched
 $ kubectl delete machineconfignode worker-1
 machineconfignode.machineconfiguration.openshift.io "worker-1" deleted…
 $ machinist doctor

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::{Error, base, cannot};
 
@@ -15,6 +16,10 @@ const NEEDLESS: [&str; 5] = [
     "console-getty.service",
     "e2scrub_reap.service",
 ];
+
+/// How long a program that was just written may be busy: a child that another thread is starting has it open for writing
+/// until it runs its own program.
+const BUSY: Duration = Duration::from_secs(2);
 
 /// A root that nothing runs on yet.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +61,18 @@ impl Root<'_> {
         self.install(program, name)?;
         let mut command = Command::new("chroot");
         command.arg(self.0).arg(format!("/usr/local/bin/{name}")).arg("--version").stdin(Stdio::null());
-        let output = command.output().map_err(cannot("try", program))?;
-        if output.status.success() {
-            return Ok(());
+        let deadline = Instant::now() + BUSY;
+        loop {
+            let output = command.output().map_err(cannot("try", program))?;
+            if output.status.success() {
+                return Ok(());
+            }
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            if !(said.contains("Text file busy") && Instant::now() < deadline) {
+                return Err(Error::Foreign { program: program.to_owned(), release: base::RELEASE, said });
+            }
+            std::thread::sleep(BUSY / 50);
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::Foreign { program: program.to_owned(), release: base::RELEASE, said })
     }
 
     /// Writes a unit and lets it start with the machine.

@@ -11,6 +11,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -124,6 +125,20 @@ fn checksum(version: u64, json: &[u8]) -> u32 {
     crc.sum()
 }
 
+/// How long a lock is waited for. Whoever was just stopped may still hold it: a child that is being started has a copy of
+/// every open file until it runs its own program.
+const LOCK: Duration = Duration::from_millis(500);
+
+fn lock(file: &File) -> Result<(), TryLockError> {
+    let deadline = Instant::now() + LOCK;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOCK / 50),
+            answer => return answer,
+        }
+    }
+}
+
 fn open(path: &Path) -> Result<(Database, Loaded), Error> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     let file = OpenOptions::new()
@@ -134,11 +149,10 @@ fn open(path: &Path) -> Result<(Database, Loaded), Error> {
         .mode(0o600)
         .open(path)
         .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: path.to_owned() }),
-        Err(TryLockError::Error(source)) => return Err(failed(source)),
-    }
+    lock(&file).map_err(|error| match error {
+        TryLockError::WouldBlock => Error::Locked { path: path.to_owned() },
+        TryLockError::Error(source) => failed(source),
+    })?;
     let length = file.metadata().map_err(failed)?.len();
     let backend = Careful { file: Arc::new(file), held: Arc::new(Held::new(length)) };
     let held = Arc::clone(&backend.held);
