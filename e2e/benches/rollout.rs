@@ -326,7 +326,10 @@ async fn real_server(nodes: usize) {
     let slow = scene.roll_out(2, Behaviour { update: Duration::from_secs(1), ..Behaviour::default() }).await;
     let ideal = 10.0;
     let what = format!("{nodes} nodes that take 1 s, 10 %, kube-apiserver (ideal {ideal} s)");
-    report(&what, &format!("{:.1} s", slow.time.as_secs_f64()), "< 11 s");
+    // A rollout begins when its pool wants the config; before that is the quiet that rendering waits for.
+    let makespan = slow.time.saturating_sub(slow.rendering);
+    report(&what, &format!("{:.2} s", makespan.as_secs_f64()), "< 11 s");
+    report("  with rendering, from the write of the fragment", &format!("{:.2} s", slow.time.as_secs_f64()), "-");
     slow.report_costs();
     drop(scene.control_plane);
 }

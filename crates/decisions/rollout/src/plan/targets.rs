@@ -105,7 +105,12 @@ impl<'a> Draft<'a> {
         let undisturbed = claims.keys().filter(|node| !nodes.get(node).is_some_and(NodeFacts::is_disrupted)).count();
         Self {
             snapshot,
-            spec: snapshot.ledger.spec.clone(),
+            // Claims and line are put together when it is written.
+            spec: PoolLedgerSpec {
+                target: snapshot.ledger.spec.target.clone(),
+                held: snapshot.ledger.spec.held.clone(),
+                ..PoolLedgerSpec::default()
+            },
             targets: Vec::new(),
             fences: Vec::new(),
             events: Vec::new(),
