@@ -5,6 +5,7 @@
 mod applying;
 mod control_plane;
 mod controllers;
+mod dice;
 mod elections;
 mod firstboot;
 mod go_clients;

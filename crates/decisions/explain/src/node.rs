@@ -1,7 +1,6 @@
 //! Explains one node.
 
-use jiff::SignedDuration;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::snapshot::{Blocker, Member, NodeFacts, PoolFacts, Snapshot, Standstill};
 use crate::{Explanation, Move, State, ago};

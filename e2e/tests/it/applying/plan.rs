@@ -2,31 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::dice::Dice;
+
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// A source of numbers that is the same everywhere (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
-    }
-
-    fn one_in(&mut self, sides: u64) -> bool {
-        self.roll(sides) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[usize::try_from(self.roll(from.len() as u64)).expect("small")]
-    }
-}
-
 pub(super) fn story(seed: u64) -> Value {
-    let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(1));
+    let mut dice = Dice::new(seed);
     let schema = json!({
         "type": "object",
         "properties": { "spec": object_schema(&mut dice, 0), "status": object_schema(&mut dice, 2) },

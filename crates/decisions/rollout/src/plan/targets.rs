@@ -303,21 +303,15 @@ impl<'a> Draft<'a> {
 
     /// Patches that may still land but must not: the node gets a harmless write, so that they conflict.
     fn fence_unwanted(&mut self, nothing_is_wanted: bool) {
-        for (node, (_, stand)) in &self.claims {
-            let Some(facts) = self.snapshot.nodes.get(node) else { continue };
-            let wanted = !nothing_is_wanted && !self.unwanted.contains(node) && self.wanting(node).is_some();
-            if *stand == Stand::Pending && !wanted {
-                let resource_version = facts.resource_version.clone();
-                self.fences.push(Action::Fence { node: node.clone(), resource_version });
-            }
-        }
-        for claim in &self.next {
-            let Some(facts) = self.snapshot.nodes.get(&claim.node) else { continue };
-            if nothing_is_wanted || self.wanting(&claim.node).is_none() {
-                let resource_version = facts.resource_version.clone();
-                self.fences.push(Action::Fence { node: claim.node.clone(), resource_version });
-            }
-        }
+        let is_wanted =
+            |node: &String| !nothing_is_wanted && !self.unwanted.contains(node) && self.wanting(node).is_some();
+        let pending = self.claims.iter().filter(|(_, (_, stand))| *stand == Stand::Pending).map(|(node, _)| node);
+        let unwanted = pending.chain(self.next.iter().map(|one| &one.node)).filter(|node| !is_wanted(node));
+        let fences = unwanted.filter_map(|node| {
+            let resource_version = self.snapshot.nodes.get(node)?.resource_version.clone();
+            Some(Action::Fence { node: node.clone(), resource_version })
+        });
+        self.fences = fences.collect();
     }
 
     /// The node, if it wants the target and may have it.

@@ -178,17 +178,7 @@ impl<'s> Expander<'s> {
         let again = self.copy(&target);
         let has = self.call(place, "hasValue", Some(target), Vec::new());
         let value = self.call(place, "value", Some(again), Vec::new());
-        let turns = ComprehensionExpr {
-            iter_range: self.make(place, Expr::List(ListExpr::new(Vec::new()))),
-            iter_var: "#unused".to_owned(),
-            iter_var2: None,
-            accu_var: name.to_owned(),
-            accu_init: value,
-            loop_cond: self.make(place, Expr::Literal(LiteralValue::Boolean(false.into()))),
-            loop_step: self.make(place, Expr::Ident(name.to_owned())),
-            result: inner,
-        };
-        let bound = self.make(place, Expr::Comprehension(Box::new(turns)));
+        let bound = self.bind(place, name, value, inner);
         let some = match flat {
             true => bound,
             false => self.optional_function(place, "of", vec![bound]),
@@ -384,14 +374,19 @@ impl<'s> Expander<'s> {
             Some(_) => self.call(place, SORT, Some(sorted), vec![keys]),
             None => self.call(place, SORT, None, vec![sorted, keys]),
         };
+        self.bind(place, INPUT, target, result)
+    }
+
+    /// What `result` is where `name` stands for `value`: a loop that never turns.
+    fn bind(&mut self, place: u64, name: &str, value: IdedExpr, result: IdedExpr) -> IdedExpr {
         let bound = ComprehensionExpr {
             iter_range: self.make(place, Expr::List(ListExpr::new(Vec::new()))),
             iter_var: "#unused".to_owned(),
             iter_var2: None,
-            accu_var: INPUT.to_owned(),
-            accu_init: target,
+            accu_var: name.to_owned(),
+            accu_init: value,
             loop_cond: self.make(place, Expr::Literal(LiteralValue::Boolean(false.into()))),
-            loop_step: self.make(place, input()),
+            loop_step: self.make(place, Expr::Ident(name.to_owned())),
             result,
         };
         self.make(place, Expr::Comprehension(Box::new(bound)))

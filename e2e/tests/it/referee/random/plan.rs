@@ -2,35 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::dice::Dice;
+
 pub(super) const KINDS: [&str; 5] = ["secrets", "deployments", "leases", "roles", "gadgets"];
 
-/// A source of numbers that is the same everywhere (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
-    }
-
-    fn one_in(&mut self, sides: u64) -> bool {
-        self.roll(sides) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[usize::try_from(self.roll(from.len() as u64)).expect("small")]
-    }
-
-    fn small(&mut self) -> i64 {
-        i64::try_from(self.roll(12)).expect("small") - 1
-    }
-}
-
 pub(super) fn sequence(seed: u64, steps: usize) -> Vec<Value> {
-    let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(1));
+    let mut dice = Dice::new(seed);
     // Two kinds a sequence: few objects that much happens to.
     let kinds = [dice.pick(&KINDS), dice.pick(&KINDS)];
     (0..steps).map(|_| step(&mut dice, kinds)).collect()
@@ -154,7 +131,7 @@ fn object(dice: &mut Dice, kind: &str, name: &str) -> Value {
     value["apiVersion"] = version.into();
     value["kind"] = kind.into();
     if dice.one_in(12) {
-        value["surprise"] = dice.small().into();
+        value["surprise"] = small(dice).into();
     }
     if dice.one_in(30) {
         value["kind"] = "Wrong".into();
@@ -205,7 +182,7 @@ fn content(dice: &mut Dice, kind: &str) -> Value {
                 .collect();
             let mut spec = json!({"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": if dice.one_in(15) { "z" } else { "x" }}}, "spec": {"containers": containers}}});
             if dice.one_in(2) {
-                spec["replicas"] = dice.small().into();
+                spec["replicas"] = small(dice).into();
             }
             if dice.one_in(4) {
                 spec["strategy"] = json!({"type": dice.pick(&["Recreate", "RollingUpdate"])});
@@ -221,10 +198,10 @@ fn content(dice: &mut Dice, kind: &str) -> Value {
                 spec.insert("holderIdentity".into(), dice.pick(&["me", "you", ""]).into());
             }
             if dice.one_in(2) {
-                spec.insert("leaseDurationSeconds".into(), dice.small().into());
+                spec.insert("leaseDurationSeconds".into(), small(dice).into());
             }
             if dice.one_in(4) {
-                spec.insert("leaseTransitions".into(), dice.small().into());
+                spec.insert("leaseTransitions".into(), small(dice).into());
             }
             if dice.one_in(5) {
                 spec.insert("renewTime".into(), dice.pick(&["2026-01-02T03:04:05.000006Z", "yesterday"]).into());
@@ -257,7 +234,7 @@ fn container(dice: &mut Dice, name: &str) -> Value {
 fn gadget(dice: &mut Dice) -> Value {
     let mut spec = Map::new();
     if dice.one_in(2) {
-        spec.insert("size".into(), dice.small().into());
+        spec.insert("size".into(), small(dice).into());
     }
     if dice.one_in(3) {
         spec.insert("color".into(), dice.pick(&["red", "blue", "loud"]).into());
@@ -266,7 +243,7 @@ fn gadget(dice: &mut Dice) -> Value {
         let mut parts: Vec<Value> = Vec::new();
         for id in ["p", "q", "r"] {
             if dice.one_in(2) {
-                parts.push(json!({"id": id, "count": dice.small()}));
+                parts.push(json!({"id": id, "count": small(dice)}));
             }
         }
         spec.insert("parts".into(), parts.into());
@@ -275,10 +252,10 @@ fn gadget(dice: &mut Dice) -> Value {
         spec.insert("tags".into(), json!([dice.pick(&["t", "u"]), dice.pick(&["v", "u"])]));
     }
     if dice.one_in(3) {
-        spec.insert("order".into(), json!([dice.small(), dice.small()]));
+        spec.insert("order".into(), json!([small(dice), small(dice)]));
     }
     if dice.one_in(3) {
-        spec.insert("free".into(), json!({"a": {"b": dice.small()}}));
+        spec.insert("free".into(), json!({"a": {"b": small(dice)}}));
     }
     if dice.one_in(6) {
         spec.insert("inner".into(), json!({"fixed": dice.pick(&["one", "two"])}));
@@ -329,7 +306,7 @@ fn operations(dice: &mut Dice, kind: &str) -> Value {
         let verb = dice.pick(&["add", "add", "replace", "remove", "test", "copy", "move"]);
         let value = match path {
             "/metadata/annotations" => json!({"note": "patched"}),
-            "/spec/replicas" | "/spec/size" => dice.small().into(),
+            "/spec/replicas" | "/spec/size" => small(dice).into(),
             "/spec/parts/0" => json!({"id": dice.pick(&["p", "z"]), "count": 1}),
             "/rules/-" => json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}),
             "/data/k" => "cGF0Y2hlZA==".into(),
@@ -360,4 +337,8 @@ fn strategic(dice: &mut Dice, kind: &str) -> Value {
         _ => {}
     }
     json!({"spec": {"template": {"spec": {"containers": [one]}}}})
+}
+
+fn small(dice: &mut Dice) -> i64 {
+    i64::try_from(dice.roll(12)).expect("small") - 1
 }
