@@ -1,5 +1,6 @@
 //! `machinist pointer`: user data for new machines of a pool, with a fresh credential.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,7 +17,8 @@ use serving::token::{self, Grant};
 use crate::output;
 
 /// The ConfigMap in which the operator publishes the config server's authority and its address.
-const CA: (&str, &str) = ("machine-config-server-ca", "ca-bundle.crt");
+const PUBLISHED: &str = "machine-config-server-ca";
+const CA: &str = "ca-bundle.crt";
 const SERVER: &str = "server";
 
 #[derive(Args)]
@@ -93,13 +95,17 @@ async fn make(arguments: &Arguments) -> anyhow::Result<String> {
             pool.with_context(|| {
                 format!("there is no pool {}; `kubectl get mcp` lists those there are", arguments.pool)
             })?;
-            let server = match &arguments.server {
-                Some(server) => server.clone(),
-                None => server_of(&client, &arguments.namespace).await?,
+            // Read once: of one that is published in between, half would be the operator's and half a guess.
+            let mut published = published(&client, &arguments.namespace).await?;
+            let server = match arguments.server.clone().or_else(|| published.remove(SERVER)) {
+                Some(server) => server,
+                None => guess_server(&client).await?,
             };
             let ca = match file {
                 Some(ca) => ca?,
-                None => ca_of(&client, &arguments.namespace).await?,
+                None => published.remove(CA).map(String::into_bytes).with_context(|| {
+                    format!("no {CA} in ConfigMap {}/{PUBLISHED} yet; give --ca FILE", arguments.namespace)
+                })?,
             };
             let secret = if arguments.open { None } else { Some(issue(&client, &grant).await?) };
             (Some(server), Some(ca), secret)
@@ -117,10 +123,7 @@ async fn issue(client: &Client, grant: &Grant) -> anyhow::Result<String> {
     Ok(secret)
 }
 
-async fn server_of(client: &Client, namespace: &str) -> anyhow::Result<String> {
-    if let Some(server) = published(client, namespace, SERVER).await? {
-        return Ok(server);
-    }
+async fn guess_server(client: &Client) -> anyhow::Result<String> {
     let configs: Api<ControllerConfig> = Api::all(client.clone());
     let config = configs.get_opt(names::CONTROLLER_CONFIG).await.context("cannot read the ControllerConfig")?;
     let infra = config.and_then(|config| config.spec.infra).and_then(|infra| infra.status);
@@ -130,18 +133,12 @@ async fn server_of(client: &Client, namespace: &str) -> anyhow::Result<String> {
     Ok(format!("{host}:22623"))
 }
 
-async fn ca_of(client: &Client, namespace: &str) -> anyhow::Result<Vec<u8>> {
-    let (name, key) = CA;
-    let ca = published(client, namespace, key).await?;
-    ca.map(String::into_bytes).with_context(|| format!("no {key} in ConfigMap {namespace}/{name}; give --ca FILE"))
-}
-
 /// What the operator publishes of the config server.
-async fn published(client: &Client, namespace: &str, key: &str) -> anyhow::Result<Option<String>> {
-    let (name, _) = CA;
+async fn published(client: &Client, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let map = maps.get_opt(name).await.with_context(|| format!("cannot read ConfigMap {namespace}/{name}"))?;
-    Ok(map.and_then(|map| map.data).and_then(|mut data| data.remove(key)))
+    let map = maps.get_opt(PUBLISHED).await;
+    let map = map.with_context(|| format!("cannot read ConfigMap {namespace}/{PUBLISHED}"))?;
+    Ok(map.and_then(|map| map.data).unwrap_or_default())
 }
 
 fn duration(text: &str) -> Result<SignedDuration, String> {

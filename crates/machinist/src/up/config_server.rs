@@ -89,9 +89,11 @@ fn write_all(secret: &Secret, folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     std::fs::create_dir_all(folder)?;
     for (key, value) in secret.data.iter().flatten() {
-        let path = folder.join(key);
-        let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+        // Whoever reads meanwhile finds the old file or the new one.
+        let beside = folder.join(format!(".{key}.new"));
+        let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
         file.write_all(&value.0)?;
+        std::fs::rename(beside, folder.join(key))?;
     }
     Ok(())
 }
