@@ -1,4 +1,6 @@
 //! What clients that do nothing cost those that do something: idle connections, and watchers that do not read.
+//! A twin of the server has the same objects and the same changes but no such clients; each rate is told against the
+//! twin's of the same moment, since a server that has more behind it is slower by itself.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +19,20 @@ const NODE_COUNT: usize = 1000;
 const IDLE: usize = 2000;
 const STALLED_WATCHERS: usize = 500;
 const CONCURRENT: usize = 16;
-const PHASE: Duration = Duration::from_secs(3);
+/// A rate is taken in short turns, by turns with the twin's: the machine itself is faster and slower from second to second.
+const TURNS: usize = 12;
+const TURN: Duration = Duration::from_millis(500);
 
 pub(crate) async fn measure() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::spawn(folder.path());
+    let [folder, other] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (server, twin) = (Server::spawn(folder.path()), Server::spawn(other.path()));
     let wire = Wire::new(folder.path(), &server.url);
     let names = objects::names(NODE_COUNT);
-    objects::create_nodes(&server, &names).await;
-    requests(&server, &names).await;
-    let alone = requests(&server, &names).await;
+    for server in [&server, &twin] {
+        objects::create_nodes(server, &names).await;
+    }
+    compare(&server, &twin, &names).await;
+    let alone = compare(&server, &twin, &names).await;
     println!("bench: requests alone (4 gets to 1 patch) | {alone} | -");
 
     let mut idle = Vec::new();
@@ -43,18 +49,20 @@ pub(crate) async fn measure() {
         let each = (server.memory() - before) * 1024.0 / (IDLE / 2) as f64;
         println!("bench: memory of an idle connection, {} | {each:.1} KB | -", protocol.name());
     }
-    let beside = requests(&server, &names).await;
-    println!("bench: requests beside {IDLE} idle connections | {} | at least 95 % of the rate", beside.against(&alone));
-    stalled(&server, &wire, &names, &alone).await;
+    let beside = compare(&server, &twin, &names).await;
+    println!("bench: requests beside {IDLE} idle connections | {beside} | at least 95 % of the rate");
+    stalled(&server, &twin, &wire, &names).await;
     drop(idle);
 }
 
 /// Half of them leave their socket unread, the other half read it and leave their HTTP/2 stream unread.
-async fn stalled(server: &Server, wire: &Wire, names: &[String], alone: &Rate) {
-    let url = format!("{}{NODES}", server.url);
+async fn stalled(server: &Server, twin: &Server, wire: &Wire, names: &[String]) {
     let fat = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
         "name": "fat", "annotations": {"fill": "x".repeat(200_000)}}});
-    objects::each([()], |()| json_body(server.client.post(&url).bearer_auth(TOKEN), &fat)).await;
+    objects::each([server, twin], |server| {
+        json_body(server.client.post(format!("{}{NODES}", server.url)).bearer_auth(TOKEN), &fat)
+    })
+    .await;
     let (before, files) = (server.memory(), server.open_files());
     let watch = format!("{NODES}?watch=true&resourceVersion=0");
     let sockets = open(STALLED_WATCHERS / 2, async || {
@@ -73,16 +81,17 @@ async fn stalled(server: &Server, wire: &Wire, names: &[String], alone: &Rate) {
     })
     .await;
     // More than a watcher, its connection and the kernel hold for it: from here on all of them have stopped.
-    for turn in 0..40 {
-        annotate(&server.client, &format!("{url}/fat"), "turn", &turn.to_string()).await;
+    for server in [server, twin] {
+        for turn in 0..40 {
+            annotate(&server.client, &format!("{}{NODES}/fat", server.url), "turn", &turn.to_string()).await;
+        }
     }
     let began = Instant::now();
     let each = (server.memory() - before) * 1024.0 / STALLED_WATCHERS as f64;
     println!("bench: memory of a watcher that does not read | {each:.0} KB after 8 MB of changes | -");
-    let beside = requests(server, names).await;
+    let beside = compare(server, twin, names).await;
     println!(
-        "bench: requests beside {IDLE} idle connections and {STALLED_WATCHERS} watchers that do not read | {} | at least 95 % of the rate",
-        beside.against(alone)
+        "bench: requests beside {IDLE} idle connections and {STALLED_WATCHERS} watchers that do not read | {beside} | at least 95 % of the rate"
     );
     let ended = tokio::time::timeout(STALLED * 4, ends(server, files, streams)).await.is_ok();
     println!(
@@ -92,8 +101,8 @@ async fn stalled(server: &Server, wire: &Wire, names: &[String], alone: &Rate) {
     );
     println!("bench: memory after that | {:.0} MB ({before:.0} MB before) | -", server.memory());
     drop(sockets);
-    let after = requests(server, names).await;
-    println!("bench: requests after that | {} | at least 95 % of the rate", after.against(alone));
+    let after = compare(server, twin, names).await;
+    println!("bench: requests after that | {after} | at least 95 % of the rate");
 }
 
 /// Waits until the server has closed the sockets, and reset the streams, of those who do not read.
@@ -110,34 +119,49 @@ async fn open<T>(count: usize, one: impl AsyncFn() -> T) -> Vec<T> {
     stream::iter(0..count).map(|_| one()).buffer_unordered(32).collect().await
 }
 
-/// How fast the server answers, and how late.
+/// How fast a server answered, and how late.
+#[derive(Default)]
 struct Rate {
-    each_second: f64,
-    p50: f64,
-    p99: f64,
-    cpu: f64,
+    delays: Vec<Duration>,
+    time: Duration,
+    cpu: Duration,
 }
 
 impl Rate {
-    fn against(&self, other: &Self) -> String {
-        format!("{:.0} % of the rate: {self}", 100.0 * self.each_second / other.each_second)
+    fn each_second(&self) -> f64 {
+        self.delays.len() as f64 / self.time.as_secs_f64()
     }
 }
 
 impl std::fmt::Display for Rate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { each_second, p50, p99, cpu } = self;
-        write!(f, "{each_second:.0}/s, p50 {p50:.1} ms, p99 {p99:.1} ms, {cpu:.0} µs of CPU each")
+        let cpu = self.cpu.as_secs_f64() * 1e6 / self.delays.len() as f64;
+        let mut delays = self.delays.clone();
+        delays.sort();
+        let delays = Delays(delays);
+        let (p50, p99) = (delays.within(50.0), delays.within(99.0));
+        write!(f, "{:.0}/s, p50 {p50:.1} ms, p99 {p99:.1} ms, {cpu:.0} µs of CPU each", self.each_second())
     }
 }
 
+/// The server's rate, told against its twin's.
+async fn compare(server: &Server, twin: &Server, names: &[String]) -> String {
+    let (mut rate, mut control) = (Rate::default(), Rate::default());
+    for _ in 0..TURNS {
+        requests(server, names, &mut rate).await;
+        requests(twin, names, &mut control).await;
+    }
+    let percent = 100.0 * rate.each_second() / control.each_second();
+    format!("{percent:.0} % of the rate: {rate}; without them {control}")
+}
+
 /// Gets and patches nodes as fast as the server answers.
-async fn requests(server: &Server, names: &[String]) -> Rate {
+async fn requests(server: &Server, names: &[String], rate: &mut Rate) {
     let (cpu, began) = (server.cpu(), Instant::now());
     let worker = async |worker: usize| {
         let mut delays = Vec::new();
         for turn in 0.. {
-            if began.elapsed() > PHASE {
+            if began.elapsed() > TURN {
                 break;
             }
             let url = format!("{}{NODES}/{}", server.url, names[(worker * 61 + turn * 7) % names.len()]);
@@ -151,15 +175,8 @@ async fn requests(server: &Server, names: &[String]) -> Rate {
         }
         delays
     };
-    let mut delays: Vec<Duration> =
-        futures::future::join_all((0..CONCURRENT).map(worker)).await.into_iter().flatten().collect();
-    delays.sort();
-    let delays = Delays(delays);
-    let count = delays.0.len() as f64;
-    Rate {
-        each_second: count / began.elapsed().as_secs_f64(),
-        p50: delays.within(50.0),
-        p99: delays.within(99.0),
-        cpu: (server.cpu() - cpu).as_secs_f64() * 1e6 / count,
-    }
+    let delays = futures::future::join_all((0..CONCURRENT).map(worker)).await;
+    rate.delays.extend(delays.into_iter().flatten());
+    rate.time += began.elapsed();
+    rate.cpu += server.cpu() - cpu;
 }
