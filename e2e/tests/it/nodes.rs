@@ -121,7 +121,7 @@ async fn drift_is_seen_soon_and_repaired_under_the_other_policy() {
     let degraded = world.state("n1", "Degraded", |node| get(node, annotations::REASON).contains("/etc/quiet/b")).await;
     // Within a second on a quiet machine, which `cargo xtask bench daemon` measures; tests share theirs with others.
     let took = start.elapsed();
-    assert!(took < std::time::Duration::from_secs(5), "{took:?}");
+    assert!(took < std::time::Duration::from_secs(30), "{took:?}");
     let reason = get(&degraded, annotations::REASON);
     assert!(
         reason.contains("content mismatch for file \"/etc/quiet/a\"")

@@ -77,7 +77,7 @@ async fn a_node_writes_its_own_objects_and_no_others() {
     let configs: Api<MachineConfig> = Api::all(client.clone());
     refused(configs.list(&ListParams::default()).await, "cannot list");
     refused(configs.watch(&WatchParams::default(), "0").await.map(drop), "cannot watch");
-    tokio::time::timeout(Duration::from_secs(5), configs.get_opt("none")).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), configs.get_opt("none")).await.unwrap().unwrap();
     let config = testkit::objects::file_config("99-mine", "worker", "/etc/mine", "mine");
     refused(configs.create(&PostParams::default(), &config).await, "cannot create");
     let secrets: Api<Secret> = Api::namespaced(client, "default");

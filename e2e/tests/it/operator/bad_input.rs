@@ -86,6 +86,7 @@ async fn no_token_is_taken_away(stage: &Stage) {
     let secret = cluster::tokens::issue(&stage.client, &grant).await.unwrap();
     // One worker does one thing after the other: when it has merged this, it has looked at the token.
     let configurations: Api<api::operator::MachineConfiguration> = Api::all(stage.client.clone());
+    wait_for(&configurations, "cluster", "the MachineConfiguration to be made", |one| one.is_some()).await;
     for path in ["/etc/a", "/etc/b"] {
         let policy = json!({"files": [{"path": path, "actions": [{"type": "None"}]}]});
         let patch = Patch::Merge(json!({"spec": {"nodeDisruptionPolicy": policy}}));

@@ -11,7 +11,7 @@ use reqwest::Client;
 
 pub(crate) const TOKEN: &str = "bench";
 /// The server's default would make the benchmark wait for half a minute.
-pub(crate) const STALLED: Duration = Duration::from_secs(8);
+pub(crate) const STALLED: Duration = Duration::from_secs(16);
 
 /// The child: serves until killed.
 pub(crate) async fn serve(folder: &str) {
