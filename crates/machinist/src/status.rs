@@ -3,7 +3,7 @@
 mod table;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
@@ -13,8 +13,12 @@ use serde_json::{Value, json};
 use crate::gather::{self, Cluster, Depth};
 use crate::output::{self, Format};
 
-/// How often a live table is drawn anew.
+/// How often a live table is drawn anew, at most.
 const REDRAW: Duration = Duration::from_secs(1);
+
+/// How much of the time a live table may be reading: a large fleet is looked at more seldom, so that nobody's terminal
+/// keeps its API server busy.
+const READING: u32 = 10;
 
 /// Of a larger fleet only the nodes that are not where they should be are shown.
 const SMALL: usize = 30;
@@ -45,8 +49,9 @@ async fn status(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let client = arguments.cluster.connect().await?;
     let mut told = false;
     loop {
+        let began = Instant::now();
         let world = gather::world(&client, Depth::Fleet).await?;
-        let snapshot = world.snapshot();
+        let (took, snapshot) = (began.elapsed(), world.snapshot());
         if let Some(pool) = arguments.pool.as_deref().filter(|pool| !snapshot.pools.contains_key(*pool)) {
             bail!("there is no MachineConfigPool {pool}");
         }
@@ -67,10 +72,15 @@ async fn status(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let frame = if arguments.output.is_none() { format!("\x1b[H\x1b[2J{text}") } else { text };
         output::print(&frame)?;
         tokio::select! {
-            () = tokio::time::sleep(REDRAW) => {}
+            () = tokio::time::sleep(pause(took)) => {}
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
         }
     }
+}
+
+/// How long to leave the cluster alone after a reading that took this long.
+fn pause(took: Duration) -> Duration {
+    REDRAW.max(took * (READING - 1))
 }
 
 /// Everything the table says.
@@ -129,5 +139,16 @@ impl Fleet {
             .filter(|node| whole || node.state != State::Updated)
             .take(if all { usize::MAX } else { SMALL })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_that_takes_long_to_read_is_read_more_seldom() {
+        assert_eq!(pause(Duration::from_millis(20)), REDRAW);
+        assert_eq!(pause(Duration::from_secs(2)), Duration::from_secs(18), "a tenth of the time");
     }
 }
