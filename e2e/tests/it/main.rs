@@ -7,6 +7,7 @@ mod control_plane;
 mod controllers;
 mod dice;
 mod elections;
+mod expressions;
 mod firstboot;
 mod go_clients;
 mod ignition_validate;

@@ -14,6 +14,8 @@ pub(crate) use defaults::default;
 pub(crate) use pods::grace;
 pub(crate) use validate::{combine, ephemeral_containers, validate};
 
+/// Their expressions are looked at when their spec is written, not when their status is.
+pub(crate) const POLICIES: &str = "admissionregistration.k8s.io/validatingadmissionpolicies";
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Completes a new object of a kind that starts with a state of its own.
@@ -50,7 +52,7 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
             value["status"] = empty_status(&resource.collection);
             job_selector(value);
         }
-        "certificates.k8s.io/certificatesigningrequests" => value["status"] = json!({}),
+        "certificates.k8s.io/certificatesigningrequests" | POLICIES => value["status"] = json!({}),
         api_services::COLLECTION => value["status"] = api_services::first_status(value),
         _ => {}
     }
@@ -190,7 +192,8 @@ pub(crate) fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Va
             None => object.remove("status"),
         };
     }
-    if resource.custom.is_some() || resource.is(DEFINITIONS) || resource.is(api_services::COLLECTION) {
+    let only_status = [DEFINITIONS, api_services::COLLECTION, POLICIES].iter().any(|known| resource.is(known));
+    if resource.custom.is_some() || only_status {
         if let Some(target) = kept["metadata"].as_object_mut() {
             match managed {
                 Some(managed) => target.insert("managedFields".into(), managed),

@@ -9,6 +9,7 @@ mod certificates;
 mod collector;
 pub(crate) mod definitions;
 mod namespaces;
+mod policies;
 mod roles;
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
@@ -81,6 +82,7 @@ struct Work {
     definitions: bool,
     api_services: bool,
     certificates: bool,
+    policies: bool,
     roles: bool,
     namespaces: BTreeSet<String>,
     budgets: BTreeSet<String>,
@@ -96,6 +98,7 @@ impl Work {
         self.definitions = true;
         self.api_services = true;
         self.roles = true;
+        self.policies = true;
         self.certificates = true;
         for (name, collection) in index.collections() {
             for object in collection.iter(None, None) {
@@ -121,6 +124,7 @@ impl Work {
             // One that names a Service waits for it.
             api_services::COLLECTION | "/services" => self.api_services = true,
             "rbac.authorization.k8s.io/clusterroles" => self.roles = true,
+            policies::COLLECTION => self.policies = true,
             "certificates.k8s.io/certificatesigningrequests" => self.certificates = true,
             "/namespaces" => drop(self.namespaces.insert(object.name().to_owned())),
             "/pods" | "policy/poddisruptionbudgets" | "apps/replicasets" | "apps/deployments" | "apps/statefulsets" => {
@@ -166,6 +170,9 @@ impl Work {
         }
         if std::mem::take(&mut self.roles) {
             roles::aggregate(api).await;
+        }
+        if std::mem::take(&mut self.policies) {
+            policies::settle(api).await;
         }
         if std::mem::take(&mut self.certificates) {
             certificates::settle(api).await;

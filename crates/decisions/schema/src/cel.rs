@@ -1,29 +1,32 @@
 //! CEL rules (`x-kubernetes-validations`): compiled with the schema, run on objects that are otherwise valid.
 //!
-//! Evaluation is kube-cel's; which rules run, against which old value, and what a failure reads like is decided here.
+//! Which rules run, against which old value, and what a failure reads like is decided here.
 
+pub(crate) mod admission;
 pub(crate) mod budget;
 mod check;
 mod convert;
 pub(crate) mod cost;
 mod declared;
+mod fold;
 mod library;
+mod literals;
 mod macros;
-mod optional;
+pub(crate) mod run;
 mod sizes;
 mod source;
 mod types;
+pub(crate) mod value;
 
-use std::sync::Arc;
-
+pub(crate) use convert::{is_reserved, untyped};
 pub(crate) use declared::Declared;
-use kube_cel::{
-    KubeCelExt as _,
-    cel::{Context, ExecutionError, Value as Cel, objects::OptionalValue},
-};
-pub(crate) use optional::Expression;
 use serde_json::Value;
+pub(crate) use source::Expression;
 
+use self::{
+    run::{Around, Named},
+    value::{Fault, Value as Cel},
+};
 use crate::{
     error::{ErrorKind, FieldError},
     node::{Additional, Id, Node, Schema, Types},
@@ -45,45 +48,6 @@ pub(crate) struct Rule {
     program: Result<Expression, String>,
 }
 
-thread_local! {
-    /// Registering some hundred functions takes longer than most rules run.
-    static FUNCTIONS: Context<'static> = functions();
-}
-
-/// Everything rules may call; the interpreter lacks `type` and the names of types.
-fn functions() -> Context<'static> {
-    let mut context = Context::default().with_all();
-    context.add_function(budget::PAY, |condition: Cel| budget::pay().map(|()| condition));
-    macros::add_functions(&mut context);
-    context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
-    context.add_function("type", |value: Cel| -> Result<Cel, ExecutionError> { Ok(type_name(&value)) });
-    for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"] {
-        context.add_variable_from_value(name, Cel::String(Arc::new(format!("type {name}"))));
-    }
-    context
-}
-
-/// A scope in which expressions find every function.
-pub(crate) fn functions_scope<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    FUNCTIONS.with(|functions| work(&mut functions.new_inner_scope()))
-}
-
-fn type_name(value: &Cel) -> Cel {
-    let name = match value {
-        Cel::Int(_) => "int",
-        Cel::UInt(_) => "uint",
-        Cel::Float(_) => "double",
-        Cel::Bool(_) => "bool",
-        Cel::String(_) => "string",
-        Cel::Bytes(_) => "bytes",
-        Cel::List(_) => "list",
-        Cel::Map(_) => "map",
-        Cel::Null => "null_type",
-        _ => "dyn",
-    };
-    Cel::String(Arc::new(format!("type {name}")))
-}
-
 impl Rule {
     pub(crate) fn compile_all(rules: &Value) -> Vec<Rule> {
         rules.as_array().into_iter().flatten().map(Rule::compile).collect()
@@ -93,12 +57,11 @@ impl Rule {
         let text = |key: &str| rule[key].as_str().filter(|t| !t.is_empty()).map(str::to_string);
         let expression = text("rule").unwrap_or_default();
         let optional_old_self = rule["optionalOldSelf"] == true;
-        let parse = |text: &str| Expression::parse(text, optional_old_self);
-        let program = parse(&expression).map_err(|error| error.to_string());
+        let program = Expression::parse(&expression);
         Rule {
             transition: program.as_ref().is_ok_and(|p| p.uses("oldSelf")),
             message: text("message").map(|m| m.trim().to_string()),
-            message_expression: text("messageExpression").and_then(|m| parse(&m).ok()),
+            message_expression: text("messageExpression").and_then(|m| Expression::parse(&m).ok()),
             reason: text("reason"),
             field_path: text("fieldPath").map(|p| p.trim_start_matches('.').to_string()),
             optional_old_self,
@@ -112,9 +75,9 @@ impl Rule {
     }
 
     /// What the server answers when the rule is false.
-    fn failure(&self, context: &Context<'_>) -> String {
-        let spoken = self.message_expression.as_ref().and_then(|program| match program.execute(context) {
-            Ok(Cel::String(text)) => Some(text.trim().to_string()),
+    fn failure(&self, around: &dyn Around) -> String {
+        let spoken = self.message_expression.as_ref().and_then(|program| match program.run(around) {
+            Ok(Cel::Text(text)) => Some(text.trim().to_string()),
             _ => None,
         });
         spoken
@@ -155,18 +118,17 @@ pub(crate) fn judge(
     };
     let failed = |text: String| format!("{prefix}compilation failed: {text}");
     let (expression, source) = source::parse(text).map_err(failed)?;
-    let checked = check::check(&expression, declared, optional_old_self, &source)
-        .map_err(|problems| failed(source.shown(problems)))?;
+    let around = check::Surroundings::of_rule(declared, optional_old_self);
+    let checked = check::check(&expression, around, &source).map_err(|problems| failed(source.shown(problems)))?;
     if checked.result != wanted {
         return Err(otherwise.to_owned());
     }
+    if let Err(fault) = fold::constants(&expression) {
+        let what = if purpose == Purpose::Rule { "program" } else { "messageExpression" };
+        return Err(format!("{what} instantiation failed: {fault}"));
+    }
     let cost = cost::estimate(&expression, &checked, declared);
     Ok(Judged { cost, uses_old_self: checked.names.contains("oldSelf") })
-}
-
-/// What is wrong with the syntax of an expression about which no schema says anything.
-pub(crate) fn syntax_error(expression: &str) -> Option<String> {
-    source::parse(expression).err()
 }
 
 impl Schema {
@@ -174,17 +136,14 @@ impl Schema {
     pub(crate) fn run_rules(&self, id: Id, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         budget::begin_object();
-        FUNCTIONS.with(|functions| {
-            let mut run = Run { schema: self, functions, errors: &mut errors };
-            run.visit(id, value, old, old, path);
-        });
+        let mut run = Run { schema: self, errors: &mut errors };
+        run.visit(id, value, old, old, path);
         errors
     }
 }
 
 struct Run<'a> {
     schema: &'a Schema,
-    functions: &'a Context<'static>,
     errors: &'a mut Vec<FieldError>,
 }
 
@@ -243,25 +202,20 @@ impl Run<'_> {
         before: Option<&Value>,
         path: &Path<'_>,
     ) {
-        let mut context = self.functions.new_inner_scope();
-        context.add_variable_from_value("self", convert::value(self.schema, id, value));
+        let own = convert::value(self.schema, id, value);
         let old_self = old.filter(|o| !o.is_null()).map(|old| convert::value(self.schema, id, old));
-        if let Some(old_self) = &old_self {
-            context.add_variable_from_value("oldSelf", old_self.clone());
-        }
         for rule in node.rules.iter() {
-            if rule.transition && old_self.is_none() && !rule.optional_old_self {
-                continue;
-            }
-            let mut scope = context.new_inner_scope();
-            if rule.optional_old_self {
-                let optional = old_self.clone().map_or_else(OptionalValue::none, OptionalValue::of);
-                scope.add_variable_from_value("oldSelf", Cel::Opaque(Arc::new(optional)));
+            let mut named = vec![("self", own.clone())];
+            match &old_self {
+                _ if rule.optional_old_self => named.push(("oldSelf", Cel::optional(old_self.clone()))),
+                Some(old_self) => named.push(("oldSelf", old_self.clone())),
+                None if rule.transition => continue,
+                None => {}
             }
             if !budget::begin_rule() {
                 return;
             }
-            let judged = self.judge(node, rule, &scope, value, path);
+            let judged = self.judge(node, rule, &Named(&named), value, path);
             budget::end_rule();
             let Some(error) = judged else { continue };
             // What was wrong before and did not change is tolerated, unless the rule is about the change itself.
@@ -276,7 +230,7 @@ impl Run<'_> {
         &self,
         node: &Node,
         rule: &Rule,
-        scope: &Context<'_>,
+        around: &dyn Around,
         value: &Value,
         path: &Path<'_>,
     ) -> Option<FieldError> {
@@ -291,7 +245,7 @@ impl Run<'_> {
                 return Some(FieldError::invalid(place(path), kind, format!("rule compile error: {error}")));
             }
         };
-        match program.execute(scope) {
+        match program.run(around) {
             Ok(Cel::Bool(true)) => None,
             Ok(_) => {
                 let mut field = path.text();
@@ -306,7 +260,7 @@ impl Run<'_> {
                 }
                 let composite = node.types == Types::OBJECT || node.types == Types::ARRAY;
                 let shown = (!composite).then(|| value.clone());
-                let detail = rule.failure(scope);
+                let detail = rule.failure(around);
                 Some(match rule.reason.as_deref() {
                     Some("FieldValueForbidden") => FieldError::forbidden(field, detail),
                     Some("FieldValueRequired") => FieldError::required(field, detail),
@@ -315,76 +269,20 @@ impl Run<'_> {
                 })
             }
             Err(error) => {
-                let detail = match runtime(&error) {
-                    text if text == budget::SPENT => format!(
-                        "'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                let detail = match error {
+                    Fault::Spent => format!(
+                        "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
                         rule.name()
                     ),
-                    text if text.starts_with("no such overload") => format!(
+                    Fault::Said(text) if text.starts_with("no such overload") => format!(
                         "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {}",
                         rule.name()
                     ),
-                    text => format!("{text} evaluating rule: {}", rule.name()),
+                    Fault::Said(text) => format!("{text} evaluating rule: {}", rule.name()),
                 };
                 Some(FieldError::invalid(place(path), kind, detail))
             }
         }
-    }
-}
-
-/// A runtime error in the words of the real server's interpreter, where they are known.
-pub(crate) fn runtime(error: &ExecutionError) -> String {
-    match error {
-        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::IndexOutOfBounds(index) => format!("index out of bounds: {}", shown(index)),
-        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
-        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
-        ExecutionError::Overflow(_, Cel::UInt(_), _) => "unsigned integer overflow".to_owned(),
-        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
-        ExecutionError::NoSuchOverload
-        | ExecutionError::UnsupportedBinaryOperator(..)
-        | ExecutionError::UnsupportedUnaryOperator(..)
-        | ExecutionError::ValuesNotComparable(..)
-        | ExecutionError::UnsupportedTargetType { .. }
-        | ExecutionError::NotSupportedAsMethod { .. }
-        | ExecutionError::UnexpectedType { .. }
-        | ExecutionError::UnsupportedIndex(..)
-        | ExecutionError::UnsupportedListIndex(_)
-        | ExecutionError::UnsupportedMapIndex(_)
-        | ExecutionError::UnsupportedKeyType(_) => "no such overload".to_owned(),
-        ExecutionError::FunctionError { function, message } => function_error(function, message),
-        other => other.to_string(),
-    }
-}
-
-/// What a function says about an argument it cannot use. Rules are judged on texts almost always, so a conversion that
-/// does not say what it was given is taken to have been given one.
-fn function_error(function: &str, message: &str) -> String {
-    let converted = |to: &str| format!("type conversion error from 'string' to '{to}'");
-    match function {
-        "quantity" => {
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned()
-        }
-        "int" | "uint" if message.contains("overflow") => match function {
-            "int" => "integer overflow".to_owned(),
-            _ => "unsigned integer overflow".to_owned(),
-        },
-        "int" | "uint" | "double" | "bool" => converted(function),
-        "substring" | "charAt" if message.contains("out of range") => {
-            let number = message.split(|c: char| !(c.is_ascii_digit() || c == '-')).find(|part| !part.is_empty());
-            format!("index out of range: {}", number.unwrap_or_default())
-        }
-        "timestamp" => converted("google.protobuf.Timestamp"),
-        "duration" => converted("google.protobuf.Duration"),
-        _ => message.to_owned(),
-    }
-}
-
-fn shown(value: &Cel) -> String {
-    match value {
-        Cel::Int(number) => number.to_string(),
-        Cel::UInt(number) => number.to_string(),
-        other => format!("{other:?}"),
     }
 }
 

@@ -2,22 +2,28 @@
 //!
 //! Which policies and bindings there are, and what happens to a denied write, is the caller's to know.
 
-use std::{collections::HashMap, sync::Arc};
+mod types;
+mod validate;
 
-use kube_cel::cel::{
-    Value as Cel,
-    objects::{Key, Map as CelMap},
-    to_value,
-};
+use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+
 use serde_json::Value;
 
+pub use crate::cel::value::{Access, Decision};
 use crate::{
-    cel::{Expression, budget, functions_scope, runtime},
+    cel::{
+        Expression, budget,
+        run::Around,
+        untyped,
+        value::{Fault, Outcome, Value as Cel},
+    },
     selector,
 };
 
+pub use types::{Kind, warnings};
+pub use validate::{default, default_binding, validate, validate_binding};
+
 /// One write, as policies see it.
-#[derive(Debug)]
 pub struct Review<'a> {
     /// Null for a deletion.
     pub object: &'a Value,
@@ -29,6 +35,8 @@ pub struct Review<'a> {
     pub namespace: &'a Value,
     /// What the binding's parameters are; null if it has none.
     pub params: &'a Value,
+    /// Answers what the writer, or a service account, may do.
+    pub decide: &'a dyn Fn(&Access) -> Decision,
 }
 
 /// Why a policy does not let a write pass.
@@ -94,7 +102,7 @@ fn about(rule: &Value, review: &Review<'_>) -> bool {
 /// # Errors
 /// A condition cannot be evaluated, and none says no.
 pub fn conditions(conditions: &Value, review: &Review<'_>) -> Result<bool, String> {
-    let mut run = Run { review, variables: HashMap::new(), known: &Value::Null };
+    let run = Run::new(review, &Value::Null);
     let mut failed = None;
     budget::begin_object();
     for condition in conditions.as_array().into_iter().flatten() {
@@ -116,7 +124,7 @@ pub fn judge(policy: &Value, review: &Review<'_>) -> Vec<Denial> {
     let spec = &policy["spec"];
     let lenient = spec["failurePolicy"] == "Ignore";
     budget::begin_object();
-    let mut run = Run { review, variables: HashMap::new(), known: &spec["variables"] };
+    let run = Run::new(review, &spec["variables"]);
     for condition in spec["matchConditions"].as_array().into_iter().flatten() {
         match run.evaluate(&condition["expression"]) {
             Ok(Cel::Bool(true)) => {}
@@ -143,22 +151,63 @@ pub fn judge(policy: &Value, review: &Review<'_>) -> Vec<Denial> {
     denials
 }
 
+/// How many expressions are kept for the next write; reading one takes longer than most take to run.
+const KEPT: usize = 512;
+
+thread_local! {
+    static PARSED: RefCell<HashMap<String, Rc<Expression>>> = RefCell::default();
+}
+
+fn parsed(expression: &Value) -> Result<Rc<Expression>, Fault> {
+    let text = plain(expression);
+    if let Some(known) = PARSED.with(|known| known.borrow().get(text).cloned()) {
+        return Ok(known);
+    }
+    let read = Rc::new(Expression::parse(text).map_err(Fault::Said)?);
+    PARSED.with(|known| {
+        let mut known = known.borrow_mut();
+        if known.len() >= KEPT {
+            known.clear();
+        }
+        known.insert(text.to_owned(), Rc::clone(&read));
+    });
+    Ok(read)
+}
+
 fn plain(value: &Value) -> &str {
     value.as_str().unwrap_or("")
 }
 
 struct Run<'a> {
     review: &'a Review<'a>,
-    /// Variables evaluated so far; each is evaluated when an expression first needs it.
-    variables: HashMap<Key, Cel>,
+    object: Cel,
+    old: Cel,
+    request: Cel,
+    namespace: Cel,
+    params: Cel,
     known: &'a Value,
+    /// Variables evaluated so far; each is evaluated when an expression first needs it.
+    variables: RefCell<HashMap<String, Outcome>>,
 }
 
 impl Run<'_> {
-    fn message(&mut self, validation: &Value) -> Option<String> {
+    fn new<'a>(review: &'a Review<'a>, known: &'a Value) -> Run<'a> {
+        Run {
+            review,
+            object: untyped(review.object),
+            old: untyped(review.old),
+            request: untyped(review.request),
+            namespace: untyped(review.namespace),
+            params: untyped(review.params),
+            known,
+            variables: RefCell::default(),
+        }
+    }
+
+    fn message(&self, validation: &Value) -> Option<String> {
         let spoken = match &validation["messageExpression"] {
             Value::String(_) => match self.evaluate(&validation["messageExpression"]) {
-                Ok(Cel::String(text)) => Some(text.trim().to_string()),
+                Ok(Cel::Text(text)) => Some(text.trim().to_string()),
                 _ => None,
             },
             _ => None,
@@ -167,40 +216,63 @@ impl Run<'_> {
         spoken.or_else(|| validation["message"].as_str().map(|text| text.trim().to_string()))
     }
 
-    fn evaluate(&mut self, expression: &Value) -> Result<Cel, String> {
-        let text = plain(expression);
-        for variable in self.known.as_array().into_iter().flatten() {
-            let name = plain(&variable["name"]);
-            let key = Key::String(Arc::new(name.to_string()));
-            if self.variables.contains_key(&key) || !text.contains(&format!("variables.{name}")) {
-                continue;
-            }
-            let value = self.evaluate(&variable["expression"])?;
-            self.variables.insert(key, value);
-        }
-        let parsed = Expression::parse(text, false).map_err(|error| error.to_string())?;
-        let Review { object, old, request, namespace, params } = *self.review;
-        let variables = Cel::Map(CelMap { map: Arc::new(self.variables.clone()) });
+    fn evaluate(&self, expression: &Value) -> Outcome {
         if !budget::begin_rule() {
-            return Err(budget::SPENT.to_string());
+            return Err(Fault::Spent);
         }
-        let outcome = functions_scope(|scope| {
-            let all = [
-                ("object", object),
-                ("oldObject", old),
-                ("request", request),
-                ("namespaceObject", namespace),
-                ("params", params),
-            ];
-            scope.add_variable_from_value("variables", variables);
-            for (name, value) in all {
-                let value = to_value(value).map_err(|error| error.to_string())?;
-                scope.add_variable_from_value(name, value);
-            }
-            parsed.execute(scope).map_err(|error| runtime(&error))
-        });
+        let outcome = parsed(expression).and_then(|parsed| parsed.run(self));
         budget::end_rule();
         outcome
+    }
+
+    fn access(&self) -> Access {
+        let request = self.review.request;
+        let resource = &request["resource"];
+        let text = |value: &Value| plain(value).to_owned();
+        Access {
+            group: Some(text(&resource["group"])),
+            resource: Some(text(&resource["resource"])),
+            subresource: text(&request["subResource"]),
+            namespace: text(&request["namespace"]),
+            name: text(&request["name"]),
+            ..Access::default()
+        }
+    }
+}
+
+impl Around for Run<'_> {
+    fn variable(&self, name: &str) -> Option<Outcome> {
+        Some(Ok(match name {
+            "object" => self.object.clone(),
+            "oldObject" => self.old.clone(),
+            "request" => self.request.clone(),
+            "namespaceObject" => self.namespace.clone(),
+            "params" => self.params.clone(),
+            "authorizer" => Cel::Access(Arc::new(Access::default())),
+            "authorizer.requestResource" => Cel::Access(Arc::new(self.access())),
+            _ => return None,
+        }))
+    }
+
+    fn composed(&self, name: &str) -> Option<Outcome> {
+        if let Some(known) = self.variables.borrow().get(name) {
+            return Some(known.clone());
+        }
+        let variable = self.known.as_array()?.iter().find(|variable| variable["name"] == name)?;
+        // One that needs itself finds this.
+        let unknown = Fault::Said(format!("no such key: {name}"));
+        self.variables.borrow_mut().insert(name.to_owned(), Err(unknown));
+        let outcome =
+            parsed(&variable["expression"]).and_then(|parsed| parsed.run(self)).map_err(|fault| match fault {
+                Fault::Said(why) => Fault::Said(format!("composited variable {name:?} fails to evaluate: {why}")),
+                Fault::Spent => Fault::Spent,
+            });
+        self.variables.borrow_mut().insert(name.to_owned(), outcome.clone());
+        Some(outcome)
+    }
+
+    fn decide(&self, access: &Access) -> Decision {
+        (self.review.decide)(access)
     }
 }
 
@@ -224,6 +296,7 @@ mod tests {
             request: &request,
             namespace: &Value::Null,
             params: &Value::Null,
+            decide: &|_| Decision::default(),
         };
         let denials = judge(&json!({"spec": spec}), &review);
         let shown: Vec<_> = denials.iter().map(|denial| (denial.message.as_str(), denial.reason.as_str())).collect();
@@ -274,7 +347,14 @@ mod tests {
         let selected = |operation: &str, resource: &str, object: &Value| {
             let request = request(operation, resource);
             let none = Value::Null;
-            let review = Review { object, old: &none, request: &request, namespace: &none, params: &none };
+            let review = Review {
+                object,
+                old: &none,
+                request: &request,
+                namespace: &none,
+                params: &none,
+                decide: &|_| Decision::default(),
+            };
             selects(&constraints, &review)
         };
         assert!(selected("CREATE", "configmaps", &object));

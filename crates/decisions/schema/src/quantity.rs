@@ -99,6 +99,42 @@ pub(crate) fn canonical(text: &str) -> Result<String, &'static str> {
     Ok(written(signed(amount, parts.negative), scale, format))
 }
 
+/// A quantity as a number and its power of ten, and whether the real server keeps it in 64 bits.
+///
+/// # Errors
+/// The text is no quantity; the error is the real server's.
+pub(crate) fn amount(text: &str) -> Result<(i128, i32, bool), &'static str> {
+    if text.is_empty() {
+        return Err(WRONG);
+    }
+    let parts = Parts::of(text)?;
+    let (format, exponent) = interpret(parts.suffix).ok_or(SUFFIX)?;
+    if !text.strip_suffix(parts.suffix).unwrap_or(text).contains(|c: char| c.is_ascii_digit()) {
+        return Err(NUMBER);
+    }
+    let shifted = format!("{}{}", parts.whole, parts.fraction);
+    let fraction = i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX);
+    let length = i32::try_from(shifted.len()).unwrap_or(i32::MAX);
+    // Nobody means a number of forty digits; the largest there is stands for it.
+    let digits: i128 = shifted.parse().unwrap_or(i128::from(i64::MAX));
+    let (room, mut scale, mut amount) = match format {
+        Format::Decimal | Format::Exponent => (DIGITS - length, exponent.saturating_sub(fraction), digits),
+        Format::Binary => {
+            let room = if fraction == 0 { 15 - length - exponent * 3 / 10 - 1 } else { -1 };
+            (room, -fraction, digits.saturating_mul(1 << exponent))
+        }
+    };
+    if room >= 0 && scale >= NANO && i64::try_from(amount).is_ok() {
+        return Ok((signed(amount, parts.negative), scale, true));
+    }
+    if scale < NANO {
+        let by = 10_i128.checked_pow(scale.abs_diff(NANO)).unwrap_or(i128::MAX);
+        amount = amount / by + i128::from(amount % by != 0);
+        scale = NANO;
+    }
+    Ok((signed(amount, parts.negative), scale, false))
+}
+
 fn signed(amount: i128, negative: bool) -> i128 {
     if negative { -amount } else { amount }
 }

@@ -2,18 +2,30 @@
 
 use serde_json::Value;
 
-use crate::{error::FieldError, names};
+use crate::{
+    cel::admission::{Admission, Gives},
+    error::FieldError,
+    names,
+};
 
 const VERSIONS: &str = "v1, v1beta1";
 
 /// Checks the webhooks of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration.
 #[must_use]
-pub fn validate(configuration: &Value) -> Vec<FieldError> {
+pub fn validate(configuration: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut known = Vec::new();
+    let conditions = |of: &Value| -> Vec<Value> {
+        list(&of["webhooks"]).iter().map(|webhook| webhook["matchConditions"].clone()).collect()
+    };
+    // Conditions that passed once are not looked at again while none of them changes.
+    let unchanged = old.is_some_and(|old| conditions(old) == conditions(configuration));
     for (at, webhook) in list(&configuration["webhooks"]).iter().enumerate() {
         let place = format!("webhooks[{at}]");
         check(webhook, &place, &mut errors);
+        if !unchanged {
+            check_conditions(&webhook["matchConditions"], false, &format!("{place}.matchConditions"), &mut errors);
+        }
         let name = text(&webhook["name"]);
         if known.contains(&name) {
             errors.push(FieldError::duplicate(format!("{place}.name"), name));
@@ -45,7 +57,6 @@ fn check(webhook: &Value, place: &str, errors: &mut Vec<FieldError>) {
     client_config(&webhook["clientConfig"], &at("clientConfig"), errors);
     review_versions(&webhook["admissionReviewVersions"], &at("admissionReviewVersions"), true, errors);
     one_of(webhook, "reinvocationPolicy", &["IfNeeded", "Never"], place, errors);
-    check_conditions(&webhook["matchConditions"], &at("matchConditions"), errors);
 }
 
 fn check_name(name: &str, place: &str, errors: &mut Vec<FieldError>) {
@@ -59,11 +70,12 @@ fn check_name(name: &str, place: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_rule(rule: &Value, place: &str, errors: &mut Vec<FieldError>) {
+/// Checks a rule about requests: which operations on which resources.
+pub(crate) fn check_rule(rule: &Value, place: &str, errors: &mut Vec<FieldError>) {
     let at = |field: &str| format!("{place}.{field}");
-    let all = |field: &str| list(&rule[field]).iter().any(|item| item == "*");
     let alone = |field: &str, what: &str, errors: &mut Vec<FieldError>| {
-        if all(field) && list(&rule[field]).len() > 1 {
+        let items = list(&rule[field]);
+        if items.len() > 1 && items.iter().any(|item| item == "*") {
             let detail = format!("if '*' is present, must not specify other {what}");
             errors.push(FieldError::invalid(at(field), rule[field].clone(), detail));
         }
@@ -85,43 +97,121 @@ fn check_rule(rule: &Value, place: &str, errors: &mut Vec<FieldError>) {
         }
         alone(field, what, errors);
     }
-    if list(&rule["resources"]).is_empty() {
-        errors.push(FieldError::required(at("resources"), ""));
+    for (number, _) in list(&rule["apiVersions"]).iter().enumerate().filter(|(_, version)| *version == "") {
+        errors.push(FieldError::required(format!("{}[{number}]", at("apiVersions")), ""));
     }
-    let plain = list(&rule["resources"]).iter().filter(|item| !text(item).contains('/')).count();
-    if all("resources") && plain > 1 {
-        let detail = "if '*' is present, must not specify other resources without subresources";
-        errors.push(FieldError::invalid(at("resources"), rule["resources"].clone(), detail));
-    }
+    check_resources(&rule["resources"], &at("resources"), errors);
     one_of(rule, "scope", &["*", "Cluster", "Namespaced"], place, errors);
 }
 
-fn check_selector(selector: &Value, place: &str, errors: &mut Vec<FieldError>) {
-    for (at, expression) in list(&selector["matchExpressions"]).iter().enumerate() {
-        let operator = text(&expression["operator"]);
-        if !matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
-            let place = format!("{place}.matchExpressions[{at}].operator");
-            errors.push(FieldError::invalid(place, operator, "not a valid selector operator"));
+fn check_resources(resources: &Value, place: &str, errors: &mut Vec<FieldError>) {
+    if list(resources).is_empty() {
+        errors.push(FieldError::required(place, ""));
+    }
+    let (mut all_below, mut everywhere) = (Vec::new(), Vec::new());
+    // As in the real server, only the last one without a subresource counts.
+    let mut plain = false;
+    for (number, resource) in list(resources).iter().map(text).enumerate() {
+        let at = || format!("{place}[{number}]");
+        if resource.is_empty() {
+            errors.push(FieldError::required(at(), ""));
+            continue;
+        }
+        let Some((own, sub)) = resource.split_once('/') else {
+            plain = resource != "*";
+            continue;
+        };
+        let mut covered = |by: String| {
+            let detail = format!("if '{by}' is present, must not specify {resource}");
+            errors.push(FieldError::invalid(at(), resource, detail));
+        };
+        if all_below.contains(&own) {
+            covered(format!("{own}/*"));
+        }
+        if everywhere.contains(&sub) {
+            covered(format!("*/{sub}"));
+        }
+        if sub == "*" {
+            all_below.push(own);
+        }
+        if own == "*" {
+            everywhere.push(sub);
+        }
+    }
+    let has = |wanted: &str| list(resources).iter().any(|resource| resource == wanted);
+    if list(resources).len() > 1 && has("*/*") {
+        let detail = "if '*/*' is present, must not specify other resources";
+        errors.push(FieldError::invalid(place, resources.clone(), detail));
+    }
+    if has("*") && plain {
+        let detail = "if '*' is present, must not specify other resources without subresources";
+        errors.push(FieldError::invalid(place, resources.clone(), detail));
+    }
+}
+
+/// Checks a selector of labels.
+pub(crate) fn check_selector(selector: &Value, place: &str, errors: &mut Vec<FieldError>) {
+    let labels = format!("{place}.matchLabels");
+    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+        for problem in names::is_qualified_name(key) {
+            errors.push(FieldError::invalid(labels.as_str(), key.as_str(), problem));
+        }
+        for problem in names::is_label_value(text(value)) {
+            errors.push(FieldError::invalid(labels.as_str(), text(value), problem));
+        }
+    }
+    for (number, expression) in list(&selector["matchExpressions"]).iter().enumerate() {
+        let at = |field: &str| format!("{place}.matchExpressions[{number}].{field}");
+        let values = list(&expression["values"]);
+        match text(&expression["operator"]) {
+            "In" | "NotIn" if values.is_empty() => {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.push(FieldError::required(at("values"), detail));
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.push(FieldError::forbidden(at("values"), detail));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => errors.push(FieldError::invalid(at("operator"), other, "not a valid selector operator")),
+        }
+        let key = text(&expression["key"]);
+        for problem in names::is_qualified_name(key) {
+            errors.push(FieldError::invalid(at("key"), key, problem));
+        }
+        for (position, value) in values.iter().map(text).enumerate() {
+            for problem in names::is_label_value(value) {
+                errors.push(FieldError::invalid(format!("{}[{position}]", at("values")), value, problem));
+            }
         }
     }
 }
 
-fn check_conditions(conditions: &Value, place: &str, errors: &mut Vec<FieldError>) {
+/// Checks the conditions under which a webhook or a policy is asked.
+pub(crate) fn check_conditions(conditions: &Value, has_params: bool, place: &str, errors: &mut Vec<FieldError>) {
+    const MOST: usize = 64;
+    if list(conditions).len() > MOST {
+        errors.push(FieldError::too_many(place, list(conditions).len(), MOST as u64));
+    }
+    let seen = Admission::untyped(has_params, false);
     let mut known = Vec::new();
     for (at, condition) in list(conditions).iter().enumerate() {
         let at = |field: &str| format!("{place}[{at}].{field}");
         let (name, expression) = (text(&condition["name"]), text(&condition["expression"]).trim());
         if expression.is_empty() {
             errors.push(FieldError::required(at("expression"), ""));
-        } else if let Some(error) = crate::cel::syntax_error(expression) {
-            errors.push(FieldError::invalid(at("expression"), expression, format!("compilation failed: {error}")));
+        } else if let Some(problem) = seen.judge(expression, Gives::Truth, true) {
+            errors.push(problem.at(at("expression"), expression));
         }
         if name.is_empty() {
             errors.push(FieldError::required(at("name"), ""));
-        } else if known.contains(&name) {
-            errors.push(FieldError::duplicate(at("name"), name));
-        } else if let Some(problem) = names::is_qualified_name(name).into_iter().next() {
+            continue;
+        }
+        for problem in names::is_qualified_name(name) {
             errors.push(FieldError::invalid(at("name"), name, problem));
+        }
+        if known.contains(&name) {
+            errors.push(FieldError::duplicate(at("name"), name));
         }
         known.push(name);
     }
@@ -195,7 +285,7 @@ fn check_service(service: &Value, place: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn one_of(object: &Value, field: &str, known: &[&str], place: &str, errors: &mut Vec<FieldError>) {
+pub(crate) fn one_of(object: &Value, field: &str, known: &[&str], place: &str, errors: &mut Vec<FieldError>) {
     if let Some(value) = object[field].as_str().filter(|value| !known.contains(value)) {
         let known: Vec<String> = known.iter().map(|known| (*known).to_owned()).collect();
         errors.push(FieldError::not_supported(format!("{place}.{field}"), value, &known));
@@ -224,7 +314,7 @@ mod tests {
         for (field, value) in change.as_object().unwrap() {
             webhook[field] = value.clone();
         }
-        let errors = validate(&json!({"webhooks": [webhook]}));
+        let errors = validate(&json!({"webhooks": [webhook]}), None);
         assert_eq!(errors.iter().map(FieldError::message).collect::<Vec<_>>(), expected);
     }
 

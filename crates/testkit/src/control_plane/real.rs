@@ -19,7 +19,7 @@ use crate::{cache, needs};
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,disruption-controller,\
     serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller,\
     certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller,\
-    certificatesigningrequest-cleaner-controller";
+    certificatesigningrequest-cleaner-controller,validatingadmissionpolicy-status-controller";
 
 /// Ports are chosen free and then released for the child; now and then somebody else is faster.
 const ATTEMPTS: usize = 5;

@@ -1,8 +1,10 @@
 //! Validating admission policies: those in the store, asked about every write that nothing else refused.
 
+use schema::policy::{Access, Decision};
 use serde_json::{Value, json};
 
 use crate::{
+    auth::{Action, User},
     object::{Name, text},
     status::{Answer, Failure},
     verbs::Request,
@@ -43,6 +45,7 @@ pub(crate) fn check(
             request: &asked,
             namespace: namespace.as_ref().unwrap_or(&NONE),
             params: &NONE,
+            decide: &|access| decide(request, access),
         };
         let selected = schema::policy::selects(&policy["spec"]["matchConstraints"], &review)
             && schema::policy::selects(&binding["spec"]["matchResources"], &review);
@@ -66,6 +69,28 @@ pub(crate) fn check(
         apply(request, name, &policy, binding, &denials)?;
     }
     Ok(())
+}
+
+/// Answers what expressions ask about rights: those of the writer, or of a service account.
+pub(super) fn decide(request: &Request<'_>, access: &Access) -> Decision {
+    let account = access.account.as_ref().map(|(namespace, name)| {
+        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        User::new(&format!("system:serviceaccount:{namespace}:{name}"), &[&groups[0], &groups[1]])
+    });
+    let selected = access.selectors.iter().find(|(kind, _)| *kind == "field");
+    let action = Action {
+        verb: &access.verb,
+        group: access.group.as_deref().unwrap_or_default(),
+        resource: access.resource.as_deref().unwrap_or_default(),
+        subresource: &access.subresource,
+        namespace: &access.namespace,
+        name: &access.name,
+        path: access.path.as_deref().unwrap_or_default(),
+        field_selector: selected.map_or("", |(_, text)| text),
+    };
+    let user = account.as_ref().unwrap_or(&request.call.user);
+    let reason = request.api.access.reason(request.api, user, &action);
+    Decision { allowed: reason.is_some(), reason: reason.unwrap_or_default(), error: String::new() }
 }
 
 fn all(request: &Request<'_>, collection: &str) -> Vec<Value> {

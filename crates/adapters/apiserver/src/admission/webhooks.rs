@@ -128,6 +128,7 @@ fn chosen(request: &Request<'_>, write: Write<'_>, config: &Value, new: Option<&
             request: &about,
             namespace: namespace.as_ref().unwrap_or(&none),
             params: &none,
+            decide: &|access| super::policies::decide(request, access),
         };
         if !policy::selects(&constraints, &asked) {
             continue;

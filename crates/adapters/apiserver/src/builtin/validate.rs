@@ -72,7 +72,11 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
         "apiregistration.k8s.io/apiservices" => api_service(value, &mut errors),
         "admissionregistration.k8s.io/validatingwebhookconfigurations"
         | "admissionregistration.k8s.io/mutatingwebhookconfigurations" => {
-            errors.extend(schema::webhook::validate(value));
+            errors.extend(schema::webhook::validate(value, old));
+        }
+        super::POLICIES => errors.extend(schema::policy::validate(value, old)),
+        "admissionregistration.k8s.io/validatingadmissionpolicybindings" => {
+            errors.extend(schema::policy::validate_binding(value));
         }
         _ => {}
     }

@@ -208,6 +208,7 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     match subresource {
         // A binding sets what no update may.
         "binding" => {}
+        "status" if resource.is(builtin::POLICIES) => {}
         "ephemeralcontainers" => builtin::combine(&mut errors, builtin::ephemeral_containers(new, old)),
         _ => builtin::combine(&mut errors, builtin::validate(resource, new, Some(old))),
     }

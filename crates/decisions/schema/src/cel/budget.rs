@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use kube_cel::cel::ExecutionError;
+use super::value::Fault;
 
 /// What one rule may spend, and all rules of one object; the real server's figures.
 const RULE: u64 = 1_000_000;
@@ -15,8 +15,6 @@ const TURN: u64 = 5;
 /// How many turns pass between two questions whether the caller still has patience.
 const ASK_EVERY: u64 = 64;
 
-/// The function that loops pay with.
-pub(super) const PAY: &str = "@pay";
 pub(crate) const SPENT: &str = "operation cancelled: actual cost limit exceeded";
 
 type Patience = Box<dyn Fn() -> bool>;
@@ -51,7 +49,7 @@ pub(crate) fn end_rule() {
     LEFT_OF_OBJECT.set(LEFT_OF_OBJECT.get() - spent);
 }
 
-pub(super) fn pay() -> Result<(), ExecutionError> {
+pub(super) fn pay() -> Result<(), Fault> {
     let left = LEFT_OF_RULE.get().saturating_sub(TURN);
     LEFT_OF_RULE.set(left);
     let asked = left.is_multiple_of(TURN * ASK_EVERY);
@@ -61,7 +59,7 @@ pub(super) fn pay() -> Result<(), ExecutionError> {
         if !patient {
             LEFT_OF_OBJECT.set(0);
         }
-        return Err(ExecutionError::function_error(PAY, SPENT));
+        return Err(Fault::Spent);
     }
     Ok(())
 }

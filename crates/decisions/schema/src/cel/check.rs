@@ -10,7 +10,7 @@ use kube_cel::cel::{
 use super::{
     convert,
     declared::Declared,
-    library,
+    library, literals,
     source::{Problem, Source},
     types::{Known, Type, most_general},
 };
@@ -33,39 +33,61 @@ impl Checked {
     }
 }
 
-/// Checks an expression about a value; the old value may be optional.
+/// The names that an expression finds around it.
+#[derive(Default)]
+pub(super) struct Surroundings<'d> {
+    variables: Vec<(String, Type)>,
+    objects: HashMap<&'d str, &'d Declared>,
+}
+
+impl<'d> Surroundings<'d> {
+    /// What rules of a definition see; the old value may be optional.
+    pub(super) fn of_rule(declared: &'d Declared, optional_old: bool) -> Surroundings<'d> {
+        let mut around = Surroundings::default();
+        around.declare("self", declared);
+        let own = declared.cel_type();
+        around.name("oldSelf", if optional_old { Type::optional(own) } else { own });
+        around
+    }
+
+    pub(super) fn declare(&mut self, name: &str, declared: &'d Declared) {
+        declared.objects(&mut self.objects);
+        self.name(name, declared.cel_type());
+    }
+
+    pub(super) fn name(&mut self, name: &str, own: Type) {
+        self.variables.push((name.to_owned(), own));
+    }
+}
+
+/// Checks an expression.
 pub(super) fn check(
     expression: &IdedExpr,
-    declared: &Declared,
-    optional_old: bool,
+    around: Surroundings<'_>,
     source: &Source<'_>,
 ) -> Result<Checked, Vec<Problem>> {
-    let own = declared.cel_type();
-    let old = if optional_old { Type::optional(own.clone()) } else { own.clone() };
-    let mut objects = HashMap::new();
-    declared.objects(&mut objects);
     let mut checker = Checker {
-        objects,
-        scopes: vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)],
+        objects: around.objects,
+        scopes: around.variables,
         known: Known::default(),
         fresh: 0,
         types: HashMap::new(),
         overloads: HashMap::new(),
         names: HashSet::new(),
-        literals: Vec::new(),
         problems: Vec::new(),
         source,
     };
     checker.visit(expression);
-    if checker.problems.is_empty() {
-        // Literals are looked at only in what fits otherwise.
-        checker.check_literals();
-    }
     let Checker { known, types, overloads, names, problems, .. } = checker;
     if !problems.is_empty() {
         return Err(problems);
     }
     let types: HashMap<u64, Type> = types.iter().map(|(id, own)| (*id, known.resolve(own, true))).collect();
+    // Literals are looked at only in what fits otherwise.
+    let problems = literals::problems(expression, &types, source);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let result = types.get(&expression.id).cloned().unwrap_or(Type::Dyn);
     Ok(Checked { result, types, overloads, names })
 }
@@ -78,8 +100,6 @@ struct Checker<'a> {
     types: HashMap<u64, Type>,
     overloads: HashMap<u64, Vec<&'static str>>,
     names: HashSet<String>,
-    /// Texts given to functions that read them: the function, where, and the text.
-    literals: Vec<(&'static str, u64, String)>,
     problems: Vec<Problem>,
     source: &'a Source<'a>,
 }
@@ -96,9 +116,9 @@ impl Checker<'_> {
             Expr::Literal(literal) => literal_type(literal),
             Expr::Ident(name) => self.ident(id, name),
             Expr::Select(select) => {
-                let constant = qualified(expression).and_then(|name| library::constant(&name));
-                match constant {
-                    Some(constant) => constant,
+                let known = qualified(expression).and_then(|name| self.variable(&name));
+                match known {
+                    Some(known) => known,
                     None => {
                         let field = self.select(id, &select.operand, &select.field, false);
                         if select.test { Type::Bool } else { self.known.resolve(&field, false) }
@@ -113,7 +133,7 @@ impl Checker<'_> {
                     if list.optional_indices.contains(&at) {
                         own = self.unwrap_entry(item.id, own);
                     }
-                    element = Some(self.join(item.id, element, own));
+                    element = Some(self.join(element, own));
                 }
                 let element = element.unwrap_or_else(|| self.unknown());
                 Type::list(element)
@@ -123,12 +143,12 @@ impl Checker<'_> {
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
                     let key = self.visit(&entry.key);
-                    keys = Some(self.join(entry.key.id, keys, key));
+                    keys = Some(self.join(keys, key));
                     let mut value = self.visit(&entry.value);
                     if entry.optional {
                         value = self.unwrap_entry(entry.value.id, value);
                     }
-                    values = Some(self.join(entry.value.id, values, value));
+                    values = Some(self.join(values, value));
                 }
                 let keys = keys.unwrap_or_else(|| self.unknown());
                 let values = values.unwrap_or_else(|| self.unknown());
@@ -146,11 +166,16 @@ impl Checker<'_> {
 
     fn ident(&mut self, id: u64, name: &str) -> Type {
         self.names.insert(name.to_owned());
-        let known = self.scopes.iter().rev().find(|(own, _)| own == name).map(|(_, known)| known.clone());
-        match known.or_else(|| library::constant(name)) {
+        match self.variable(name) {
             Some(known) => known,
             None => self.complain(id, format!("undeclared reference to '{name}' (in container '')")),
         }
+    }
+
+    /// The type of a variable, also of one with dots in its name, or of the name of a type.
+    fn variable(&self, name: &str) -> Option<Type> {
+        let known = self.scopes.iter().rev().find(|(own, _)| own == name).map(|(_, known)| known.clone());
+        known.or_else(|| library::constant(name))
     }
 
     fn select(&mut self, id: u64, operand: &IdedExpr, field: &str, optional: bool) -> Type {
@@ -196,7 +221,6 @@ impl Checker<'_> {
         if let Some(target) = target {
             given.insert(0, self.visit(target));
         }
-        self.note_literal(&function, call);
         let Some(overloads) = library::overloads(&function) else {
             return self.complain(id, format!("undeclared reference to '{function}' (in container '')"));
         };
@@ -316,13 +340,12 @@ impl Checker<'_> {
     }
 
     /// The type of all elements so far and one more.
-    fn join(&mut self, id: u64, before: Option<Type>, own: Type) -> Type {
+    fn join(&mut self, before: Option<Type>, own: Type) -> Type {
         let Some(before) = before else { return own };
-        if self.known.fit(&before, &own) {
-            return most_general(before, own);
+        match self.known.fit(&before, &own) {
+            true => most_general(before, own),
+            false => Type::Dyn,
         }
-        self.mismatch(id, &before, &own);
-        Type::Error
     }
 
     fn unwrap_entry(&mut self, id: u64, own: Type) -> Type {
@@ -336,31 +359,6 @@ impl Checker<'_> {
     fn unknown(&mut self) -> Type {
         self.fresh += 1;
         Type::Param(format!("_var{}", self.fresh - 1))
-    }
-
-    fn note_literal(&mut self, function: &str, call: &CallExpr) {
-        let function = match function {
-            "duration" => "duration",
-            "timestamp" => "timestamp",
-            "matches" => "matches",
-            _ => return,
-        };
-        if let Some(IdedExpr { id, expr: Expr::Literal(LiteralValue::String(text)) }) = call.args.first() {
-            self.literals.push((function, *id, text.inner().to_owned()));
-        }
-    }
-
-    fn check_literals(&mut self) {
-        for (function, id, text) in std::mem::take(&mut self.literals) {
-            let fits = match function {
-                "duration" => convert::kube_duration(&text).is_some(),
-                "timestamp" => convert::kube_time(&text).is_some(),
-                _ => regex::Regex::new(&text).is_ok(),
-            };
-            if !fits {
-                self.complain(id, format!("invalid {function} argument"));
-            }
-        }
     }
 }
 

@@ -1,90 +1,85 @@
-//! JSON values as CEL values, typed by the schema.
+//! JSON values as values of expressions, typed by the schema.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use kube_cel::cel::{
-    Value as Cel,
-    objects::{Key, Map as CelMap},
-};
-use serde_json::Value;
+use serde_json::Value as Json;
 
-use crate::node::{Additional, Id, Node, Schema, Types};
+use super::{
+    run::time,
+    value::{Key, Kind, List, Value},
+};
+use crate::node::{self, Additional, Id, Node, Schema, Types};
 
 /// The value as rules see it: declared fields only, formats decoded, numbers by their declared type.
-pub(super) fn value(schema: &Schema, id: Id, value: &Value) -> Cel {
+pub(super) fn value(schema: &Schema, id: Id, value: &Json) -> Value {
     typed(schema, Some(schema.node(id)), value)
 }
 
-fn typed(schema: &Schema, node: Option<&Node>, value: &Value) -> Cel {
+/// The value of which no schema says anything.
+pub(crate) fn untyped(value: &Json) -> Value {
     match value {
-        Value::Null => Cel::Null,
-        Value::Bool(flag) => Cel::Bool(*flag),
-        Value::Number(number) => {
-            let wants_float = node.is_some_and(|n| n.types == Types::NUMBER);
-            match number.as_i64() {
-                Some(integer) if !wants_float => Cel::Int(integer),
-                Some(integer) => Cel::Float(integer as f64),
-                None if node.is_some_and(|n| n.types == Types::INTEGER) => {
-                    Cel::Int(number.as_f64().unwrap_or(0.0) as i64)
-                }
-                None => Cel::Float(number.as_f64().unwrap_or(0.0)),
-            }
+        Json::Null => Value::Null,
+        Json::Bool(flag) => Value::Bool(*flag),
+        Json::Number(number) => {
+            number.as_i64().map_or_else(|| Value::Double(number.as_f64().unwrap_or(0.0)), Value::Int)
         }
-        Value::String(text) => string(node, text),
-        Value::Array(list) => {
-            let items = node.and_then(|n| n.items).map(|id| schema.node(id));
-            Cel::List(Arc::new(list.iter().map(|item| typed(schema, items, item)).collect()))
-        }
-        Value::Object(map) => {
-            let mut entries: HashMap<Key, Cel> = HashMap::with_capacity(map.len());
-            for (key, child) in map {
-                let (name, field) = match node {
-                    Some(node) => match (node.property(key), node.additional) {
-                        (Some(id), _) => (escape(key), Some(schema.node(id))),
-                        (None, Additional::Schema(id)) => (key.clone(), Some(schema.node(id))),
-                        (None, _) => (key.clone(), None),
-                    },
-                    None => (key.clone(), None),
-                };
-                let value = typed(schema, field, child);
-                if name != *key && is_reserved(key) {
-                    entries.insert(Key::String(Arc::new(key.clone())), value.clone());
-                }
-                entries.insert(Key::String(Arc::new(name)), value);
-            }
-            Cel::Map(CelMap { map: Arc::new(entries) })
+        Json::String(text) => text.as_str().into(),
+        Json::Array(list) => list.iter().map(untyped).collect::<Vec<_>>().into(),
+        Json::Object(map) => {
+            let entries = map.iter().map(|(key, child)| (Key::Text(key.as_str().into()), untyped(child)));
+            Value::Map(Arc::new(entries.collect()))
         }
     }
 }
 
-fn string(node: Option<&Node>, text: &str) -> Cel {
-    let format = node.filter(|n| n.types == Types::STRING).and_then(|n| n.format.as_deref());
+fn typed(schema: &Schema, node: Option<&Node>, value: &Json) -> Value {
+    let Some(node) = node else { return untyped(value) };
+    match value {
+        Json::Number(number) => match number.as_i64() {
+            Some(whole) if node.types == Types::NUMBER => Value::Double(whole as f64),
+            Some(whole) => Value::Int(whole),
+            None if node.types == Types::INTEGER => Value::Int(number.as_f64().unwrap_or(0.0) as i64),
+            None => Value::Double(number.as_f64().unwrap_or(0.0)),
+        },
+        Json::String(text) => string(node, text),
+        Json::Array(list) => {
+            let items = node.items.map(|id| schema.node(id));
+            let kind = match &node.list {
+                node::List::Unspecified | node::List::Atomic => Kind::Ordered,
+                node::List::Set => Kind::Set,
+                node::List::Map(keys) => Kind::Keyed(keys.iter().map(|key| escape(key).into_boxed_str()).collect()),
+            };
+            Value::List(Arc::new(List { items: list.iter().map(|item| typed(schema, items, item)).collect(), kind }))
+        }
+        Json::Object(map) => {
+            let mut entries = BTreeMap::new();
+            for (key, child) in map {
+                let (name, field) = match (node.property(key), node.additional) {
+                    // A field without a value is as good as absent.
+                    (Some(_), _) if child.is_null() => continue,
+                    (Some(id), _) => (escape(key), Some(schema.node(id))),
+                    (None, Additional::Schema(id)) => (key.clone(), Some(schema.node(id))),
+                    (None, _) => (key.clone(), None),
+                };
+                entries.insert(Key::Text(name.into()), typed(schema, field, child));
+            }
+            Value::Map(Arc::new(entries))
+        }
+        plain => untyped(plain),
+    }
+}
+
+fn string(node: &Node, text: &str) -> Value {
+    let format = node.format.as_deref().filter(|_| node.types == Types::STRING);
     let decoded = match format {
-        Some("date-time") => kube_time(text),
-        Some("date") => kube_time(&format!("{text}T00:00:00Z")),
-        Some("duration") => kube_duration(text),
-        Some("byte") => STANDARD.decode(text).ok().map(|bytes| Cel::Bytes(Arc::new(bytes))),
+        Some("date-time") => time::Moment::parse(text).map(Value::Time),
+        Some("date") => time::Moment::parse(&format!("{text}T00:00:00Z")).map(Value::Time),
+        Some("duration") => time::duration(text).map(Value::Duration),
+        Some("byte") => STANDARD.decode(text).ok().map(|bytes| Value::Bytes(bytes.into())),
         _ => None,
     };
-    decoded.unwrap_or_else(|| Cel::String(Arc::new(text.to_string())))
-}
-
-/// Times and durations are made by CEL's own functions: the calendar types behind them are not ours to name.
-pub(super) fn kube_time(text: &str) -> Option<Cel> {
-    evaluate("timestamp(text)", text)
-}
-
-pub(super) fn kube_duration(text: &str) -> Option<Cel> {
-    evaluate("duration(text)", text)
-}
-
-fn evaluate(expression: &str, text: &str) -> Option<Cel> {
-    super::FUNCTIONS.with(|functions| {
-        let mut scope = functions.new_inner_scope();
-        scope.add_variable_from_value("text", Cel::String(Arc::new(text.to_string())));
-        kube_cel::cel::Program::compile(expression).ok()?.execute(&scope).ok()
-    })
+    decoded.unwrap_or_else(|| text.into())
 }
 
 /// Words of the language; a field of such a name is found under it and under its escaped form.
@@ -112,7 +107,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-pub(super) fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 

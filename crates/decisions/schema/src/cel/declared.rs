@@ -31,6 +31,24 @@ impl Declared {
         declare(schema, resource, "selfType")
     }
 
+    /// The type of a resource of which this is known; the types within are named after it.
+    pub(crate) fn resource(schema: &Value, name: &str) -> Option<Declared> {
+        declare(schema, true, name)
+    }
+
+    /// An object of which nothing but the types of its fields is known.
+    pub(super) fn record(name: &str, fields: impl IntoIterator<Item = (String, Declared)>) -> Declared {
+        Declared { shape: Shape::Object(name.to_owned(), fields.into_iter().collect()), most: 0, least: 2 }
+    }
+
+    pub(super) fn list(element: Declared) -> Declared {
+        Declared { shape: Shape::List(Box::new(element)), most: 0, least: 2 }
+    }
+
+    pub(super) fn plain(own: Type) -> Declared {
+        plain(own, 0, 0)
+    }
+
     /// How often a value fits into one request.
     pub(crate) fn occurrences(&self) -> u64 {
         REQUEST / (self.least + 1)
@@ -77,7 +95,7 @@ impl Declared {
 }
 
 fn declare(schema: &Value, resource: bool, name: &str) -> Option<Declared> {
-    if schema["x-kubernetes-int-or-string"] == true {
+    if schema["x-kubernetes-int-or-string"] == true || schema["format"] == "int-or-string" {
         let most = schema["maxLength"].as_u64().map_or(REQUEST - 2, |length| length * 4);
         return Some(plain(Type::Dyn, most, 1));
     }

@@ -1,91 +1,21 @@
 //! Macros that the parser leaves alone, written out as the loops they stand for.
 //!
-//! What is to be judged is written as the real server writes it. What is to be run has no loops with two variables, which
-//! the interpreter does not know: it goes through pairs.
+//! They are written as the real server writes them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use kube_cel::cel::{
-    Context, ExecutionError, IdedExpr, Value,
+    IdedExpr,
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr, operators},
-    objects::Key,
 };
 
 use super::source::Source;
 
-const PAIRS: &str = "@pairs";
-const INSERT: &str = "@insert";
-const INSERT_ALL: &str = "@insertAll";
 const SORT: &str = "@sortByAssociatedKeys";
-
-/// The functions that macros are made of.
-pub(super) fn add_functions(context: &mut Context<'_>) {
-    context.add_function(PAIRS, |range: Value| -> Result<Value, ExecutionError> {
-        let pair = |key: Value, value: &Value| Value::List(Arc::new(vec![key, value.clone()]));
-        let pairs = match &range {
-            Value::List(list) => {
-                let position = |at: usize| Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
-                list.iter().enumerate().map(|(at, value)| pair(position(at), value)).collect()
-            }
-            Value::Map(map) => map.map.iter().map(|(key, value)| pair(key.clone().into(), value)).collect(),
-            _ => return Err(ExecutionError::NoSuchOverload),
-        };
-        Ok(Value::List(Arc::new(pairs)))
-    });
-    context.add_function(INSERT, |map: Value, key: Value, value: Value| -> Result<Value, ExecutionError> {
-        let Value::Map(mut map) = map else { return Err(ExecutionError::NoSuchOverload) };
-        let key: Key = key.try_into().map_err(ExecutionError::UnsupportedKeyType)?;
-        Arc::make_mut(&mut map.map).insert(key, value);
-        Ok(Value::Map(map))
-    });
-    context.add_function(INSERT_ALL, |map: Value, more: Value| -> Result<Value, ExecutionError> {
-        let (Value::Map(mut map), Value::Map(more)) = (map, more) else { return Err(ExecutionError::NoSuchOverload) };
-        Arc::make_mut(&mut map.map).extend(more.map.iter().map(|(key, value)| (key.clone(), value.clone())));
-        Ok(Value::Map(map))
-    });
-    context.add_function(SORT, |list: Value, keys: Value| -> Result<Value, ExecutionError> {
-        let (Value::List(list), Value::List(keys)) = (list, keys) else { return Err(ExecutionError::NoSuchOverload) };
-        let mut both: Vec<(&Value, &Value)> = keys.iter().zip(list.iter()).collect();
-        both.sort_by(|one, two| one.0.partial_cmp(two.0).unwrap_or(std::cmp::Ordering::Equal));
-        Ok(Value::List(Arc::new(both.into_iter().map(|(_, value)| value.clone()).collect())))
-    });
-}
-
-/// Puts an expression wherever a variable is named, except where another of that name is meant.
-fn put(into: &mut IdedExpr, name: &str, part: &IdedExpr) {
-    match &mut into.expr {
-        Expr::Ident(own) if own == name => *into = part.clone(),
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified | Expr::Struct(_) => {}
-        Expr::Select(select) => put(&mut select.operand, name, part),
-        Expr::Call(call) => {
-            call.target.as_deref_mut().into_iter().chain(&mut call.args).for_each(|inner| put(inner, name, part));
-        }
-        Expr::List(list) => list.elements.iter_mut().for_each(|inner| put(inner, name, part)),
-        Expr::Map(map) => {
-            for entry in &mut map.entries {
-                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    put(&mut entry.key, name, part);
-                    put(&mut entry.value, name, part);
-                }
-            }
-        }
-        Expr::Comprehension(turns) => {
-            put(&mut turns.iter_range, name, part);
-            put(&mut turns.accu_init, name, part);
-            if turns.accu_var != name {
-                put(&mut turns.result, name, part);
-                if turns.iter_var != name {
-                    put(&mut turns.loop_cond, name, part);
-                    put(&mut turns.loop_step, name, part);
-                }
-            }
-        }
-    }
-}
 
 /// Writes out what the parser takes for calls.
 pub(super) struct Expander<'s> {
-    /// The text of what is to be judged; none for what is to be run.
+    /// The text of what is to be judged; none for what was judged before.
     source: Option<&'s Source<'s>>,
     next: u64,
     /// Nodes made here stand where the macro stood.
@@ -259,25 +189,6 @@ impl<'s> Expander<'s> {
             loop_step,
             result,
         };
-        self.two_variables(place, turns)
-    }
-
-    fn two_variables(&mut self, place: u64, mut turns: ComprehensionExpr) -> IdedExpr {
-        if self.source.is_none()
-            && let Some(second) = turns.iter_var2.take()
-        {
-            self.next += 1;
-            let pair = format!("@pair{}", self.next);
-            let range = std::mem::take(&mut turns.iter_range);
-            turns.iter_range = self.call(place, PAIRS, None, vec![range]);
-            for (at, name) in [turns.iter_var.as_str(), second.as_str()].into_iter().enumerate() {
-                let position = Expr::Literal(LiteralValue::Int(i64::try_from(at).unwrap_or_default().into()));
-                let args = vec![self.make(place, Expr::Ident(pair.clone())), self.make(place, position)];
-                let part = self.call(place, operators::INDEX, None, args);
-                put(&mut turns.loop_step, name, &part);
-            }
-            turns.iter_var = pair;
-        }
         self.make(place, Expr::Comprehension(Box::new(turns)))
     }
 
@@ -326,12 +237,7 @@ impl<'s> Expander<'s> {
                     args.push(self.make(place, Expr::Ident(first.to_owned())));
                 }
                 args.push(made);
-                let insert = match (self.source, name) {
-                    (Some(_), _) => "cel.@mapInsert",
-                    (None, "transformMap") => INSERT,
-                    (None, _) => INSERT_ALL,
-                };
-                loop_step = self.call(place, insert, None, args);
+                loop_step = self.call(place, "cel.@mapInsert", None, args);
             }
         }
         if let Some(filter) = rest.pop() {
@@ -348,7 +254,7 @@ impl<'s> Expander<'s> {
             loop_step,
             result: self.make(place, accumulator()),
         };
-        self.two_variables(place, turns)
+        self.make(place, Expr::Comprehension(Box::new(turns)))
     }
 
     /// `a.sortBy(x, key)`: `a` is named, its keys are made, and it is sorted by them.
@@ -370,10 +276,7 @@ impl<'s> Expander<'s> {
         };
         let keys = self.make(place, Expr::Comprehension(Box::new(keys)));
         let sorted = self.make(place, input());
-        let result = match self.source {
-            Some(_) => self.call(place, SORT, Some(sorted), vec![keys]),
-            None => self.call(place, SORT, None, vec![sorted, keys]),
-        };
+        let result = self.call(place, SORT, Some(sorted), vec![keys]);
         self.bind(place, INPUT, target, result)
     }
 

@@ -38,12 +38,12 @@ fn lists(overload: &str, target: Option<&Part<'_>>, args: &[Part<'_>]) -> Estima
             Some((one.size().times(two.size()).traversed(factor).saturating_add(1), None))
         }
         ("list_slice", Some(list), [start, end]) => {
-            let (start, end) = (number(start).unwrap_or(0), number(end).unwrap_or(list.size().max));
+            let (start, end) = (count(start).unwrap_or(0), count(end).unwrap_or(list.size().max));
             made(1.0, Size::of(end.wrapping_sub(start)))
         }
         ("list_flatten", Some(list), _) => made(1.0, list.size()),
-        ("list_flatten_int", Some(list), [depth]) => made(number(depth).unwrap_or(u64::MAX) as f64, list.size()),
-        ("lists_range", None, [count]) => made(1.0, Size::of(number(count).unwrap_or(u64::MAX))),
+        ("list_flatten_int", Some(list), [depth]) => made(count(depth).unwrap_or(u64::MAX) as f64, list.size()),
+        ("lists_range", None, [length]) => made(1.0, Size::of(count(length).unwrap_or(u64::MAX))),
         ("list_reverse", Some(list), _) => made(1.0, list.size()),
         ("list_distinct", Some(list), _) => made(2.0, square(list.size())),
         ("list_string_sort" | "list_bytes_sort", Some(list), _) => made(2.0 + TEXT, square(list.size())),
@@ -52,6 +52,14 @@ fn lists(overload: &str, target: Option<&Part<'_>>, args: &[Part<'_>]) -> Estima
             made(2.0 + TEXT, square(keys.size()))
         }
         (sort, Some(_), [keys]) if sort.ends_with("_sortByAssociatedKeys") => made(2.0, square(keys.size())),
+        _ => None,
+    }
+}
+
+/// A count that stands in the expression; one below nothing is none.
+fn count(part: &Part<'_>) -> Option<u64> {
+    match &part.expression.expr {
+        Expr::Literal(LiteralValue::Int(number)) => Some(u64::try_from(*number.inner()).unwrap_or(0)),
         _ => None,
     }
 }

@@ -4,7 +4,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use kube_cel::cel::{IdedExpr, common::ast::SourceInfo, parser::Parser};
 
-use super::macros::Expander;
+use super::{
+    macros::Expander,
+    run::{self, Around},
+    value::Outcome,
+};
 
 /// A complaint about one place of an expression.
 pub(super) struct Problem {
@@ -39,6 +43,28 @@ pub(super) fn parse(text: &str) -> Result<(IdedExpr, Source<'_>), String> {
     let expression = expander.expand(expression);
     source.made = expander.made;
     Ok((expression, source))
+}
+
+/// An expression that can be evaluated.
+pub(crate) struct Expression(IdedExpr);
+
+impl Expression {
+    /// Reads an expression that was judged before.
+    ///
+    /// # Errors
+    /// The text is no expression.
+    pub(crate) fn parse(text: &str) -> Result<Expression, String> {
+        let parsed = Parser::new().enable_optional_syntax(true).parse(text).map_err(|errors| errors.to_string())?;
+        Ok(Expression(Expander::to_run().expand(parsed)))
+    }
+
+    pub(crate) fn run(&self, around: &dyn Around) -> Outcome {
+        run::run(&self.0, around)
+    }
+
+    pub(crate) fn uses(&self, variable: &str) -> bool {
+        self.0.references().has_variable(variable)
+    }
 }
 
 /// The parser tells places only with its errors: the same text is given to it once more, in an expression that has one.

@@ -59,6 +59,27 @@ impl Type {
         }
     }
 
+    /// The name that a value of the type gives for its type.
+    pub(super) fn runtime_name(&self) -> String {
+        match self {
+            Type::Null => "null_type".to_owned(),
+            Type::Duration => "google.protobuf.Duration".to_owned(),
+            Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Type::List(_) => "list".to_owned(),
+            Type::Map(..) => "map".to_owned(),
+            Type::Named(_) => "type".to_owned(),
+            Type::Opaque(name, _) => name.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// The type by the name that it has as a value, with its parameters.
+    pub(super) fn declared_name(&self) -> String {
+        let own = self.runtime_name();
+        let parameters: Vec<String> = self.parameters().into_iter().map(Type::declared_name).collect();
+        if parameters.is_empty() { own } else { format!("{own}({})", parameters.join(", ")) }
+    }
+
     fn takes_null(&self) -> bool {
         matches!(self, Type::Null | Type::Opaque(..) | Type::Struct(_) | Type::Duration | Type::Timestamp)
     }

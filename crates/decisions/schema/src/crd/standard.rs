@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use crate::{cel, error::FieldError, node::Schema};
+use crate::{
+    cel,
+    error::{ErrorKind, FieldError, go_json},
+    node::Schema,
+};
 
 const META: [&str; 3] = ["metadata", "kind", "apiVersion"];
 
@@ -34,6 +38,21 @@ struct Walk {
     rule_errors: Vec<FieldError>,
     /// The estimated cost of each rule, by its place.
     costs: Vec<(String, u64)>,
+}
+
+/// A complaint that shows the whole rule, field by field as the real server keeps it.
+fn about_rule(field: String, rule: &Value, detail: &str) -> FieldError {
+    let text = |key: &str| go_json(&rule[key].as_str().unwrap_or("").into());
+    let shown = format!(
+        "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
+        text("rule"),
+        text("message"),
+        text("messageExpression"),
+        rule["reason"],
+        text("fieldPath"),
+        rule["optionalOldSelf"],
+    );
+    FieldError::new(ErrorKind::Invalid, field, None, format!("{shown}: {detail}"))
 }
 
 /// Complains if all rules together may cost too much, naming those that do.
@@ -299,12 +318,12 @@ impl Walk {
         let cost = judged.as_ref().map_or(0, |judged| judged.cost.saturating_mul(times));
         self.charge("estimated rule cost", field("rule"), cost);
         match &judged {
-            Err(detail) => self.rule_errors.push(FieldError::invalid(field("rule"), rule.clone(), detail.clone())),
+            Err(detail) => self.rule_errors.push(about_rule(field("rule"), rule, detail)),
             Ok(_) if raw("messageExpression").is_empty() => {}
             Ok(_) => match cel::judge(raw("messageExpression"), declared, optional, cel::Purpose::Message) {
                 Ok(spoken) => self.charge("estimated messageExpression cost", field("messageExpression"), spoken.cost),
                 Err(detail) => {
-                    self.rule_errors.push(FieldError::invalid(field("messageExpression"), rule.clone(), detail));
+                    self.rule_errors.push(about_rule(field("messageExpression"), rule, &detail));
                 }
             },
         }
