@@ -99,10 +99,10 @@ impl Look<'_> {
             _ => None,
         });
         match (call.func_name.as_str(), literal) {
-            (name @ ("duration" | "timestamp"), Some((place, literal))) => {
-                if run::call(name, &[run::literal_value(literal)]).is_err() {
-                    self.complain(place, format!("invalid {name} argument"));
-                }
+            (name @ ("duration" | "timestamp"), Some((place, literal)))
+                if run::call(name, &[run::literal_value(literal)]).is_err() =>
+            {
+                self.complain(place, format!("invalid {name} argument"));
             }
             ("matches", Some((place, literal))) => {
                 if let Value::Text(text) = run::literal_value(literal)

@@ -70,7 +70,7 @@ pub(super) fn last_index_of(text: &str, part: &str, offset: Option<i64>) -> Outc
         return Ok(Value::Int(-1));
     }
     let all = letters.windows(wanted.len()).enumerate();
-    let found = all.filter(|(at, window)| *at <= offset && *window == wanted).last();
+    let found = all.rev().find(|(at, window)| *at <= offset && *window == wanted);
     Ok(found.map_or(Value::Int(-1), |(at, _)| number(at)))
 }
 
