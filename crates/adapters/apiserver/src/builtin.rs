@@ -3,6 +3,7 @@
 mod defaults;
 mod pods;
 mod validate;
+pub(crate) mod warnings;
 
 use serde_json::{Map, Value, json};
 

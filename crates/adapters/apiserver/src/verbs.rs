@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{
     http::{Body, Call, Shape, respond},
-    object::{Key, Name},
+    object::{Key, Name, text},
     registry::Resource,
     server::Api,
     status::{Answer, Failure},
@@ -117,6 +117,23 @@ impl Request<'_> {
     pub(crate) fn not_found(&self) -> Box<Failure> {
         Failure::not_found(self.resource, self.name)
     }
+}
+
+/// Refuses an object of a custom kind that says it is of another; of the rest, lists and rules are looked at all the same.
+fn check_custom_kind(
+    resource: &Resource,
+    value: &Value,
+    old: Option<&Value>,
+    mut errors: Vec<FieldError>,
+    name: &str,
+) -> Answer<()> {
+    let own = text(&value["kind"]);
+    if resource.custom.is_none() || own == resource.kind {
+        return Ok(());
+    }
+    errors.push(FieldError::invalid("kind", own, format!("must be {}", resource.kind)));
+    errors.extend(patiently(|| resource.schema.validate_lists_and_rules(value, old)));
+    Err(Failure::invalid(&resource.group, own, name, &errors))
 }
 
 /// How long the rules of one object may run; the real server's limits come to about as much.

@@ -40,6 +40,12 @@ impl Schema {
         self.check_rest(errors, object, old)
     }
 
+    /// The checks that do not depend on the kind an object says it is of.
+    #[must_use]
+    pub fn validate_lists_and_rules(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        self.check_rest(Vec::new(), object, old)
+    }
+
     fn check_values(&self, id: Id, prefix: &str, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut checker = Checker::new(self, prefix);
         checker.check(id, value, None, &Path::ROOT);

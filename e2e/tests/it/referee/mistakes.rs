@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::definitions::{crd, establish};
-use super::wire::{APPLY, Scope, config_map};
+use super::wire::{APPLY, Answer, MERGE, Scope, config_map};
 
 const YAML: &str = "application/yaml";
 
@@ -24,6 +24,15 @@ async fn apply(s: &Scope, text: &str) -> Result<String> {
     let path = s.core("configmaps/a?fieldManager=me");
     let body = text.as_bytes().to_vec();
     s.send(Method::PATCH, &path, &[("Content-Type", APPLY)], body).await?.refused(400, "BadRequest")
+}
+
+/// The texts of all warnings of an answer, sorted.
+fn warnings(answer: &Answer) -> Vec<String> {
+    let texts = answer.headers.get_all("warning").iter().filter_map(|value| value.to_str().ok());
+    let mut texts: Vec<String> = texts.map(|text| text.trim_start_matches("299 - \"").replace("\\\"", "\"")).collect();
+    texts.iter_mut().for_each(|text| drop(text.pop()));
+    texts.sort();
+    texts
 }
 
 behaviours! {
@@ -45,6 +54,87 @@ behaviours! {
     }
     applied_yaml_that_is_no_object_is_refused(s) {
         same!(apply(&s, "- 1").await?, "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}");
+    }
+    a_wrong_kind_is_told_with_what_else_is_wrong(s) {
+        let (group, plural) = establish(&s, crd(&s, json!({"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}}))).await?;
+        let path = s.path(&format!("{group}/v1"), &plural);
+        let object = |kind: &str, spec| json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+        let wrong = object("Wrong", json!({"set": ["a", "a"], "size": "no", "unknown": 1}));
+        let answer = s.post(&path, &wrong).await?;
+        same!(answer.header("warning"), "");
+        let message = answer.refused(422, "Invalid")?;
+        holds!(message.starts_with("Wrong.") && message.contains("kind: Invalid value: \"Wrong\": must be Widget") && message.contains("Duplicate value: \"a\"") && !message.contains("size"), "{message}");
+        let right = s.post(&path, &object("Widget", json!({}))).await?.expect(201)?;
+        let mut wrong = object("Wrong", json!({"set": ["a", "a"]}));
+        wrong["metadata"]["resourceVersion"] = super::wire::version(&right).into();
+        wrong["metadata"]["labels"] = json!({"bad key!": "v"});
+        let message = s.put(&format!("{path}/a"), &wrong).await?.refused(422, "Invalid")?;
+        holds!(message.contains("must be Widget") && message.contains("Duplicate value: \"a\"") && message.contains("bad key!"), "{message}");
+    }
+    containers_that_cannot_have_their_ports_are_refused(s) {
+        let ports = json!([{"containerPort": 80, "name": "web"}, {"containerPort": 81, "name": "web"}, {"containerPort": 70000, "hostPort": -1},
+            {"containerPort": 82, "name": "-A--bcdefghijklmn", "protocol": "tcp"}, {"containerPort": 0}]);
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i", "ports": ports}]}});
+        let message = s.post(&s.core("pods?dryRun=All"), &pod).await?.refused(422, "Invalid")?;
+        same!(message, "Pod \"a\" is invalid: [spec.containers[0].ports[1].name: Duplicate value: \"web\", \
+            spec.containers[0].ports[2].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive, \
+            spec.containers[0].ports[2].hostPort: Invalid value: -1: must be between 1 and 65535, inclusive, \
+            spec.containers[0].ports[3].name: Invalid value: \"-A--bcdefghijklmn\": must be no more than 15 characters, \
+            spec.containers[0].ports[3].name: Invalid value: \"-A--bcdefghijklmn\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), \
+            spec.containers[0].ports[3].name: Invalid value: \"-A--bcdefghijklmn\": must not contain consecutive hyphens, \
+            spec.containers[0].ports[3].name: Invalid value: \"-A--bcdefghijklmn\": must not begin or end with a hyphen, \
+            spec.containers[0].ports[3].protocol: Unsupported value: \"tcp\": supported values: \"SCTP\", \"TCP\", \"UDP\", \
+            spec.containers[0].ports[4].containerPort: Required value]");
+    }
+    odd_pods_come_with_warnings(s) {
+        let ports = json!([{"containerPort": 80, "name": "web"}, {"containerPort": 80, "hostPort": 80}, {"containerPort": 90, "hostPort": 90},
+            {"containerPort": 90, "hostPort": 90, "hostIP": "10.0.0.1"}, {"containerPort": 91, "hostIP": "10.0.0.1"}]);
+        let env = json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "A", "value": "$(A)3"}]);
+        let spec = json!({"terminationGracePeriodSeconds": -1, "imagePullSecrets": [{"name": "a"}, {"name": "a"}],
+            "nodeSelector": {"beta.kubernetes.io/os": "linux"}, "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+            "hostAliases": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.1"}],
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+            "containers": [{"name": "c", "image": "i", "ports": ports, "env": env, "resources": {"limits": {"memory": "0.5"}}},
+                {"name": "d", "image": "i", "ports": [{"containerPort": 92, "name": "web"}]}]});
+        let pod = json!({"metadata": {"name": "a.b", "annotations": {"seccomp.security.alpha.kubernetes.io/pod": "runtime/default"}}, "spec": spec});
+        let answer = s.post(&s.core("pods?dryRun=All"), &pod).await?;
+        answer.clone().expect(201)?;
+        same!(warnings(&answer), [
+            "metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the \"seccompProfile\" field instead",
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')]",
+            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null labelSelector results in matching no pod",
+            "spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply",
+            "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]",
+            "spec.containers[0].ports[3]: dangerously ambiguous port definition with spec.containers[0].ports[2]",
+            "spec.containers[0].ports[4]: hostIP set without hostPort: {Name: HostPort:0 ContainerPort:91 Protocol:TCP HostIP:10.0.0.1}",
+            "spec.containers[0].resources.limits[memory]: fractional byte value \"500m\" is invalid, must be an integer",
+            "spec.containers[0].resources.requests[memory]: fractional byte value \"500m\" is invalid, must be an integer",
+            "spec.containers[1].ports[0]: duplicate port name \"web\" with spec.containers[0].ports[0], services and probes that select ports by name will use spec.containers[0].ports[0]",
+            "spec.hostAliases[1].ip: duplicate ip \"10.0.0.1\"",
+            "spec.imagePullSecrets[1].name: duplicate name \"a\"",
+            "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead",
+            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+            "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+        ]);
+    }
+    odd_templates_come_with_warnings_when_they_change(s) {
+        let template = |env: &str| json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": env}, {"name": "A", "value": "2"}]}]}});
+        let odd = "containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply";
+        for kind in ["Deployment", "DaemonSet"] {
+            let path = s.path("apps/v1", &format!("{}s", kind.to_lowercase()));
+            let object = json!({"kind": kind, "apiVersion": "apps/v1", "metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template("1")}});
+            let answer = s.post(&path, &object).await?;
+            same!(warnings(&answer), [format!("spec.template.spec.{odd}")]);
+            let path = format!("{path}/a");
+            same!(warnings(&s.patch(&path, MERGE, &json!({"metadata": {"labels": {"x": "y"}}})).await?), [""; 0]);
+            let of_spec = s.patch(&path, MERGE, &json!({"spec": {"minReadySeconds": 1}})).await?;
+            same!(warnings(&of_spec).len(), usize::from(kind == "Deployment"));
+            same!(warnings(&s.patch(&path, MERGE, &json!({"spec": {"template": template("3")}})).await?), [format!("spec.template.spec.{odd}")]);
+        }
+        let job = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": template("1")["spec"]["containers"]}}}});
+        same!(warnings(&s.post(&s.path("batch/v1", "jobs"), &job).await?), [format!("spec.template.spec.{odd}")]);
+        let cron = json!({"metadata": {"name": "a"}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job["spec"]}}});
+        same!(warnings(&s.post(&s.path("batch/v1", "cronjobs"), &cron).await?), [format!("spec.jobTemplate.spec.template.spec.{odd}")]);
     }
     a_set_that_does_not_end_is_refused(s) {
         same!(list(&s, "labelSelector=a%20in%20(").await?, "unable to parse requirement: found '', expected: ',', ')' or identifier");
@@ -96,7 +186,7 @@ behaviours! {
         let path = format!("configmaps?watch=true&fieldSelector=metadata.name%3Da&resourceVersion={}", super::wire::version(&made));
         let mut watch = s.watch(&s.core(&path)).await?;
         s.config_map("b").await?;
-        s.patch(&s.core("configmaps/a"), super::wire::MERGE, &serde_json::json!({"data": {"x": "y"}})).await?.expect(200)?;
+        s.patch(&s.core("configmaps/a"), MERGE, &serde_json::json!({"data": {"x": "y"}})).await?.expect(200)?;
         same!(watch.expect("MODIFIED").await?["data"]["x"], "y");
         s.delete(&s.core("configmaps/a")).await?.expect(200)?;
         same!(watch.expect("DELETED").await?["metadata"]["name"], "a");
@@ -105,9 +195,9 @@ behaviours! {
     }
     a_watch_of_one_object_hears_what_happened_since(s) {
         let made = s.config_map("a").await?;
-        s.patch(&s.core("configmaps/a"), super::wire::MERGE, &serde_json::json!({"data": {"x": "1"}})).await?.expect(200)?;
+        s.patch(&s.core("configmaps/a"), MERGE, &serde_json::json!({"data": {"x": "1"}})).await?.expect(200)?;
         s.config_map("b").await?;
-        s.patch(&s.core("configmaps/a"), super::wire::MERGE, &serde_json::json!({"data": {"x": "2"}})).await?.expect(200)?;
+        s.patch(&s.core("configmaps/a"), MERGE, &serde_json::json!({"data": {"x": "2"}})).await?.expect(200)?;
         let path = format!("configmaps?watch=true&fieldSelector=metadata.name%3Da&resourceVersion={}", super::wire::version(&made));
         let mut watch = s.watch(&s.core(&path)).await?;
         same!(watch.expect("MODIFIED").await?["data"]["x"], "1");

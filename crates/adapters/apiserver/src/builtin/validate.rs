@@ -149,7 +149,7 @@ fn api_service(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn items(value: &Value) -> &[Value] {
+pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -208,12 +208,58 @@ fn containers(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
         if text(&container["image"]).is_empty() {
             errors.push(FieldError::required(format!("{path}.image"), ""));
         }
+        ports(&container["ports"], &format!("{path}.ports"), errors);
     }
     let policy = text(&spec["restartPolicy"]);
     if !policy.is_empty() && !matches!(policy, "Always" | "OnFailure" | "Never") {
         let supported = ["Always", "OnFailure", "Never"].map(str::to_owned);
         errors.push(FieldError::not_supported(format!("{path}.restartPolicy"), policy, &supported));
     }
+}
+
+fn ports(ports: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let mut seen = Vec::new();
+    for (at, port) in items(ports).iter().enumerate() {
+        let path = format!("{path}[{at}]");
+        let name = text(&port["name"]);
+        let problems = if name.is_empty() { Vec::new() } else { port_name(name) };
+        if !problems.is_empty() {
+            let problems = problems.into_iter();
+            errors.extend(problems.map(|problem| FieldError::invalid(format!("{path}.name"), name, problem)));
+        } else if !name.is_empty() && seen.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{path}.name"), name));
+        } else {
+            seen.push(name);
+        }
+        for (field, required) in [("containerPort", true), ("hostPort", false)] {
+            match port[field].as_i64().unwrap_or(0) {
+                0 if required => errors.push(FieldError::required(format!("{path}.{field}"), "")),
+                0 | 1..=65535 => {}
+                number => {
+                    let detail = "must be between 1 and 65535, inclusive";
+                    errors.push(FieldError::invalid(format!("{path}.{field}"), number, detail));
+                }
+            }
+        }
+        let protocol = text(&port["protocol"]);
+        if !matches!(protocol, "SCTP" | "TCP" | "UDP") {
+            let supported = ["SCTP", "TCP", "UDP"].map(str::to_owned);
+            errors.push(FieldError::not_supported(format!("{path}.protocol"), protocol, &supported));
+        }
+    }
+}
+
+/// What is wrong with the name of a port.
+fn port_name(name: &str) -> Vec<&'static str> {
+    let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let rules = [
+        (name.len() > 15, "must be no more than 15 characters"),
+        (!name.bytes().all(is_known), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+        (!name.bytes().any(|byte| byte.is_ascii_lowercase()), "must contain at least one letter (a-z)"),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen"),
+    ];
+    rules.into_iter().filter(|(broken, _)| *broken).map(|(_, rule)| rule).collect()
 }
 
 /// Containers for debugging are added to a pod, and then stay as they are.

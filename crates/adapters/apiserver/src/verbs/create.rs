@@ -29,8 +29,7 @@ pub(crate) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
     let mut value = request.decode(options.validation)?;
     let name = text(&value["metadata"]["name"]).to_owned();
-    request.resource.schema.default(&mut value);
-    builtin::default(request.resource, &mut value);
+    request.default(&mut value);
     ownership::update(request, &request.manager(&options), None, &mut value);
     let stored = insert(request, value, &name, &options).await?;
     request.object(201, stored)
@@ -137,6 +136,7 @@ fn complete(request: &Request<'_>, value: &mut Value) {
 
 fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     let resource = request.resource;
+    super::check_custom_kind(resource, value, None, Vec::new(), name)?;
     let mut errors: Vec<FieldError> =
         schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
     errors.extend(super::patiently(|| resource.schema.validate(value, None)));
@@ -145,6 +145,7 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
         return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));
     }
     metadata::warn(request, None, value);
+    builtin::warnings::of(resource, "", None, value).into_iter().for_each(|warning| request.call.warn(warning));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{FieldValidation, Request};
 use crate::{
-    gojson,
+    builtin, gojson,
     http::Call,
     object::text,
     status::{Answer, Failure},
@@ -142,8 +142,24 @@ impl Request<'_> {
             return Err(self.unrecognised(&error));
         }
         self.check_kind(&mut value)?;
+        if self.is_of_other_kind(&value) {
+            return Ok(value);
+        }
         self.prune(&mut value, &duplicates, validation)?;
         Ok(value)
+    }
+
+    /// An object that claims another kind is refused later, and until then nobody knows its fields.
+    fn is_of_other_kind(&self, value: &Value) -> bool {
+        self.resource.custom.is_some() && text(&value["kind"]) != self.expected_kind().0
+    }
+
+    /// Fills in what a decoded object leaves to the server.
+    pub(crate) fn default(&self, value: &mut Value) {
+        if !self.is_of_other_kind(value) {
+            self.resource.schema.default(value);
+            builtin::default(self.resource, value);
+        }
     }
 
     /// The kind and version of the body must be those of the endpoint; built-ins may leave them out.
@@ -158,6 +174,10 @@ impl Request<'_> {
             return Err(self.unrecognised(&format!("Object 'apiVersion' is missing in '{}'", self.summary())));
         }
         if custom && own_kind != kind && own_version == api_version {
+            if kind == self.resource.kind {
+                // What else is wrong with it is told together with its kind.
+                return Ok(());
+            }
             let error = FieldError::invalid("kind", own_kind.as_str(), format!("must be {kind}"));
             let name = text(&value["metadata"]["name"]);
             return Err(Failure::invalid(&self.resource.group, &own_kind, name, &[error]));

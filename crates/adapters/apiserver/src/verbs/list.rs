@@ -227,12 +227,14 @@ fn fill<'a>(
     (limit, left): (usize, Option<usize>),
     objects: impl Iterator<Item = &'a Arc<Object>>,
 ) {
-    let mut objects = objects.filter(|object| selection.matches(resource, object));
+    let mut objects = objects;
+    let selected = objects.by_ref().filter(|object| selection.matches(resource, object)).cloned();
     if limit == 0 {
-        page.objects = objects.cloned().collect();
+        page.objects = selected.collect();
         return;
     }
-    page.objects = objects.by_ref().take(limit).cloned().collect();
+    page.objects = selected.take(limit).collect();
+    // Whether any of the rest is selected is for the next page to find out.
     let rest = objects.next().is_some();
     if rest {
         page.next = page.objects.last().map(|object| object.key.name.clone());

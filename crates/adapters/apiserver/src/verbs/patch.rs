@@ -147,8 +147,7 @@ fn settle(
         failure.message = failure.message.trim_start().to_owned();
         failure
     })?;
-    request.resource.schema.default(new);
-    builtin::default(request.resource, new);
+    request.default(new);
     let name = text(&new["metadata"]["name"]);
     if name != request.name {
         if name.is_empty() {

@@ -26,8 +26,7 @@ use crate::{
 pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("UpdateOptions")?;
     let mut value = request.decode(options.validation)?;
-    request.resource.schema.default(&mut value);
-    builtin::default(request.resource, &mut value);
+    request.default(&mut value);
     let name = text(&value["metadata"]["name"]);
     if name.is_empty() {
         return Err(Failure::bad_request("name must be provided"));
@@ -43,11 +42,12 @@ pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
             return Err(Failure::untyped(no_integer(version)));
         }
         // Whoever replaces what is not there gets it made, whichever version they had seen.
-        if let Some(metadata) = value["metadata"].as_object_mut() {
-            metadata.remove("resourceVersion");
-        }
+        let seen = value["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
         ownership::update(request, &manager, None, &mut value);
-        let stored = create::insert(request, value, request.name, &options).await?;
+        let mut stored = create::insert(request, value, request.name, &options).await?;
+        if let Some(seen) = seen.filter(|_| options.dry_run) {
+            stored["metadata"]["resourceVersion"] = seen;
+        }
         return request.object(201, stored);
     }
     let replaced = replace(request, &options, |_, old| {
@@ -200,6 +200,7 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     let written = node::Written { resource, subresource, name, old: Some(old), new: Some(new) };
     node::admit(&call.user, &written)?;
     let mut errors = schema::metadata::validate_update(new, old);
+    super::check_custom_kind(resource, new, Some(old), errors.clone(), name)?;
     if subresource == "status" && resource.custom.is_some() {
         errors.extend(resource.schema.validate_status(new, Some(old)));
     } else {
@@ -216,6 +217,8 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
         return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));
     }
     metadata::warn(request, Some(old), new);
+    let warnings = builtin::warnings::of(resource, subresource, Some(old), new);
+    warnings.into_iter().for_each(|warning| call.warn(warning));
     Ok(())
 }
 
