@@ -9,6 +9,7 @@ use testkit::{ControlPlane, Kind, control_plane, needs};
 
 const ALLOWED: &str = include_str!("kubectl/allowed.txt");
 const DEFINITION: &str = include_str!("kubectl/definition.yaml");
+const SIGNING: &str = include_str!("kubectl/signing.yaml");
 const WIDGET: &str = include_str!("kubectl/widget.yaml");
 const WORKLOAD: &str = include_str!("kubectl/workload.yaml");
 
@@ -33,6 +34,9 @@ const CHANGED: &str = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name
 const EDITOR: &str = "sed -i s/hello/changed/";
 
 const SCRIPT: &[Step] = &[
+    step("api-versions", "api-versions"),
+    step("api-resources that can be listed", "api-resources --verbs=list --namespaced=false -o name"),
+    step("api-resources of a category", "api-resources --categories=all"),
     step("api-resources of apps", "api-resources --api-group=apps --no-headers"),
     step("api-resources of policy", "api-resources --api-group=policy --no-headers"),
     step("api-resources by name", "api-resources --api-group=coordination.k8s.io -o name"),
@@ -189,6 +193,51 @@ const SCRIPT: &[Step] = &[
     step("rollout history", "rollout history deployment busy"),
     step("rollout status in vain", "rollout status deployment busy --timeout=1s"),
     step("approve nothing", "certificate approve none"),
+    with("ask for certificates", "create -f -", SIGNING),
+    step("get the requests", "get csr"),
+    step("approve one", "certificate approve wanted"),
+    step("approve it again", "certificate approve wanted"),
+    step("deny the other", "certificate deny unwanted"),
+    step("deny what is approved", "certificate deny wanted"),
+    step("get the decided requests", "get csr"),
+    step("describe a request", "describe csr wanted"),
+    step("get the conditions of a request", "get csr unwanted -o jsonpath={.status.conditions[*].type}"),
+    step("delete the requests", "delete csr wanted unwanted"),
+    step("rollout pause", "rollout pause deployment busy"),
+    step("rollout restart what is paused", "rollout restart deployment busy"),
+    step("rollout resume", "rollout resume deployment busy"),
+    step("rollout resume again", "rollout resume deployment busy"),
+    step("rollout restart one", "rollout restart deployment busy"),
+    step("rollout history of a revision", "rollout history deployment busy --revision=3"),
+    step("rollout undo to no revision", "rollout undo deployment busy --to-revision=7"),
+    step("rollout status without waiting", "rollout status deployment busy --watch=false"),
+    step("set an image by trial", "set image deployment/busy example=other --dry-run=server -o yaml"),
+    step("set an environment from a secret", "set env deployment/busy --from=secret/typed"),
+    step("list the environment", "set env deployment/busy --list"),
+    step("unset an environment", "set env deployment/busy A-"),
+    step("wait for a namespace", "wait --for=jsonpath={.status.phase}=Active namespace/made --timeout=10s"),
+    step("wait for what is created", "wait --for=create configmap/made --timeout=10s"),
+    step("wait for nothing of a kind", "wait --for=condition=Ready jobs -l no=match --timeout=1s"),
+    step("look at the load of pods", "top pods"),
+    step("dump the cluster", "cluster-info dump --namespaces=made"),
+    step("annotate by selector", "annotate configmaps -l no=match note=hello"),
+    step("annotations of an object", "annotate deployment busy note=hello --list"),
+    step("labels of an object", "label deployment busy --list"),
+    step("set the last applied", "apply set-last-applied -f - --create-annotation"),
+    step("which rights there are", "auth can-i --list --as=system:serviceaccount:default:made"),
+    step("who may be anybody", "auth whoami -o yaml"),
+    step("expose a pod that is not there", "expose pod nobody --port=80"),
+    step("delete raw", "delete --raw /api/v1/namespaces/default/configmaps/nobody"),
+    with("create raw", "create --raw /api/v1/namespaces/default/configmaps -f -", "{\"metadata\":{\"name\":\"raw\"}}"),
+    with(
+        "replace raw",
+        "replace --raw /api/v1/namespaces/default/configmaps/raw -f -",
+        "{\"metadata\":{\"name\":\"raw\"},\"data\":{\"a\":\"b\"}}",
+    ),
+    step("delete raw what is there", "delete --raw /api/v1/namespaces/default/configmaps/raw"),
+    step("get in pages", "get clusterroles --chunk-size=10 -o name"),
+    step("explain a built-in by its version", "explain jobs --api-version=batch/v2"),
+    step("which plugins", "plugin list"),
     step("a token for others", "create token default --audience=x --duration=10m -o jsonpath={.spec.audiences}"),
     step("delete and orphan", "delete deployment busy --cascade=orphan"),
     step("delete several services", "delete service ported elsewhere"),
@@ -302,11 +351,40 @@ async fn a_user_sees_the_same_on_both_servers() {
             differences.insert(step.name, (theirs, ours));
         }
     }
+    let (theirs, ours) = (through_proxy(&real).await, through_proxy(&embedded).await);
+    assert_eq!(theirs, ours, "through kubectl's proxy");
+    assert!(ours.starts_with("200 ") && ours.contains("\"default\""), "{ours}");
     println!("kubectl: {same} steps the same, {} not", differences.len());
     let stale: Vec<_> = allowed.keys().filter(|name| !differences.contains_key(*name)).collect();
     assert!(stale.is_empty(), "these no longer differ, so they go from allowed.txt: {stale:?}");
     differences.retain(|name, _| !allowed.contains_key(name));
     assert!(differences.is_empty(), "{} steps differ: {:?}", differences.len(), differences.keys());
+}
+
+/// What a client sees that speaks plain HTTP to `kubectl proxy`: an object, a refusal, and the first event of a watch.
+async fn through_proxy(server: &ControlPlane) -> String {
+    use futures::StreamExt as _;
+    use tokio::io::AsyncBufReadExt as _;
+
+    let mut command = tokio::process::Command::new("kubectl");
+    command.arg("--kubeconfig").arg(server.kubeconfig()).args(["proxy", "--port=0"]);
+    let mut proxy = command.stdout(std::process::Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = tokio::io::BufReader::new(proxy.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let base = format!("http://{}", line.rsplit(' ').next().unwrap());
+    let mut seen = String::new();
+    for path in ["/api/v1/namespaces/default?pretty=1", "/api/v1/namespaces/nowhere?pretty=1", "/nothing/here"] {
+        let answer = reqwest::get(format!("{base}{path}")).await.unwrap();
+        let code = answer.status().as_u16();
+        seen += &format!("{code} {}", normal(&answer.text().await.unwrap(), server.server()));
+    }
+    let path = "/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Ddefault";
+    let mut events = reqwest::get(format!("{base}{path}")).await.unwrap().bytes_stream();
+    let mut first = Vec::new();
+    while !first.contains(&b'\n') {
+        first.extend_from_slice(&events.next().await.unwrap().unwrap());
+    }
+    seen + &normal(&String::from_utf8_lossy(&first), server.server())
 }
 
 #[test]

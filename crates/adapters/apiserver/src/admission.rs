@@ -3,7 +3,7 @@
 pub(crate) mod policies;
 pub(crate) mod webhooks;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     auth::Action,
@@ -13,10 +13,32 @@ use crate::{
     registry::Resource,
     server::Api,
     status::{Answer, Failure},
+    verbs::Request,
 };
 
 /// These cannot be deleted; a cluster without them is not one.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The group, version and kind of what a request is about, for those who decide about it.
+fn kind(request: &Request<'_>, resource: &Resource) -> Value {
+    match other_kind(request.subresource) {
+        Some((group, kind)) => json!({"group": group, "version": "v1", "kind": kind}),
+        None => json!({"group": resource.group, "version": resource.version, "kind": resource.kind}),
+    }
+}
+
+/// The group and kind of the objects of a subresource, if they are others than those of its resource.
+pub(crate) fn other_kind(subresource: &str) -> Option<(&'static str, &'static str)> {
+    Some(match subresource {
+        "eviction" => ("policy", "Eviction"),
+        "scale" => ("autoscaling", "Scale"),
+        "binding" => ("", "Binding"),
+        "exec" => ("", "PodExecOptions"),
+        "attach" => ("", "PodAttachOptions"),
+        "portforward" => ("", "PodPortForwardOptions"),
+        _ => return None,
+    })
+}
 
 /// New objects need a kind that is not going away.
 pub(crate) fn kind_open(api: &Api, resource: &Resource, name: &str) -> Answer<()> {

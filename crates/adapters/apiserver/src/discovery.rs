@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    housekeeping::api_services,
     http::{Body, Call, respond},
-    registry::{Group, Registry, Resource, Version, group_version},
+    registry::{Registry, Resource, Version, group_version},
     server::Api,
     status::Answer,
 };
@@ -30,24 +31,25 @@ pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
     let registry = api.registry.load();
     let parts: Vec<&str> = call.path.split('/').filter(|part| !part.is_empty()).collect();
     let value = match parts.as_slice() {
-        ["api"] => match aggregated(&registry, call, true) {
+        ["api"] => match aggregated(api, &registry, call, true) {
             Some(response) => return Some(Ok(response)),
             None => json!({
                 "kind": "APIVersions", "versions": ["v1"],
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": call.header("host")}],
             }),
         },
-        ["apis"] => match aggregated(&registry, call, false) {
+        ["apis"] => match aggregated(api, &registry, call, false) {
             Some(response) => return Some(Ok(response)),
             None => {
                 let groups: Vec<Value> =
-                    registry.named_groups().iter().map(|(name, group)| api_group(name, group)).collect();
+                    listed(api, &registry).iter().map(|(name, versions)| api_group(name, versions)).collect();
                 json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
             }
         },
         ["api", version] => resource_list(registry.version("", version)?, ""),
         ["apis", group] => {
-            let mut value = api_group(group, registry.groups().get(*group).filter(|_| !group.is_empty())?);
+            let served = registry.groups().get(*group).filter(|_| !group.is_empty())?;
+            let mut value = api_group(group, &served.versions.iter().collect::<Vec<_>>());
             value["kind"] = "APIGroup".into();
             value["apiVersion"] = "v1".into();
             value
@@ -67,9 +69,17 @@ pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
     Some(Ok(respond::value(200, &value, call.accept.yaml, call.query.flag("pretty"))))
 }
 
-fn api_group(name: &str, group: &Group) -> Value {
-    let versions: Vec<Value> = group
-        .versions
+/// The groups in their order, with those of their versions that an APIService lists.
+fn listed<'a>(api: &Api, registry: &'a Registry) -> Vec<(&'a str, Vec<&'a Version>)> {
+    let groups = registry.named_groups().into_iter().map(|(name, group)| {
+        let versions = group.versions.iter().filter(|version| api_services::is_listed(api, name, version));
+        (name, versions.collect::<Vec<_>>())
+    });
+    groups.filter(|(_, versions)| !versions.is_empty()).collect()
+}
+
+fn api_group(name: &str, versions: &[&Version]) -> Value {
+    let versions: Vec<Value> = versions
         .iter()
         .map(|version| json!({"groupVersion": group_version(name, &version.name), "version": version.name}))
         .collect();
@@ -121,18 +131,18 @@ fn storage_hash(resource: &Resource) -> String {
     STANDARD.encode(&Sha256::digest(text.as_bytes())[..8])
 }
 
-fn aggregated(registry: &Registry, call: &Call, core: bool) -> Option<Response<Body>> {
+fn aggregated(api: &Api, registry: &Registry, call: &Call, core: bool) -> Option<Response<Body>> {
     let version = call.accept.discovery.as_deref()?;
     let groups = if core {
-        registry.groups().get_key_value("").map(|(name, group)| (name.as_str(), group)).into_iter().collect()
+        let core = registry.groups().get_key_value("");
+        core.map(|(name, group)| (name.as_str(), group.versions.iter().collect())).into_iter().collect()
     } else {
-        registry.named_groups()
+        listed(api, registry)
     };
     let items: Vec<Value> = groups
         .into_iter()
-        .map(|(name, group)| {
-            let versions: Vec<Value> = group
-                .versions
+        .map(|(name, versions)| {
+            let versions: Vec<Value> = versions
                 .iter()
                 .map(|version| {
                     let resources: Vec<Value> = version.resources.values().map(|r| aggregated_resource(r)).collect();

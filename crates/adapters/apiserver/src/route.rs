@@ -143,7 +143,7 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
     };
     if !target.subresource.is_empty() {
         if resource.is("/pods") && streams::STREAMS.contains(&target.subresource.as_str()) {
-            return streams::start(&request);
+            return streams::start(&request).await;
         }
         if resource.subresource(&target.subresource).is_none() {
             return Ok(respond::nothing_here());

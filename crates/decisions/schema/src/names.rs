@@ -26,7 +26,8 @@ pub fn is_subdomain(text: &str) -> Vec<String> {
 pub fn is_label(text: &str) -> Vec<String> {
     let mut errors = length(text, LABEL_LENGTH);
     if !bounded(text, is_lower, is_lower_or_dash) {
-        errors.push(LABEL.to_string());
+        let dots = text.split('.').all(|part| bounded(part, is_lower, is_lower_or_dash));
+        errors.push(if dots { "must not contain dots".to_owned() } else { LABEL.to_owned() });
     }
     errors
 }
@@ -156,7 +157,8 @@ mod tests {
             assert_eq!(is_subdomain(name), [SUBDOMAIN], "{name}");
         }
         assert_eq!(is_subdomain(&"a".repeat(254)), ["must be no more than 253 bytes"]);
-        assert_eq!(is_label("a.b"), [LABEL]);
+        assert_eq!(is_label("a.b"), ["must not contain dots"]);
+        assert_eq!(is_label("a..b"), [LABEL]);
         assert_eq!(is_label_value("a b"), [LABEL_VALUE]);
         assert_eq!(is_qualified_name("/a"), ["prefix part must be non-empty"]);
         assert_eq!(is_qualified_name("a/"), ["name part must be non-empty", QUALIFIED]);

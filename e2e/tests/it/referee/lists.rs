@@ -101,6 +101,13 @@ behaviours! {
         }
         let list = s.get(&format!("{}?limit=1", s.core("secrets"))).await?.expect(200)?;
         same!(list["metadata"]["remainingItemCount"], 2);
+        // Later pages count on, also while the objects they come from change.
+        let token = list["metadata"]["continue"].as_str().unwrap_or_default();
+        let second = s.get(&format!("{}?limit=1&continue={token}", s.core("secrets"))).await?.expect(200)?;
+        same!((&second["metadata"]["remainingItemCount"], second["items"][0]["metadata"]["name"].as_str()), (&json!(1), Some("b")));
+        let token = second["metadata"]["continue"].as_str().unwrap_or_default();
+        let third = s.get(&format!("{}?limit=1&continue={token}", s.core("secrets"))).await?.expect(200)?;
+        same!((&third["metadata"]["remainingItemCount"], &third["metadata"]["continue"]), (&Value::Null, &Value::Null));
         s.patch(&s.core("secrets/a"), super::wire::MERGE, &json!({"metadata": {"labels": {"x": "y"}}})).await?.expect(200)?;
         let list = s.get(&format!("{}?limit=1&labelSelector=x", s.core("secrets"))).await?.expect(200)?;
         same!(list["metadata"]["remainingItemCount"], Value::Null);

@@ -30,7 +30,9 @@ async fn apply(s: &Scope, text: &str) -> Result<String> {
 fn warnings(answer: &Answer) -> Vec<String> {
     let texts = answer.headers.get_all("warning").iter().filter_map(|value| value.to_str().ok());
     let mut texts: Vec<String> = texts.map(|text| text.trim_start_matches("299 - \"").replace("\\\"", "\"")).collect();
-    texts.iter_mut().for_each(|text| drop(text.pop()));
+    for text in &mut texts {
+        text.pop();
+    }
     texts.sort();
     texts
 }
@@ -86,6 +88,10 @@ behaviours! {
             spec.containers[0].ports[3].protocol: Unsupported value: \"tcp\": supported values: \"SCTP\", \"TCP\", \"UDP\", \
             spec.containers[0].ports[4].containerPort: Required value]");
     }
+    a_name_with_dots_is_no_label(s) {
+        let message = s.post("/api/v1/namespaces", &json!({"metadata": {"name": "a.b"}})).await?.refused(422, "Invalid")?;
+        same!(message, "Namespace \"a.b\" is invalid: metadata.name: Invalid value: \"a.b\": must not contain dots");
+    }
     odd_pods_come_with_warnings(s) {
         let ports = json!([{"containerPort": 80, "name": "web"}, {"containerPort": 80, "hostPort": 80}, {"containerPort": 90, "hostPort": 90},
             {"containerPort": 90, "hostPort": 90, "hostIP": "10.0.0.1"}, {"containerPort": 91, "hostIP": "10.0.0.1"}]);
@@ -98,10 +104,10 @@ behaviours! {
                 {"name": "d", "image": "i", "ports": [{"containerPort": 92, "name": "web"}]}]});
         let pod = json!({"metadata": {"name": "a.b", "annotations": {"seccomp.security.alpha.kubernetes.io/pod": "runtime/default"}}, "spec": spec});
         let answer = s.post(&s.core("pods?dryRun=All"), &pod).await?;
-        answer.clone().expect(201)?;
+        same!(answer.clone().expect(201)?["spec"]["terminationGracePeriodSeconds"], 1);
         same!(warnings(&answer), [
             "metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the \"seccompProfile\" field instead",
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')]",
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
             "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null labelSelector results in matching no pod",
             "spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply",
             "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]",
@@ -113,7 +119,6 @@ behaviours! {
             "spec.hostAliases[1].ip: duplicate ip \"10.0.0.1\"",
             "spec.imagePullSecrets[1].name: duplicate name \"a\"",
             "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead",
-            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
             "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
         ]);
     }
@@ -131,6 +136,8 @@ behaviours! {
             same!(warnings(&of_spec).len(), usize::from(kind == "Deployment"));
             same!(warnings(&s.patch(&path, MERGE, &json!({"spec": {"template": template("3")}})).await?), [format!("spec.template.spec.{odd}")]);
         }
+        let impatient = s.patch(&s.path("apps/v1", "deployments/a"), MERGE, &json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": -1}}}})).await?;
+        same!(warnings(&impatient)[1], "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1");
         let job = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": template("1")["spec"]["containers"]}}}});
         same!(warnings(&s.post(&s.path("batch/v1", "jobs"), &job).await?), [format!("spec.template.spec.{odd}")]);
         let cron = json!({"metadata": {"name": "a"}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job["spec"]}}});

@@ -35,6 +35,7 @@ fn judge(path: &str, review: &Value) -> Reply {
                 request["object"]["data"]["count"].as_str().and_then(|count| count.parse().ok()).unwrap_or(0);
             patch(json!([{"op": "add", "path": "/data/count", "value": (count + 1).to_string()}]))
         }
+        "/three" => patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 3}])),
         "/wrong-uid" => json!({"uid": "wrong"}),
         "/gone" => return Reply::Code(404),
         "/broken" => return Reply::Code(500),
@@ -93,7 +94,141 @@ fn told(hook: &Hook, path: &str, name: &str, operation: &str) -> Value {
     found.map(|review| review["request"].clone()).unwrap_or_default()
 }
 
+/// A webhook for one subresource, which sees what is asked at a path.
+async fn hooked_to(s: &Scope, kind: &str, path: &str, group: &str, resource: &str) -> Result<Hook> {
+    let hook = Hook::start(&[], judge).await?;
+    let mut own = webhook(s, &hook, path);
+    own["rules"] = json!([{"apiGroups": [group], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}]);
+    install(s, &hook, kind, vec![own]).await?;
+    Ok(hook)
+}
+
+fn pod() -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
 behaviours! {
+    a_webhook_is_told_of_a_scale(s) {
+        let hook = hooked_to(&s, VALIDATING, "/see", "apps", "deployments/scale").await?;
+        let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let body = json!({"metadata": {"name": "a"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}});
+        let made = s.post(&s.path("apps/v1", "deployments"), &body).await?.expect(201)?;
+        let path = s.path("apps/v1", "deployments/a/scale");
+        s.patch(&path, MERGE, &json!({"spec": {"replicas": 5}})).await?.expect(200)?;
+        let told = told(&hook, "/see", "a", "UPDATE");
+        let kind = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+        let resource = json!({"group": "apps", "version": "v1", "resource": "deployments"});
+        same!((&told["kind"], &told["requestKind"], &told["resource"], &told["requestResource"]), (&kind, &kind, &resource, &resource));
+        same!((&told["subResource"], &told["requestSubResource"], &told["namespace"]), (&json!("scale"), &json!("scale"), &json!(s.namespace)));
+        let metadata = &made["metadata"];
+        let metadata = json!({"name": "a", "namespace": s.namespace, "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"]});
+        let scale = |replicas| json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": replicas}, "status": {"replicas": 0, "selector": "app=x"}});
+        same!(told["object"], scale(5));
+        same!(told["oldObject"], scale(2));
+        same!(told["options"]["kind"], "UpdateOptions");
+    }
+    a_mutating_webhook_may_change_a_scale(s) {
+        hooked_to(&s, MUTATING, "/three", "apps", "deployments/scale").await?;
+        let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let body = json!({"metadata": {"name": "a"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}});
+        s.post(&s.path("apps/v1", "deployments"), &body).await?.expect(201)?;
+        let scaled = s.patch(&s.path("apps/v1", "deployments/a/scale"), MERGE, &json!({"spec": {"replicas": 5}})).await?.expect(200)?;
+        same!(scaled["spec"]["replicas"], 3);
+        same!(s.get(&s.path("apps/v1", "deployments/a")).await?.body["spec"]["replicas"], 3);
+    }
+    a_webhook_may_deny_a_scale(s) {
+        hooked_to(&s, VALIDATING, "/deny", "apps", "deployments/scale").await?;
+        let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let body = json!({"metadata": {"name": "a"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}});
+        s.post(&s.path("apps/v1", "deployments"), &body).await?.expect(201)?;
+        let answer = s.patch(&s.path("apps/v1", "deployments/a/scale"), MERGE, &json!({"spec": {"replicas": 5}})).await?;
+        same!((answer.code, &answer.body["message"]), (400, &json!("admission webhook \"deny.example.com\" denied the request: no way")));
+        same!(s.get(&s.path("apps/v1", "deployments/a")).await?.body["spec"]["replicas"], 2);
+    }
+    a_webhook_is_told_of_a_binding(s) {
+        let hook = hooked_to(&s, VALIDATING, "/see", "", "pods/*").await?;
+        s.post(&s.core("pods"), &pod()).await?.expect(201)?;
+        let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+        s.post(&s.core("pods/a/binding"), &binding).await?.expect(201)?;
+        let mut seen = told(&hook, "/see", "a", "CREATE");
+        // Nothing keeps a binding, but the real server says who would own its fields.
+        seen["object"]["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
+        let kind = json!({"group": "", "version": "v1", "kind": "Binding"});
+        same!((&seen["kind"], &seen["requestKind"], &seen["subResource"], &seen["oldObject"]), (&kind, &kind, &json!("binding"), &Value::Null));
+        same!(seen["object"], json!({"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "a", "namespace": s.namespace}, "target": {"kind": "Node", "name": "n"}}));
+        same!(seen["options"], json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}));
+        same!(told(&hook, "/see", "a", "UPDATE"), Value::Null);
+    }
+    a_webhook_may_deny_a_binding(s) {
+        hooked_to(&s, VALIDATING, "/deny", "", "pods/binding").await?;
+        s.post(&s.core("pods"), &pod()).await?.expect(201)?;
+        let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+        let answer = s.post(&s.core("pods/a/binding"), &binding).await?;
+        same!((answer.code, &answer.body["message"]), (400, &json!("admission webhook \"deny.example.com\" denied the request: no way")));
+        same!(s.get(&s.core("pods/a")).await?.body["spec"]["nodeName"], Value::Null);
+    }
+    a_binding_names_its_pod(s) {
+        s.post(&s.core("pods"), &pod()).await?.expect(201)?;
+        let binding = json!({"metadata": {"name": "b"}, "target": {"kind": "Node", "name": "n"}});
+        let message = s.post(&s.core("pods/a/binding"), &binding).await?.refused(400, "BadRequest")?;
+        same!(message, "name in URL does not match name in Binding object");
+    }
+    a_webhook_is_told_who_connects_to_a_pod(s) {
+        let hook = hooked_to(&s, VALIDATING, "/deny", "", "pods/*").await?;
+        // Whether there is such a pod is looked at later.
+        let answer = s.send(Method::POST, &s.core("pods/a/exec?command=ls&command=-l&container=c&stdin=true&stdout=true"), &[], Vec::new()).await?;
+        same!((answer.code, &answer.body["message"]), (400, &json!("admission webhook \"deny.example.com\" denied the request: no way")));
+        let seen = told(&hook, "/deny", "a", "CONNECT");
+        let kind = json!({"group": "", "version": "v1", "kind": "PodExecOptions"});
+        let resource = json!({"group": "", "version": "v1", "resource": "pods"});
+        same!((&seen["kind"], &seen["requestKind"], &seen["resource"], &seen["requestResource"]), (&kind, &kind, &resource, &resource));
+        same!((&seen["subResource"], &seen["requestSubResource"], &seen["namespace"]), (&json!("exec"), &json!("exec"), &json!(s.namespace)));
+        same!((&seen["options"], &seen["oldObject"], &seen["dryRun"]), (&Value::Null, &Value::Null, &json!(false)));
+        same!(seen["object"], json!({"kind": "PodExecOptions", "apiVersion": "v1", "stdin": true, "stdout": true, "container": "c", "command": ["ls", "-l"]}));
+        for (path, kind) in [("pods/b/attach?stdin=true&tty=true", "PodAttachOptions"), ("pods/c/portforward?ports=80&ports=81", "PodPortForwardOptions")] {
+            same!(s.send(Method::POST, &s.core(path), &[], Vec::new()).await?.code, 400);
+            let name = &path[5..6];
+            let object = told(&hook, "/deny", name, "CONNECT")["object"].clone();
+            let expected = match kind {
+                "PodAttachOptions" => json!({"kind": kind, "apiVersion": "v1", "stdin": true, "tty": true}),
+                _ => json!({"kind": kind, "apiVersion": "v1", "ports": [80, 81]}),
+            };
+            same!(object, expected);
+        }
+    }
+    without_command_there_is_none_in_the_review(s) {
+        let hook = hooked_to(&s, VALIDATING, "/deny", "", "pods/exec").await?;
+        s.send(Method::GET, &s.core("pods/a/exec"), &[], Vec::new()).await?;
+        same!(told(&hook, "/deny", "a", "CONNECT")["object"], json!({"kind": "PodExecOptions", "apiVersion": "v1", "command": null}));
+    }
+    a_policy_sees_scales_bindings_and_connections(s) {
+        let name = s.unique("policy");
+        let rules = json!([
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods/exec", "pods/binding"]},
+            {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments/scale"]}]);
+        let about = "request.operation + ' ' + request.kind.kind + ' ' + request.subResource + ' ' + object.kind";
+        let policy = json!({"metadata": {"name": name}, "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": "false", "messageExpression": about}]}});
+        s.post("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", &policy).await?.expect(201)?;
+        let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": s.namespace}}}}});
+        s.post("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", &binding).await?.expect(201)?;
+        let denied = |words: &str| format!("ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: {words}");
+        eventually("the policy to be asked", || async {
+            let answer = s.send(Method::POST, &s.core("pods/a/exec?command=ls"), &[], Vec::new()).await?;
+            let message = answer.body["message"].as_str().unwrap_or_default();
+            Ok(if message.ends_with(&denied("CONNECT PodExecOptions exec PodExecOptions")) { Look::There(()) } else { Look::NotYet(format!("{answer:?}")) })
+        }).await?;
+        s.post(&s.core("pods"), &pod()).await?.expect(201)?;
+        let body = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+        let answer = s.post(&s.core("pods/a/binding"), &body).await?;
+        holds!(answer.text.contains(&denied("CREATE Binding binding Binding")), "{answer:?}");
+        let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let body = json!({"metadata": {"name": "a"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}});
+        s.post(&s.path("apps/v1", "deployments"), &body).await?.expect(201)?;
+        let answer = s.patch(&s.path("apps/v1", "deployments/a/scale"), MERGE, &json!({"spec": {"replicas": 5}})).await?;
+        holds!(answer.text.contains(&denied("UPDATE Scale scale Scale")), "{answer:?}");
+    }
     a_validating_webhook_denies(s) {
         hooked(&s, VALIDATING, "/deny").await?;
         let answer = create(&s, "a").await?;

@@ -104,7 +104,7 @@ fn all(request: &Request<'_>, collection: &str) -> Vec<Value> {
 /// The `request` that expressions see.
 fn asked(request: &Request<'_>, operation: &str, name: &str) -> Value {
     let resource = request.resource;
-    let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+    let kind = super::kind(request, resource);
     let place = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
     let dry_run = request.call.query.all("dryRun").any(|run| run == "All");
     json!({

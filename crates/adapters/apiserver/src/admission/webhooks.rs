@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use self::review::{Trouble, Verdict};
 use crate::{
+    admission::other_kind,
     builtin,
     object::{Name, text},
     status::{Answer, Failure},
@@ -88,10 +89,8 @@ pub(crate) async fn validate(request: &Request<'_>, write: Write<'_>, new: Optio
 
 /// The webhooks in the store, in the order they are asked in.
 fn configs(request: &Request<'_>, collection: &str) -> Vec<Value> {
-    // Nobody is asked about the webhooks themselves: whoever locks themselves out must find the way back. Objects of
-    // another kind than their resource (a Scale, a Binding) are not offered to webhooks.
-    let other_kind = !matches!(request.subresource, "" | "status" | "eviction" | "approval" | "finalize");
-    if request.call.user.is_system() || request.resource.group == "admissionregistration.k8s.io" || other_kind {
+    // Nobody is asked about the webhooks themselves: whoever locks themselves out must find the way back.
+    if request.call.user.is_system() || request.resource.group == "admissionregistration.k8s.io" {
         return Vec::new();
     }
     let index = request.api.store.read();
@@ -191,15 +190,19 @@ async fn ask(
 /// The object after a patch, decoded and completed like one that a client sent.
 async fn patched(request: &Request<'_>, hook: &Hook, before: &Value, patch: &[Value]) -> Answer<Value> {
     let Request { api, resource, .. } = *request;
-    let mut after = convert::between(api, resource, &hook.resource, before.clone()).await?;
+    let own_kind = other_kind(request.subresource).is_some();
+    let mut after = match own_kind {
+        true => before.clone(),
+        false => convert::between(api, resource, &hook.resource, before.clone()).await?,
+    };
     for operation in patch {
         let one = serde_json::to_vec(std::slice::from_ref(operation)).unwrap_or_default();
         after = schema::patch::json(&after, &one).map_err(|error| Failure::internal(error.to_string()))?;
     }
-    let mut after = convert::between(api, &hook.resource, resource, after).await?;
-    if request.subresource == "eviction" {
+    if own_kind {
         return Ok(after);
     }
+    let mut after = convert::between(api, &hook.resource, resource, after).await?;
     request.fit(&mut after, &[], FieldValidation::Ignore).map_err(Failure::internal)?;
     resource.schema.default(&mut after);
     builtin::default(resource, &mut after);

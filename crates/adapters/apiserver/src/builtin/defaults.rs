@@ -21,6 +21,9 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 }
             }
             set(&mut value["spec"], "enableServiceLinks", true);
+            if value["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+                value["spec"]["terminationGracePeriodSeconds"] = 1.into();
+            }
         }
         "apiregistration.k8s.io/apiservices" if value["spec"]["service"].is_object() => {
             set(&mut value["spec"]["service"], "port", 443);

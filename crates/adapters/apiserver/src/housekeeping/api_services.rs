@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use crate::{
     auth::bootstrap,
     object::{Draft, Name, Object, text},
-    registry::priority::{self, LISTING},
+    registry::{
+        Version,
+        priority::{self, LISTING},
+    },
     server::Api,
     store::{Expect, Write},
     verbs::now,
@@ -81,6 +84,14 @@ pub(crate) fn first_status(service: &Value) -> Value {
 pub(crate) fn is_elsewhere(api: &Api, group: &str, version: &str) -> bool {
     let object = api.store.get(COLLECTION, &Name::new("", &format!("{version}.{group}")));
     object.is_some_and(|object| object.value()["spec"]["service"].is_object())
+}
+
+/// Whether a group version that is served is also told of. Whoever deletes the APIService of a built-in one hides it; those of
+/// definitions come back by themselves.
+pub(crate) fn is_listed(api: &Api, group: &str, version: &Version) -> bool {
+    group == LISTING
+        || version.resources.values().all(|resource| resource.custom.is_some())
+        || api.store.get(COLLECTION, &Name::new("", &format!("{}.{group}", version.name))).is_some()
 }
 
 fn wanted(api: &Api) -> BTreeMap<String, Value> {

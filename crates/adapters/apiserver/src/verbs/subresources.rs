@@ -3,7 +3,7 @@
 mod eviction;
 pub(crate) mod exec;
 pub(crate) mod log;
-mod scale;
+pub(crate) mod scale;
 pub(crate) mod streams;
 
 use http::Response;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Request, patch, read, update};
 use crate::{
+    admission::{policies, webhooks},
     auth::node,
     http::{Body, respond},
     object::text,
@@ -38,7 +39,13 @@ pub(crate) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
 /// Puts a pod on a node, once.
 async fn bind(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;
-    let binding = request.decode(options.validation)?;
+    let mut binding = request.decode(options.validation)?;
+    binding["metadata"]["namespace"] = request.namespace.into();
+    let write = webhooks::Write { operation: "CREATE", name: request.name, old: None };
+    let binding = webhooks::mutate(request, write, Some(binding)).await?.unwrap_or_default();
+    if text(&binding["metadata"]["name"]) != request.name {
+        return Err(Failure::bad_request("name in URL does not match name in Binding object"));
+    }
     let node_name = text(&binding["target"]["name"]).to_owned();
     let kind = text(&binding["target"]["kind"]);
     if !kind.is_empty() && kind != "Node" {
@@ -49,8 +56,9 @@ async fn bind(request: &Request<'_>) -> Answer<Response<Body>> {
         let error = schema::FieldError::required("target.name", "");
         return Err(Failure::invalid("", "Binding", request.name, &[error]));
     }
-    let main = Request { subresource: "binding", ..*request };
-    update::replace(&main, &options, |_, old| {
+    policies::check(request, "CREATE", request.name, None, Some(&binding))?;
+    webhooks::validate(request, write, Some(&binding)).await?;
+    update::replace(request, &options, |_, old| {
         let taken = text(&old["spec"]["nodeName"]);
         if !taken.is_empty() {
             let why = format!("pod {} is already assigned to node {taken:?}", request.name);

@@ -3,13 +3,13 @@
 //! `replace` is the one path of all of them: read, let the caller make the new object, complete and check it, commit if it
 //! differs, and start again if another write came between.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use http::Response;
 use schema::{FieldError, managed::same_but_for_times};
 use serde_json::Value;
 
-use super::{Options, Request, convert, create};
+use super::{Options, Request, convert, create, subresources::scale};
 use crate::{
     admission::{self, webhooks},
     auth::node,
@@ -86,15 +86,27 @@ pub(crate) async fn replace(
         let old = convert::from_stored(api, resource, stored.value()).await?;
         let new = change(&stored, &old)?;
         let pinned = check_identity(request, &old, &new)?;
-        let write = webhooks::Write { operation: "UPDATE", name, old: Some(&old) };
-        let mut new = webhooks::mutate(request, write, Some(new)).await?.unwrap_or_default();
+        let shown = shown(request, &old);
+        let write = webhooks::Write { operation: "UPDATE", name, old: Some(&shown) };
+        let mut new = match request.subresource {
+            // Who binds has been asked about already, as the creation of a binding.
+            "binding" => new,
+            "scale" => {
+                let wanted = webhooks::mutate(request, write, Some(scale::view(request, &new))).await?;
+                scale::changed(request, new, &wanted.unwrap_or_default())?
+            }
+            _ => webhooks::mutate(request, write, Some(new)).await?.unwrap_or_default(),
+        };
         complete(request, &old, &mut new)?;
         let same = same_but_for_times(&old, &new);
         if !same {
             check(request, &old, &new)?;
         }
-        admission::policies::check(request, "UPDATE", name, Some(&old), Some(&new))?;
-        webhooks::validate(request, write, Some(&new)).await?;
+        if request.subresource != "binding" {
+            let now = self::shown(request, &new);
+            admission::policies::check(request, "UPDATE", name, Some(&shown), Some(&now))?;
+            webhooks::validate(request, write, Some(&now)).await?;
+        }
         if same {
             return Ok(old);
         }
@@ -117,6 +129,14 @@ pub(crate) async fn replace(
             Err(Error::Stale) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// What admission is shown of an object.
+fn shown<'a>(request: &Request<'_>, object: &'a Value) -> Cow<'a, Value> {
+    match request.subresource {
+        "scale" => Cow::Owned(scale::view(request, object)),
+        _ => Cow::Borrowed(object),
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Write;
 use crate::{
+    admission::{kind, other_kind},
     gojson,
     object::text,
     registry::Resource,
@@ -29,10 +30,7 @@ pub(super) enum Trouble {
 
 /// The facts of a request that rules and expressions are about, in one version of the resource.
 pub(super) fn about(request: &Request<'_>, resource: &Resource, write: Write<'_>) -> Value {
-    let kind = |resource: &Resource| match request.subresource {
-        "eviction" => json!({"group": "policy", "version": "v1", "kind": "Eviction"}),
-        _ => json!({"group": resource.group, "version": resource.version, "kind": resource.kind}),
-    };
+    let kind = |resource: &Resource| kind(request, resource);
     let place = |resource: &Resource| json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
     let mut about = json!({
         "kind": kind(resource), "resource": place(resource),
@@ -73,6 +71,7 @@ pub(super) async fn review(
     about["options"] = options(request, write);
     for (field, value) in [("object", new), ("oldObject", write.old)] {
         about[field] = match value {
+            Some(value) if other_kind(request.subresource).is_some() => value.clone(),
             Some(value) => convert::between(request.api, request.resource, resource, value.clone()).await?,
             None => Value::Null,
         };
@@ -82,6 +81,9 @@ pub(super) async fn review(
 
 fn options(request: &Request<'_>, write: Write<'_>) -> Value {
     let query = &request.call.query;
+    if write.operation == "CONNECT" {
+        return Value::Null;
+    }
     let kind = match write.operation {
         "CREATE" => "CreateOptions",
         "UPDATE" => "UpdateOptions",

@@ -83,10 +83,11 @@ pub type Run = Box<dyn FnOnce(Streams) -> BoxFuture<'static, Ended> + Send>;
 /// Says how a command is run, or why it cannot be.
 pub(crate) type PodExecs = Arc<dyn Fn(&PodExec) -> Result<Run, String> + Send + Sync>;
 
-pub(crate) fn start(request: &Request<'_>) -> Answer<Response<Body>> {
+/// Starts what the options of the request, as admission left them, ask for.
+pub(crate) fn start(request: &Request<'_>, options: &Value) -> Answer<Response<Body>> {
     let Request { api, call, .. } = *request;
     let pod = api.store.get("/pods", &request.key(request.name).name).ok_or_else(|| request.not_found())?.value();
-    let container = log::container(request.name, &pod, call.query.text("container"))?;
+    let container = log::container(request.name, &pod, text(&options["container"]))?;
     let node = text(&pod["spec"]["nodeName"]).to_owned();
     if node.is_empty() {
         return Err(Failure::bad_request(format!("pod {} does not have a host assigned", request.name)));
@@ -96,9 +97,9 @@ pub(crate) fn start(request: &Request<'_>) -> Answer<Response<Body>> {
         pod: request.name.to_owned(),
         node,
         container,
-        command: call.query.all("command").map(str::to_owned).collect(),
-        stdin: call.query.flag("stdin"),
-        tty: call.query.flag("tty"),
+        command: options["command"].as_array().into_iter().flatten().map(|word| text(word).to_owned()).collect(),
+        stdin: options["stdin"] == true,
+        tty: options["tty"] == true,
         object: pod,
     };
     if asked.command.is_empty() {
@@ -119,7 +120,7 @@ pub(crate) fn start(request: &Request<'_>) -> Answer<Response<Body>> {
     let Some(upgrade) = call.upgrade.lock().take() else {
         return Err(Failure::bad_request("Upgrade request required"));
     };
-    let shown = [call.query.flag("stdout"), call.query.flag("stderr") && !asked.tty];
+    let shown = [options["stdout"] == true, options["stderr"] == true && !asked.tty];
     tokio::spawn(session(Arc::clone(api), upgrade, run, asked.stdin, shown));
     Ok(websocket::accept(&call.headers, protocol))
 }
@@ -318,7 +319,8 @@ mod tests {
         let (_stop, stopping) = watch::channel(false);
         let conversation = tokio::spawn(converse(server, stopping, run, false, [true, true]));
         drop(client);
-        conversation.await.unwrap();
-        dropped.await.unwrap();
+        let patience = std::time::Duration::from_secs(10);
+        tokio::time::timeout(patience, conversation).await.expect("the conversation ends").unwrap();
+        tokio::time::timeout(patience, dropped).await.expect("the command ends").unwrap();
     }
 }

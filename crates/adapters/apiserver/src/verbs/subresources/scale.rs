@@ -15,18 +15,17 @@ use crate::{
 
 pub(super) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response<Body>> {
     let Request { api, resource, .. } = *request;
-    let paths = paths(request);
     if verb == "get" {
         let stored =
             api.store.get(&resource.collection, &request.key(request.name).name).ok_or_else(|| request.not_found())?;
         let object = convert::from_stored(api, resource, stored.value()).await?;
-        return request.object(200, view(&paths, &object));
+        return request.object(200, view(request, &object));
     }
     let options = request.options(if verb == "update" { "UpdateOptions" } else { "PatchOptions" })?;
     let manager = request.manager(&options);
     let document = document(request, verb, &options)?;
     let replaced = update::replace(request, &options, |_, old| {
-        let before = view(&paths, old);
+        let before = view(request, old);
         let wanted = match &document {
             Document::Scale(scale) => scale.clone(),
             Document::Merge(patch) => schema::patch::merge(&before, patch),
@@ -34,9 +33,7 @@ pub(super) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
                 schema::patch::json(&before, patch).map_err(|error| crate::verbs::patch::patch_failure(&error))?
             }
         };
-        check(request, &before, &wanted)?;
-        let mut new = old.clone();
-        set(&mut new, &paths.spec, wanted["spec"]["replicas"].as_i64().unwrap_or(0));
+        let mut new = changed(request, old.clone(), &wanted)?;
         if let Some(version) = wanted["metadata"]["resourceVersion"].as_str() {
             new["metadata"]["resourceVersion"] = version.into();
         }
@@ -44,7 +41,7 @@ pub(super) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
         Ok(new)
     })
     .await?;
-    request.object(200, view(&paths, &replaced))
+    request.object(200, view(request, &replaced))
 }
 
 enum Document {
@@ -70,19 +67,20 @@ fn document(request: &Request<'_>, verb: &str, options: &crate::verbs::Options) 
     }
 }
 
-fn check(request: &Request<'_>, before: &Value, wanted: &Value) -> Answer<()> {
+/// The object with the replicas that a Scale wants.
+pub(crate) fn changed(request: &Request<'_>, object: Value, wanted: &Value) -> Answer<Value> {
     let name = text(&wanted["metadata"]["name"]);
     if !name.is_empty() && name != request.name {
         return Err(crate::metadata::wrong_name(name, request.name));
     }
-    let _ = before;
-    match wanted["spec"]["replicas"].as_i64() {
-        Some(replicas) if replicas < 0 => {
-            let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-            Err(Failure::invalid("autoscaling", "Scale", request.name, &[error]))
-        }
-        _ => Ok(()),
+    let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas < 0 {
+        let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+        return Err(Failure::invalid("autoscaling", "Scale", request.name, &[error]));
     }
+    let mut object = object;
+    set(&mut object, &paths(request).spec, replicas);
+    Ok(object)
 }
 
 fn paths(request: &Request<'_>) -> Scale {
@@ -92,7 +90,9 @@ fn paths(request: &Request<'_>) -> Scale {
     }
 }
 
-fn view(paths: &Scale, object: &Value) -> Value {
+/// The Scale of an object.
+pub(crate) fn view(request: &Request<'_>, object: &Value) -> Value {
+    let paths = paths(request);
     let metadata = &object["metadata"];
     let mut own = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {

@@ -1,9 +1,11 @@
 //! `exec`, `attach` and `portforward`: who may, and what can be said where no kubelet runs containers.
 
 use http::Response;
+use serde_json::{Value, json};
 
 use super::{Request, exec, log};
 use crate::{
+    admission::{self, policies, webhooks},
     http::Body,
     object::text,
     status::{Answer, Failure},
@@ -11,11 +13,42 @@ use crate::{
 
 pub(crate) const STREAMS: [&str; 3] = ["exec", "attach", "portforward"];
 
-pub(crate) fn start(request: &Request<'_>) -> Answer<Response<Body>> {
+pub(crate) async fn start(request: &Request<'_>) -> Answer<Response<Body>> {
+    let write = webhooks::Write { operation: "CONNECT", name: request.name, old: None };
+    let options = webhooks::mutate(request, write, Some(options(request))).await?.unwrap_or_default();
+    policies::check(request, write.operation, request.name, None, Some(&options))?;
+    webhooks::validate(request, write, Some(&options)).await?;
     match request.subresource {
-        "exec" => exec::start(request),
+        "exec" => exec::start(request, &options),
         _ => Err(refuse(request)),
     }
+}
+
+/// What the query asks for, as the object that admission decides about.
+fn options(request: &Request<'_>) -> Value {
+    let query = &request.call.query;
+    let kind = admission::other_kind(request.subresource).map_or("", |(_, kind)| kind);
+    let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    if request.subresource == "portforward" {
+        let ports: Vec<i64> = query.all("ports").filter_map(|port| port.parse().ok()).collect();
+        if !ports.is_empty() {
+            options["ports"] = ports.into();
+        }
+        return options;
+    }
+    for flag in ["stdin", "stdout", "stderr", "tty"] {
+        if query.flag(flag) {
+            options[flag] = true.into();
+        }
+    }
+    if !query.text("container").is_empty() {
+        options["container"] = query.text("container").into();
+    }
+    if request.subresource == "exec" {
+        let command: Vec<&str> = query.all("command").collect();
+        options["command"] = if command.is_empty() { Value::Null } else { command.into() };
+    }
+    options
 }
 
 /// Why nothing is streamed; the mistakes a client can make come first, in the real server's words.
