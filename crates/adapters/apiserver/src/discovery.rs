@@ -31,14 +31,14 @@ pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
     let registry = api.registry.load();
     let parts: Vec<&str> = call.path.split('/').filter(|part| !part.is_empty()).collect();
     let value = match parts.as_slice() {
-        ["api"] => match aggregated(api, &registry, call, true) {
+        ["api"] => match aggregated(&registry, call, true) {
             Some(response) => return Some(Ok(response)),
             None => json!({
                 "kind": "APIVersions", "versions": ["v1"],
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": call.header("host")}],
             }),
         },
-        ["apis"] => match aggregated(api, &registry, call, false) {
+        ["apis"] => match aggregated(&registry, call, false) {
             Some(response) => return Some(Ok(response)),
             None => {
                 let groups: Vec<Value> =
@@ -69,7 +69,7 @@ pub(crate) fn answer(api: &Api, call: &Call) -> Option<Answer<Response<Body>>> {
     Some(Ok(respond::value(200, &value, call.accept.yaml, call.query.flag("pretty"))))
 }
 
-/// The groups in their order, with those of their versions that an APIService lists.
+/// The groups in their order, with those of their versions that an APIService lists. The aggregated list does not ask.
 fn listed<'a>(api: &Api, registry: &'a Registry) -> Vec<(&'a str, Vec<&'a Version>)> {
     let groups = registry.named_groups().into_iter().map(|(name, group)| {
         let versions = group.versions.iter().filter(|version| api_services::is_listed(api, name, version));
@@ -131,18 +131,18 @@ fn storage_hash(resource: &Resource) -> String {
     STANDARD.encode(&Sha256::digest(text.as_bytes())[..8])
 }
 
-fn aggregated(api: &Api, registry: &Registry, call: &Call, core: bool) -> Option<Response<Body>> {
+fn aggregated(registry: &Registry, call: &Call, core: bool) -> Option<Response<Body>> {
     let version = call.accept.discovery.as_deref()?;
     let groups = if core {
-        let core = registry.groups().get_key_value("");
-        core.map(|(name, group)| (name.as_str(), group.versions.iter().collect())).into_iter().collect()
+        registry.groups().get_key_value("").map(|(name, group)| (name.as_str(), group)).into_iter().collect()
     } else {
-        listed(api, registry)
+        registry.named_groups()
     };
     let items: Vec<Value> = groups
         .into_iter()
-        .map(|(name, versions)| {
-            let versions: Vec<Value> = versions
+        .map(|(name, group)| {
+            let versions: Vec<Value> = group
+                .versions
                 .iter()
                 .map(|version| {
                     let resources: Vec<Value> = version.resources.values().map(|r| aggregated_resource(r)).collect();

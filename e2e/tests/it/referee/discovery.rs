@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::definitions::{crd, establish};
-use super::wire::{Answer, Look, MERGE, TABLE, eventually};
+use super::wire::{MERGE, TABLE};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -248,27 +248,6 @@ behaviours! {
         same!(answer.text.trim(), "service unavailable");
         s.delete(&path).await?.expect(200)?;
         s.until(&format!("/apis/{group}/v1/things"), "nothing", |answer| answer.code == 404).await?;
-    }
-    a_group_without_its_api_service_is_not_told_of(s) {
-        // Nobody else here looks at this group.
-        let path = format!("{SERVICES}/v1.node.k8s.io");
-        let mut service = s.get(&path).await?.expect(200)?;
-        s.delete(&path).await?.expect(200)?;
-        let plainly = |answer: &Answer| answer.body["groups"].as_array().is_some_and(|groups| groups.iter().any(|group| group["name"] == "node.k8s.io"));
-        let aggregated = |answer: &Answer| answer.body["items"].as_array().is_some_and(|groups| groups.iter().any(|group| group["metadata"]["name"] == "node.k8s.io"));
-        s.until("/apis", "it to be gone", |answer| answer.code == 200 && !plainly(answer)).await?;
-        let gone = eventually("it to be gone", || async {
-            let answer = s.get_as("/apis", AGGREGATED).await?;
-            Ok(if aggregated(&answer) { Look::NotYet(answer.text) } else { Look::There(()) })
-        });
-        gone.await?;
-        same!(s.get("/apis/node.k8s.io/v1").await?.code, 200);
-        same!(s.get("/apis/node.k8s.io/v1/runtimeclasses").await?.code, 200);
-        for field in ["resourceVersion", "uid"] {
-            service["metadata"][field].take();
-        }
-        s.post(SERVICES, &service).await?.expect(201)?;
-        s.until("/apis", "it to be back", plainly).await?;
     }
     an_api_service_that_changed_is_not_overwritten(s) {
         let mut service = s.get(&format!("{SERVICES}/v1.policy")).await?.expect(200)?;
