@@ -203,3 +203,27 @@ async fn a_watcher_that_reads_too_late_is_told_to_list_again() {
         assert!(turns.len() < CHANGES);
     }
 }
+
+#[tokio::test]
+async fn a_connection_whose_watch_came_too_late_serves_on() {
+    let wire = start(Duration::from_secs(60)).await;
+    let mut late = socket(&wire, &format!("{MAPS}?watch=1&resourceVersion=0"), 1).await;
+    // The kernel holds more of a socket than a window holds of a stream.
+    for turn in 1..=2 * CHANGES {
+        change(&wire, turn).await;
+    }
+    let mut told = Vec::new();
+    // An answer in chunks says itself where it ends, and leaves the connection open.
+    while !told.ends_with(b"\r\n0\r\n\r\n") {
+        let read = tokio::time::timeout(Duration::from_secs(20), late.read_buf(&mut told)).await;
+        assert!(read.expect("the answer ends").unwrap() > 0, "the connection was closed");
+    }
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains(r#""type":"ERROR""#) && told.contains(r#""code":410"#), "it was not told why");
+    let token = wire.server.admin_token();
+    let again = format!("GET {MAPS}/nobody HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
+    late.write_all(again.as_bytes()).await.unwrap();
+    let mut first = [0; 12];
+    tokio::time::timeout(Duration::from_secs(20), late.read_exact(&mut first)).await.expect("an answer").unwrap();
+    assert_eq!(&first, b"HTTP/1.1 404");
+}
