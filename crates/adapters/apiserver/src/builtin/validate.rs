@@ -234,7 +234,7 @@ fn ports(ports: &Value, path: &str, errors: &mut Vec<FieldError>) {
         for (field, required) in [("containerPort", true), ("hostPort", false)] {
             match port[field].as_i64().unwrap_or(0) {
                 0 if required => errors.push(FieldError::required(format!("{path}.{field}"), "")),
-                0 | 1..=65535 => {}
+                0..=65535 => {}
                 number => {
                     let detail = "must be between 1 and 65535, inclusive";
                     errors.push(FieldError::invalid(format!("{path}.{field}"), number, detail));
