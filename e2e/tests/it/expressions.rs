@@ -13,7 +13,10 @@ use testkit::{ControlPlane, Kind, control_plane};
 const POLICIES: &str = include_str!("expressions/policies.txt");
 const BINDINGS: &str = include_str!("expressions/bindings.txt");
 const TYPED: &str = include_str!("expressions/typed.txt");
+const RUNS: &str = include_str!("expressions/runs.txt");
 const VALUES: &str = include_str!("expressions/values.txt");
+/// How many expressions warn of one write; the server cuts what is longer.
+const RUN_AT_ONCE: usize = 12;
 /// How many expressions are asked for with one object.
 const AT_ONCE: usize = 160;
 
@@ -52,6 +55,7 @@ async fn answers(control_plane: &ControlPlane) -> BTreeMap<String, Value> {
     server.refusals(&mut answers).await;
     server.changes(&mut answers).await;
     server.warnings(&mut answers).await;
+    server.runs(&mut answers).await;
     let all: Vec<&str> = lines(VALUES).collect();
     for (number, some) in all.chunks(AT_ONCE).enumerate() {
         server.values(number, some, &mut answers).await;
@@ -63,6 +67,12 @@ struct Server(Client);
 
 impl Server {
     async fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (code, answer, _) = self.send_and_listen(method, path, body).await;
+        (code, answer)
+    }
+
+    /// The code, the answer and the warnings.
+    async fn send_and_listen(&self, method: &str, path: &str, body: &Value) -> (u16, Value, Vec<String>) {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -71,8 +81,76 @@ impl Server {
             .unwrap();
         let answer = self.0.send(request).await.expect("the server answers");
         let code = answer.status().as_u16();
+        let warnings = answer.headers().get_all("warning");
+        let warnings = warnings.iter().map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned()).collect();
         let bytes = answer.into_body().collect_bytes().await.expect("the answer is whole");
-        (code, serde_json::from_slice(&bytes).unwrap_or_default())
+        (code, serde_json::from_slice(&bytes).unwrap_or_default(), warnings)
+    }
+
+    /// What expressions of policies say about a write: each policy warns of what a few of them give.
+    async fn runs(&self, answers: &mut BTreeMap<String, Value>) {
+        let all: Vec<&str> = lines(RUNS).collect();
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "run", "labels": {"run": "yes"}},
+            "data": {"a": "1"}});
+        let params =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "params"}, "data": {"most": "3"}});
+        self.send("POST", "/api/v1/namespaces/default/configmaps", &params).await;
+        for (number, some) in all.chunks(RUN_AT_ONCE).enumerate() {
+            let name = format!("runs-{number}");
+            let validations: Vec<Value> = some
+                .iter()
+                .enumerate()
+                .map(|(at, expression)| {
+                    // A warning that was given is not given again, so each is made another.
+                    let shown = format!("'{at}: <%s>'.format([{expression}])");
+                    json!({"expression": format!("{shown} == ''"), "messageExpression": shown, "message": format!("{at}: (none)")})
+                })
+                .collect();
+            let rule =
+                json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]});
+            let variables = json!([{"name": "one", "expression": "1"}, {"name": "bad", "expression": "object.data.none"},
+                {"name": "sum", "expression": "variables.one + 1"},
+                {"name": "may0", "expression": "authorizer.requestResource.check('create').allowed()"},
+                {"name": "may1", "expression": "authorizer.group('').resource('pods').namespace('default').check('get').allowed()"},
+                {"name": "may2", "expression": "authorizer.group('').resource('pods').check('get').errored()"},
+                {"name": "may3", "expression": "authorizer.path('/healthz').check('get').allowed()"},
+                {"name": "may4", "expression": "authorizer.serviceAccount('default', 'default').group('').resource('secrets').namespace('default').check('get').allowed()"}
+            ]);
+            let spec = json!({"validations": validations, "variables": variables,
+                "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "matchConditions": [{"name": "mine", "expression": "request.name == 'run'"}],
+                "matchConstraints": {"resourceRules": [rule], "objectSelector": {"matchLabels": {"run": "yes"}}}});
+            let (code, answer) = self
+                .send(
+                    "POST",
+                    &format!("{ADMISSION}/validatingadmissionpolicies"),
+                    &policy(&name, &json!({"spec": spec}).to_string()),
+                )
+                .await;
+            assert_eq!(code, 201, "{answer}");
+            let bound = json!({"spec": {"policyName": name, "validationActions": ["Warn"], "paramRef":
+                {"name": "params", "namespace": "default", "parameterNotFoundAction": "Deny"}}});
+            let path = format!("{ADMISSION}/validatingadmissionpolicybindings");
+            let (code, answer) = self.send("POST", &path, &binding(&name, &bound.to_string())).await;
+            assert_eq!(code, 201, "{answer}");
+            // A policy takes effect a moment after it is bound.
+            let mut heard = Vec::new();
+            for _ in 0..600 {
+                let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
+                let (code, answer, warnings) = self.send_and_listen("POST", path, &object).await;
+                assert_eq!(code, 201, "{answer}");
+                heard = warnings.into_iter().filter(|text| text.contains(&format!("'{name}'"))).collect();
+                if heard.len() == some.len() {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            for (expression, warning) in some.iter().zip(&heard) {
+                answers.insert(format!("run {expression}"), warning.as_str().into());
+            }
+            assert_eq!(heard.len(), some.len(), "{heard:?}");
+            self.send("DELETE", &format!("{ADMISSION}/validatingadmissionpolicybindings/{name}"), &Value::Null).await;
+        }
     }
 
     /// Policies and bindings that are only tried.

@@ -186,6 +186,8 @@ struct Run<'a> {
     namespace: Cel,
     params: Cel,
     known: &'a Value,
+    /// Messages are made without asking for rights.
+    asks: bool,
     /// Variables evaluated so far; each is evaluated when an expression first needs it.
     variables: RefCell<HashMap<String, Outcome>>,
 }
@@ -200,13 +202,29 @@ impl Run<'_> {
             namespace: untyped(review.namespace),
             params: untyped(review.params),
             known,
+            asks: true,
+            variables: RefCell::default(),
+        }
+    }
+
+    /// What expressions of messages see: nothing that was found out before.
+    fn for_messages(&self) -> Run<'_> {
+        Run {
+            review: self.review,
+            object: self.object.clone(),
+            old: self.old.clone(),
+            request: self.request.clone(),
+            namespace: self.namespace.clone(),
+            params: self.params.clone(),
+            known: self.known,
+            asks: false,
             variables: RefCell::default(),
         }
     }
 
     fn message(&self, validation: &Value) -> Option<String> {
         let spoken = match &validation["messageExpression"] {
-            Value::String(_) => match self.evaluate(&validation["messageExpression"]) {
+            Value::String(_) => match self.for_messages().evaluate(&validation["messageExpression"]) {
                 Ok(Cel::Text(text)) => Some(text.trim().to_string()),
                 _ => None,
             },
@@ -248,8 +266,8 @@ impl Around for Run<'_> {
             "request" => self.request.clone(),
             "namespaceObject" => self.namespace.clone(),
             "params" => self.params.clone(),
-            "authorizer" => Cel::Access(Arc::new(Access::default())),
-            "authorizer.requestResource" => Cel::Access(Arc::new(self.access())),
+            "authorizer" if self.asks => Cel::Access(Arc::new(Access::default())),
+            "authorizer.requestResource" if self.asks => Cel::Access(Arc::new(self.access())),
             _ => return None,
         }))
     }

@@ -107,11 +107,22 @@ fn asked(request: &Request<'_>, operation: &str, name: &str) -> Value {
     let kind = super::kind(request, resource);
     let place = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
     let dry_run = request.call.query.all("dryRun").any(|run| run == "All");
-    json!({
-        "kind": kind, "requestKind": kind, "resource": place, "requestResource": place,
-        "subResource": request.subresource, "requestSubResource": request.subresource, "name": name,
-        "namespace": request.namespace, "operation": operation, "userInfo": request.call.user.value(), "dryRun": dry_run,
-    })
+    let mut asked = json!({
+        "kind": kind, "requestKind": kind, "resource": place, "requestResource": place, "operation": operation,
+        "userInfo": request.call.user.value(), "dryRun": dry_run, "options": super::webhooks::options(request, operation),
+    });
+    // What is empty is not there.
+    for (field, text) in [
+        ("subResource", request.subresource),
+        ("requestSubResource", request.subresource),
+        ("name", name),
+        ("namespace", request.namespace),
+    ] {
+        if !text.is_empty() {
+            asked[field] = text.into();
+        }
+    }
+    asked
 }
 
 /// The object a binding names for its policy's parameters; null if the policy has none, nothing if it is not there.

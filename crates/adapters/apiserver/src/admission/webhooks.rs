@@ -11,6 +11,7 @@ use futures::future::join_all;
 use schema::policy;
 use serde_json::Value;
 
+pub(super) use self::review::options;
 use self::review::{Trouble, Verdict};
 use crate::{
     admission::other_kind,

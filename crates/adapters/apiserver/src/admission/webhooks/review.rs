@@ -68,7 +68,7 @@ pub(super) async fn review(
     let uid = uuid::Uuid::new_v4().to_string();
     let mut about = about(request, resource, write);
     about["uid"] = uid.as_str().into();
-    about["options"] = options(request, write);
+    about["options"] = options(request, write.operation);
     for (field, value) in [("object", new), ("oldObject", write.old)] {
         about[field] = match value {
             Some(value) if other_kind(request.subresource).is_some() => value.clone(),
@@ -79,12 +79,13 @@ pub(super) async fn review(
     Ok((json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": about}), uid))
 }
 
-fn options(request: &Request<'_>, write: Write<'_>) -> Value {
+/// The options of a request, as those who are asked about it see them.
+pub(crate) fn options(request: &Request<'_>, operation: &str) -> Value {
     let query = &request.call.query;
-    if write.operation == "CONNECT" {
+    if operation == "CONNECT" {
         return Value::Null;
     }
-    let kind = match write.operation {
+    let kind = match operation {
         "CREATE" => "CreateOptions",
         "UPDATE" => "UpdateOptions",
         _ => "DeleteOptions",
