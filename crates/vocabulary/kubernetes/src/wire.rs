@@ -8,6 +8,8 @@ pub struct Message {
     pub fields: Vec<Field>,
     /// Messages whose fields stand in this one: number and definition.
     pub inlined: Vec<(u32, &'static str)>,
+    /// The names of both, those of messages with a `>`, as they stand in the Go type.
+    order: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -38,18 +40,19 @@ impl Message {
         own.or_else(|| self.inlined.iter().find_map(|(_, definition)| message(definition)?.named(name)))
     }
 
-    /// Where a field stands among its neighbours in the Go type, which numbers them in that order.
+    /// Where a field stands among its neighbours in the Go type, whose numbers tell only when it was added.
     #[must_use]
-    pub fn order(&'static self, name: &str) -> (u32, u32) {
-        let own = self.fields.iter().find(|field| field.name == name).map(|field| (field.number, 0));
-        let inlined = || {
-            let within = |(number, definition): &(u32, &'static str)| {
-                let (inner, _) = message(definition)?.order(name);
-                (inner != u32::MAX).then_some((*number, inner))
-            };
-            self.inlined.iter().find_map(within)
-        };
-        own.or_else(inlined).unwrap_or((u32::MAX, 0))
+    pub fn order(&'static self, name: &str) -> (usize, usize) {
+        const NOWHERE: (usize, usize) = (usize::MAX, 0);
+        let places = self.order.iter().enumerate().map(|(place, own)| match own.strip_prefix('>') {
+            None if *own == name => (place, 0),
+            None => NOWHERE,
+            Some(definition) => match message(definition).map(|message| message.order(name)) {
+                None | Some(NOWHERE) => NOWHERE,
+                Some((inner, _)) => (place, inner),
+            },
+        });
+        places.min().unwrap_or(NOWHERE)
     }
 }
 
@@ -62,6 +65,7 @@ fn parse(text: &'static str) -> Message {
             None => (number, false),
         };
         let Ok(number) = number.parse() else { continue };
+        message.order.push(name);
         match name.strip_prefix('>') {
             Some(definition) => message.inlined.push((number, definition)),
             None => message.fields.push(Field { number, name, omitted }),
@@ -73,6 +77,15 @@ fn parse(text: &'static str) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_stand_in_the_order_of_the_go_type() {
+        let container = message("io.k8s.api.core.v1.Container").expect("in the tables");
+        assert!(container.order("terminationMessagePolicy") < container.order("imagePullPolicy"));
+        assert!(container.order("tty") < container.order("nothing"));
+        let volume = message("io.k8s.api.core.v1.Volume").expect("in the tables");
+        assert!(volume.order("name") < volume.order("secret") && volume.order("hostPath") < volume.order("secret"));
+    }
 
     #[test]
     fn fields_are_found_by_name_also_where_they_are_inlined() {
