@@ -92,8 +92,8 @@ impl Server {
         let all: Vec<&str> = lines(RUNS).collect();
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "run", "labels": {"run": "yes"}},
             "data": {"a": "1"}});
-        let params =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "params"}, "data": {"most": "3"}});
+        let params = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "params", "labels": {"params": "yes"}},
+            "data": {"most": "3"}});
         self.send("POST", "/api/v1/namespaces/default/configmaps", &params).await;
         for (number, some) in all.chunks(RUN_AT_ONCE).enumerate() {
             let name = format!("runs-{number}");
@@ -128,8 +128,13 @@ impl Server {
                 )
                 .await;
             assert_eq!(code, 201, "{answer}");
-            let bound = json!({"spec": {"policyName": name, "validationActions": ["Warn"], "paramRef":
-                {"name": "params", "namespace": "default", "parameterNotFoundAction": "Deny"}}});
+            // Every second binding selects its parameters instead of naming them.
+            let mut reference = json!({"namespace": "default", "parameterNotFoundAction": "Deny"});
+            match number % 2 {
+                0 => reference["name"] = "params".into(),
+                _ => reference["selector"] = json!({"matchLabels": {"params": "yes"}}),
+            }
+            let bound = json!({"spec": {"policyName": name, "validationActions": ["Warn"], "paramRef": reference}});
             let path = format!("{ADMISSION}/validatingadmissionpolicybindings");
             let (code, answer) = self.send("POST", &path, &binding(&name, &bound.to_string())).await;
             assert_eq!(code, 201, "{answer}");

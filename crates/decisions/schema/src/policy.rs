@@ -24,6 +24,7 @@ pub use types::{Kind, warnings};
 pub use validate::{default, default_binding, validate, validate_binding};
 
 /// One write, as policies see it.
+#[derive(Clone, Copy)]
 pub struct Review<'a> {
     /// Null for a deletion.
     pub object: &'a Value,

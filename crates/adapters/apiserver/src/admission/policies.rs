@@ -39,7 +39,7 @@ pub(crate) fn check(
         let wanted = Name::new("", text(&binding["spec"]["policyName"]));
         let Some(policy) = request.api.store.get(POLICIES, &wanted) else { continue };
         let policy = policy.value();
-        let mut review = schema::policy::Review {
+        let review = schema::policy::Review {
             object: new.unwrap_or(&NONE),
             old: old.unwrap_or(&NONE),
             request: &asked,
@@ -53,20 +53,21 @@ pub(crate) fn check(
             continue;
         }
         let params = params(request, &policy, binding);
-        if params.is_none() && binding["spec"]["paramRef"]["parameterNotFoundAction"] == "Allow" {
+        if params.is_empty() && binding["spec"]["paramRef"]["parameterNotFoundAction"] == "Allow" {
             continue;
         }
-        let denials = match &params {
-            Some(params) => {
-                review.params = params;
-                crate::verbs::patiently(|| schema::policy::judge(&policy, &review))
-            }
-            None => vec![schema::policy::Denial {
+        if params.is_empty() {
+            let denial = schema::policy::Denial {
                 message: "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned(),
                 reason: "Invalid".to_owned(),
-            }],
-        };
-        apply(request, name, &policy, binding, &denials)?;
+            };
+            apply(request, name, &policy, binding, &[denial])?;
+        }
+        for params in &params {
+            let review = schema::policy::Review { params, ..review };
+            let denials = crate::verbs::patiently(|| schema::policy::judge(&policy, &review));
+            apply(request, name, &policy, binding, &denials)?;
+        }
     }
     Ok(())
 }
@@ -125,23 +126,31 @@ fn asked(request: &Request<'_>, operation: &str, name: &str) -> Value {
     asked
 }
 
-/// The object a binding names for its policy's parameters; null if the policy has none, nothing if it is not there.
-fn params(request: &Request<'_>, policy: &Value, binding: &Value) -> Option<Value> {
+/// The objects that a binding names or selects as its policy's parameters; null alone if the policy has none.
+fn params(request: &Request<'_>, policy: &Value, binding: &Value) -> Vec<Value> {
     let (kind, reference) = (&policy["spec"]["paramKind"], &binding["spec"]["paramRef"]);
     if !kind.is_object() || !reference.is_object() {
-        return Some(Value::Null);
+        return vec![Value::Null];
     }
     let api_version = text(&kind["apiVersion"]);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let registry = request.api.registry.load();
-    let resource = registry.by_kind(group, version, text(&kind["kind"]))?;
+    let Some(resource) = registry.by_kind(group, version, text(&kind["kind"])) else { return Vec::new() };
     let namespace = match (resource.namespaced, text(&reference["namespace"])) {
         (false, _) => "",
         (true, "") => request.namespace,
         (true, named) => named,
     };
-    let name = Name::new(namespace, text(&reference["name"]));
-    request.api.store.get(&resource.collection, &name).map(|found| found.value())
+    if !reference["selector"].is_object() {
+        let name = Name::new(namespace, text(&reference["name"]));
+        return request.api.store.get(&resource.collection, &name).map(|found| found.value()).into_iter().collect();
+    }
+    let Ok(selector) = schema::selector::from_object(&reference["selector"]) else { return Vec::new() };
+    let index = request.api.store.read();
+    let Some(found) = index.collection(&resource.collection) else { return Vec::new() };
+    let within = Some(namespace).filter(|_| resource.namespaced);
+    let selected = found.iter(within, None).filter(|object| selector.matches_by(|key| object.labels.get(key)));
+    selected.map(|object| object.value()).collect()
 }
 
 fn apply(
