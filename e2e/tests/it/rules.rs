@@ -14,7 +14,9 @@ const SCHEMA: &str = include_str!("rules/schema.json");
 fn rules_are_refused_and_estimated_as_by_the_real_server() {
     let Some(mut oracle) = Oracle::start() else { return };
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let rules: Vec<&str> = EXPRESSIONS.lines().filter(|line| !line.is_empty()).collect();
+    let deep = deep();
+    let written = EXPRESSIONS.lines().filter(|line| !line.is_empty());
+    let rules: Vec<&str> = written.chain(deep.iter().map(String::as_str)).collect();
     let theirs = oracle.ask(&json!({ "schema": schema, "rules": rules }));
     let mut differences = Vec::new();
     for (rule, theirs) in rules.iter().zip(theirs) {
@@ -24,6 +26,7 @@ fn rules_are_refused_and_estimated_as_by_the_real_server() {
         };
         let ours = schema::crd::rule_cost(&schema, rule);
         if ours != theirs {
+            let rule: String = rule.chars().take(200).collect();
             differences.push(format!("{rule}\nreal: {theirs:?}\nours: {ours:?}"));
         }
     }
@@ -35,6 +38,29 @@ fn rules_are_refused_and_estimated_as_by_the_real_server() {
         rules.len(),
         differences.join("\n\n")
     );
+}
+
+/// Rules at the limits of what may be deep, and far beyond them, where no stack is large enough.
+fn deep() -> Vec<String> {
+    let mut rules = Vec::new();
+    for times in [100, 249, 250, 251, 10_000] {
+        for (open, inner, close, last) in [
+            ("(", "true", ")", ""),
+            ("[", "", "]", " == []"),
+            ("-(", "1", ")", " < 5"),
+            ("[1].all(x, ", "true", ")", ""),
+            ("true ? true : ", "true", "", ""),
+            ("1 + ", "1", "", " > 0"),
+            ("", "dyn(self)", ".a", " == 1"),
+            ("", "dyn(self)", "[0]", " == 1"),
+            ("", "'a'", ".trim()", " == 'a'"),
+            ("true && ", "true", "", ""),
+            ("'(' + ", "'('", "", " == ''"),
+        ] {
+            rules.push(format!("{}{inner}{}{last}", open.repeat(times), close.repeat(times)));
+        }
+    }
+    rules
 }
 
 /// The real server numbers the types it makes up, differently each time.

@@ -8,6 +8,7 @@ mod check;
 mod convert;
 pub(crate) mod cost;
 mod declared;
+mod depth;
 mod fold;
 mod library;
 mod literals;
@@ -117,18 +118,20 @@ pub(crate) fn judge(
         Purpose::Message => ("messageExpression ", types::Type::Text, "messageExpression must evaluate to a string"),
     };
     let failed = |text: String| format!("{prefix}compilation failed: {text}");
-    let (expression, source) = source::parse(text).map_err(failed)?;
-    let around = check::Surroundings::of_rule(declared, optional_old_self);
-    let checked = check::check(&expression, around, &source).map_err(|problems| failed(source.shown(problems)))?;
-    if checked.result != wanted {
-        return Err(otherwise.to_owned());
-    }
-    if let Err(fault) = fold::constants(&expression) {
-        let what = if purpose == Purpose::Rule { "program" } else { "messageExpression" };
-        return Err(format!("{what} instantiation failed: {fault}"));
-    }
-    let cost = cost::estimate(&expression, &checked, declared);
-    Ok(Judged { cost, uses_old_self: checked.names.contains("oldSelf") })
+    let judged = source::read(text, |expression, source| {
+        let around = check::Surroundings::of_rule(declared, optional_old_self);
+        let checked = check::check(expression, around, source).map_err(|problems| failed(source.shown(problems)))?;
+        if checked.result != wanted {
+            return Err(otherwise.to_owned());
+        }
+        if let Err(fault) = fold::constants(expression) {
+            let what = if purpose == Purpose::Rule { "program" } else { "messageExpression" };
+            return Err(format!("{what} instantiation failed: {fault}"));
+        }
+        let cost = cost::estimate(expression, &checked, declared);
+        Ok(Judged { cost, uses_old_self: checked.names.contains("oldSelf") })
+    });
+    judged.map_err(failed)?
 }
 
 impl Schema {

@@ -3,10 +3,13 @@
 //! When a policy is written, objects and parameters may be anything. When its types are checked afterwards, they are what
 //! the schemas of the kinds say that it is about.
 
+use kube_cel::cel::IdedExpr;
+
 use super::{
     check::{self, Surroundings},
     declared::Declared,
-    fold, source,
+    fold,
+    source::{self, Source},
     types::Type,
 };
 use crate::error::{ErrorKind, FieldError};
@@ -117,7 +120,10 @@ impl<'d> Admission<'d> {
     }
 
     fn compile(&self, text: &str, authorizer: bool) -> Result<Type, String> {
-        let (expression, source) = source::parse(text)?;
+        source::read(text, |expression, source| self.check(expression, source, authorizer))?
+    }
+
+    fn check(&self, expression: &IdedExpr, source: &Source<'_>, authorizer: bool) -> Result<Type, String> {
         let mut around = Surroundings::default();
         for name in ["object", "oldObject"] {
             match self.object {
@@ -147,7 +153,7 @@ impl<'d> Admission<'d> {
         if let Some(variables) = &variables {
             around.declare("variables", variables);
         }
-        let checked = check::check(&expression, around, &source).map_err(|problems| source.shown(problems))?;
+        let checked = check::check(expression, around, source).map_err(|problems| source.shown(problems))?;
         Ok(checked.result)
     }
 }
@@ -158,8 +164,7 @@ fn failed(problems: &str) -> String {
 
 /// What fails however the objects look.
 fn instance(text: &str) -> Option<Wrong> {
-    let (expression, _) = source::parse(text).ok()?;
-    let fault = fold::constants(&expression).err()?;
+    let fault = source::read(text, |expression, _| fold::constants(expression)).ok()?.err()?;
     Some(Wrong::Internal(format!("program instantiation failed: {fault}")))
 }
 

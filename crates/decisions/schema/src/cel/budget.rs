@@ -1,7 +1,8 @@
 //! What rules may spend while they run, so that no rule holds the server.
 //!
-//! Loops are the only way for a rule to take long, so each turn of a loop is paid for. Where the money ends, the rule ends
-//! with an error. Time is not looked at here; whoever calls may say when enough is enough.
+//! A rule takes long by loops and becomes large by what its functions make, so each turn of a loop is paid for, and each
+//! call by the size of what it is given. Where the money ends, the rule ends with an error. Time is not looked at here;
+//! whoever calls may say when enough is enough.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,9 +12,9 @@ use super::value::Fault;
 const RULE: u64 = 1_000_000;
 const OBJECT: u64 = 10_000_000;
 /// A turn evaluates a condition and a step of a few parts each.
-const TURN: u64 = 5;
-/// How many turns pass between two questions whether the caller still has patience.
-const ASK_EVERY: u64 = 64;
+pub(super) const TURN: u64 = 5;
+/// How much is spent between two questions whether the caller still has patience.
+const ASK_EVERY: u64 = 320;
 
 pub(crate) const SPENT: &str = "operation cancelled: actual cost limit exceeded";
 
@@ -45,14 +46,20 @@ pub(crate) fn begin_rule() -> bool {
 
 /// Takes what the rule spent from what the object has.
 pub(crate) fn end_rule() {
-    let spent = RULE.min(LEFT_OF_OBJECT.get()) - LEFT_OF_RULE.get();
+    let spent = RULE.min(LEFT_OF_OBJECT.get()).saturating_sub(LEFT_OF_RULE.get());
     LEFT_OF_OBJECT.set(LEFT_OF_OBJECT.get() - spent);
 }
 
-pub(super) fn pay() -> Result<(), Fault> {
-    let left = LEFT_OF_RULE.get().saturating_sub(TURN);
+/// What the rule may still spend.
+pub(super) fn left() -> u64 {
+    LEFT_OF_RULE.get()
+}
+
+pub(super) fn pay(amount: u64) -> Result<(), Fault> {
+    let before = LEFT_OF_RULE.get();
+    let left = before.saturating_sub(amount);
     LEFT_OF_RULE.set(left);
-    let asked = left.is_multiple_of(TURN * ASK_EVERY);
+    let asked = before / ASK_EVERY != left / ASK_EVERY;
     let patient = !asked || PATIENCE.with(|own| own.borrow().as_ref().is_none_or(|patient| patient()));
     if left == 0 || !patient {
         LEFT_OF_RULE.set(0);

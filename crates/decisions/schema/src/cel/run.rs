@@ -5,6 +5,7 @@ mod functions;
 pub(super) mod net;
 pub(super) mod number;
 mod operators;
+mod price;
 pub(super) mod quantity;
 pub(super) mod semver;
 mod texts;
@@ -20,7 +21,7 @@ use kube_cel::cel::{
 use super::{
     budget,
     check::qualified,
-    library,
+    depth, library,
     value::{Access, Decision, Fault, Key, Outcome, Value},
 };
 
@@ -67,6 +68,12 @@ impl<'e> Run<'_, 'e> {
         match &expression.expr {
             Expr::Literal(literal) => Ok(literal_value(literal)),
             Expr::Ident(name) => self.ident(name),
+            _ => depth::level(|| self.compound(expression)),
+        }
+    }
+
+    fn compound(&mut self, expression: &'e IdedExpr) -> Outcome {
+        match &expression.expr {
             Expr::Select(select) => {
                 if !select.test
                     && let Some(found) = self.named(expression)
@@ -88,7 +95,7 @@ impl<'e> Run<'_, 'e> {
             Expr::List(list) => self.list(list),
             Expr::Map(map) => self.map(map),
             Expr::Comprehension(turns) => self.turns(turns),
-            Expr::Struct(_) | Expr::Unspecified => Fault::overload(),
+            Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) | Expr::Unspecified => Fault::overload(),
         }
     }
 
@@ -221,6 +228,7 @@ impl<'e> Run<'_, 'e> {
             access.verb = verb.to_string();
             return Ok(Value::Decision(Arc::new(self.around.decide(&access))));
         }
+        budget::pay(price::of(&function, &args))?;
         functions::call(&function, &args)
     }
 
@@ -282,7 +290,7 @@ impl<'e> Run<'_, 'e> {
         first: impl FnOnce() -> Value,
         item: Value,
     ) -> Result<bool, Fault> {
-        budget::pay()?;
+        budget::pay(budget::TURN)?;
         match &turns.iter_var2 {
             None => self.locals.push((&turns.iter_var, Ok(item))),
             Some(second) => {
@@ -316,6 +324,20 @@ impl<'e> Run<'_, 'e> {
                         }
                         return self.spent(held);
                     }
+                }
+                ("cel.@mapInsert", [so_far, key, value]) if is_held(so_far) => {
+                    let entry = self.value(key).and_then(|key| Ok((key, self.value(value)?)));
+                    let slot = &mut self.locals[held].1;
+                    match (entry, &mut *slot) {
+                        (Ok((key, value)), Ok(Value::Map(map))) => {
+                            if let Err(fault) = functions::insert(Arc::make_mut(map), &key, value) {
+                                *slot = Err(fault);
+                            }
+                        }
+                        (Err(fault), Ok(_)) => *slot = Err(fault),
+                        _ => {}
+                    }
+                    return self.spent(held);
                 }
                 (op::CONDITIONAL, [condition, yes, no]) if is_held(no) => {
                     match self.value(condition) {
@@ -451,5 +473,60 @@ mod tests {
     #[test]
     fn what_a_loop_adds_to_is_not_copied_on_every_turn() {
         check("lists.range(20000).map(x, x).size()", expect!["20000"]);
+        check("lists.range(20000).transformMap(i, x, x).size()", expect!["20000"]);
+    }
+
+    #[test]
+    fn what_is_as_deep_as_it_may_be_is_evaluated_on_an_ordinary_stack() {
+        let around = |open: &str, inner: &str, close: &str, times: usize| {
+            format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+        };
+        for (expression, value) in [
+            (around("(", "true", ")", 249), "true"),
+            (around("[1].all(x, ", "true", ")", 249), "true"),
+            (around("[1].exists_one(x, ", "true", ")", 120), "true"),
+            (around("size([1].map(x, ", "1", "))", 100), "1"),
+            (around("true ? (", "true", ") : false", 120), "true"),
+            (around("false ? false : ", "true", "", 249), "true"),
+            (around("1 + ", "1", "", 249), "250"),
+            (around("!(", "true", ")", 248), "true"),
+            (around("size([", "1", "])", 120), "1"),
+            (around("{'a': ", "1", "}", 249) + &".a".repeat(249), "1"),
+            (around("true && ", "true", "", 2000), "true"),
+        ] {
+            assert!(budget::begin_rule());
+            let parsed = Expression::parse(&expression).unwrap_or_else(|error| panic!("{error}: {expression}"));
+            let found = parsed.run(&Named(&[]));
+            assert_eq!(found.map(|value| value.to_string()).map_err(|fault| fault.to_string()), Ok(value.to_owned()));
+        }
+    }
+
+    #[test]
+    fn nothing_grows_beyond_what_may_be_spent() {
+        // Each step is given what the step before made.
+        let chain = |first: &str, next: &str, last: &str| {
+            let steps = format!(".map(v, {})", next.replace('$', "v")).repeat(60);
+            format!("[{first}]{steps}.map(v, {})", last.replace('$', "v"))
+        };
+        let spent = |expression: &str| {
+            assert!(budget::begin_rule());
+            check(expression, expect!["operation cancelled: actual cost limit exceeded"]);
+        };
+        spent(&chain("'abcdefgh'", "$ + $", "$.size()"));
+        spent(&chain("b'abcdefgh'", "$ + $", "$.size()"));
+        spent(&chain("[1, 2]", "$ + $", "$.size()"));
+        spent(&chain("[1, 2]", "[$, $]", "$ == $"));
+        spent(&chain("[1, 2]", "[$, $]", "'%s'.format([$])"));
+        spent(&chain("[1, 2]", "{'a': $, 'b': $}", "$ in [$]"));
+        spent(&chain("['ab', 'c']", "[$.join(), $.join()]", "$.size()"));
+        spent(&chain("'aa'", "$.replace('a', $)", "$.size()"));
+        spent(&chain("'aa'", "$.replace('', $)", "$.size()"));
+        spent("lists.range(1000000000000).size()");
+        spent("'%.1000000000000f'.format([1.0])");
+        spent("lists.range(30000).distinct().size()");
+        spent("sets.contains(lists.range(30000), lists.range(30000))");
+        check("'%.70000f'.format([1.0]).size()", expect!["operation cancelled: actual cost limit exceeded"]);
+        assert!(budget::begin_rule());
+        check("'%.70000f'.format([1.0]).size()", expect!["70002"]);
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use kube_cel::cel::{IdedExpr, common::ast::SourceInfo, parser::Parser};
 
 use super::{
+    depth,
     macros::Expander,
     run::{self, Around},
     value::Outcome,
@@ -26,23 +27,35 @@ pub(super) struct Source<'t> {
     made: HashMap<u64, u64>,
 }
 
-/// Reads an expression; macros that the parser leaves alone are expanded here.
-pub(super) fn parse(text: &str) -> Result<(IdedExpr, Source<'_>), String> {
-    let parsed = Parser::new().enable_optional_syntax(true).parse(text);
-    let expression = parsed.map_err(|errors| {
-        let problem = |(line, column): (isize, isize), text: String| Problem {
-            line: usize::try_from(line).unwrap_or(1),
-            column: usize::try_from(column).unwrap_or(1),
-            text,
-        };
-        let problems = errors.errors.into_iter().map(|error| problem(error.pos, error.msg)).collect();
-        shown(text, problems)
-    })?;
-    let mut source = Source { text, places: places(text), made: HashMap::new() };
-    let mut expander = Expander::new(&source);
-    let expression = expander.expand(expression);
-    source.made = expander.made;
-    Ok((expression, source))
+/// Reads an expression and does something with it; macros that the parser leaves alone are expanded here.
+///
+/// # Errors
+/// The text is no expression, or one that is too deep.
+pub(super) fn read<T>(text: &str, work: impl FnOnce(&IdedExpr, &Source<'_>) -> T) -> Result<T, String> {
+    let read = || {
+        let parsed = parser().parse(text);
+        parsed.map_err(|errors| {
+            let problem = |(line, column): (isize, isize), text: String| Problem {
+                line: usize::try_from(line).unwrap_or(1),
+                column: usize::try_from(column).unwrap_or(1),
+                text,
+            };
+            let problems = errors.errors.into_iter().map(|error| problem(error.pos, error.msg)).collect();
+            shown(text, problems)
+        })
+    };
+    depth::with_room(text, read, |expression| {
+        let mut source = Source { text, places: places(text), made: HashMap::new() };
+        let mut expander = Expander::new(&source);
+        let expression = expander.expand(expression);
+        source.made = expander.made;
+        work(&expression, &source)
+    })
+}
+
+/// The parser; how deep a text may be is looked at before.
+fn parser() -> Parser {
+    Parser::new().enable_optional_syntax(true).max_recursion_depth(u16::MAX)
 }
 
 /// An expression that can be evaluated.
@@ -54,8 +67,8 @@ impl Expression {
     /// # Errors
     /// The text is no expression.
     pub(crate) fn parse(text: &str) -> Result<Expression, String> {
-        let parsed = Parser::new().enable_optional_syntax(true).parse(text).map_err(|errors| errors.to_string())?;
-        Ok(Expression(Expander::to_run().expand(parsed)))
+        let read = || parser().parse(text).map_err(|errors| errors.to_string());
+        depth::with_room(text, read, |parsed| Expression(Expander::to_run().expand(parsed)))
     }
 
     pub(crate) fn run(&self, around: &dyn Around) -> Outcome {
@@ -70,7 +83,7 @@ impl Expression {
 /// The parser tells places only with its errors: the same text is given to it once more, in an expression that has one.
 fn places(text: &str) -> Option<Arc<SourceInfo>> {
     let faulty = format!("({text}\n) + has(1)");
-    let errors = Parser::new().enable_optional_syntax(true).parse(&faulty).err()?;
+    let errors = parser().parse(&faulty).err()?;
     errors.errors.into_iter().find_map(|error| error.source_info)
 }
 

@@ -1,12 +1,16 @@
 //! `'%s'.format([…])`: values as texts.
 
 use super::{
-    super::value::{Fault, Key, Value},
+    super::{
+        budget,
+        value::{Fault, Key, Value},
+    },
     number, time,
 };
 use crate::error::go_quote;
 
 const PRECISION: usize = 6;
+const DIGITS: usize = 1100;
 
 type Text = Result<String, Fault>;
 
@@ -96,6 +100,7 @@ fn written(clause: char, precision: Option<usize>, value: &Value) -> Text {
                 },
                 _ => 0.0,
             };
+            budget::pay(precision.unwrap_or(PRECISION) as u64 / 10)?;
             Ok(if clause == 'f' { fixed(double, precision) } else { scientific(double, precision) })
         }
         ('b', Value::Int(number)) => Ok(signed(*number, format!("{:b}", number.unsigned_abs()))),
@@ -145,7 +150,9 @@ fn special(double: f64) -> Option<String> {
 fn fixed(double: f64, precision: Option<usize>) -> String {
     special(double).unwrap_or_else(|| {
         let precision = precision.unwrap_or(PRECISION);
-        grouped(&format!("{double:.precision$}"))
+        // A double has no more digits than this; what is asked for beyond them are zeros.
+        let digits = precision.min(DIGITS);
+        grouped(&format!("{double:.digits$}")) + &"0".repeat(precision - digits)
     })
 }
 

@@ -177,9 +177,9 @@ fn of_lists(function: &str, args: &[Value]) -> Option<Outcome> {
         }
         ("sort", [Value::List(list)]) => sort(list, list),
         ("@sortByAssociatedKeys", [Value::List(list), Value::List(keys)]) => sort(list, keys),
-        ("cel.@mapInsert", [Value::Map(map), key, value]) => insert(map, [(key.key()?, value.clone())]),
+        ("cel.@mapInsert", [Value::Map(map), key, value]) => inserted(map, [(key.clone(), value)]),
         ("cel.@mapInsert", [Value::Map(map), Value::Map(more)]) => {
-            insert(map, more.iter().map(|(key, value)| (key.clone(), value.clone())))
+            inserted(map, more.iter().map(|(key, value)| (Value::from(key.clone()), value)))
         }
         ("isSorted", [Value::List(list)]) => {
             Ok(list.items.windows(2).all(|two| two[0].order(&two[1]) != Ok(Ordering::Greater)).into())
@@ -227,13 +227,20 @@ fn covers(list: &List, other: &List) -> bool {
     other.items.iter().all(|item| has(list, item))
 }
 
-fn insert(map: &Arc<BTreeMap<Key, Value>>, more: impl IntoIterator<Item = (Key, Value)>) -> Outcome {
-    let mut map = map.as_ref().clone();
+/// Adds an entry that is not there yet.
+pub(super) fn insert(map: &mut BTreeMap<Key, Value>, key: &Value, value: Value) -> Result<(), Fault> {
+    let Some(own) = key.key() else { return Fault::overload() };
+    if map.contains_key(&own) {
+        return Fault::said(format!("insert failed: key {key} already exists"));
+    }
+    map.insert(own, value);
+    Ok(())
+}
+
+fn inserted<'v>(map: &BTreeMap<Key, Value>, more: impl IntoIterator<Item = (Value, &'v Value)>) -> Outcome {
+    let mut map = map.clone();
     for (key, value) in more {
-        if map.contains_key(&key) {
-            return Fault::said(format!("insert failed: key {} already exists", Value::from(key)));
-        }
-        map.insert(key, value);
+        insert(&mut map, &key, value.clone())?;
     }
     Ok(Value::Map(Arc::new(map)))
 }

@@ -125,6 +125,10 @@ fn add(one: &Value, two: &Value) -> Outcome {
 /// A set takes no element twice, and a later one of the same key takes the place of an earlier one.
 fn join(one: &List, two: &List) -> List {
     let mut joined = one.clone();
+    if matches!(one.kind, Kind::Ordered) {
+        joined.items.extend(two.items.iter().cloned());
+        return joined;
+    }
     for item in &two.items {
         match joined.items.iter().position(|own| one.kind.same_place(own, item)) {
             Some(at) if matches!(one.kind, Kind::Keyed(_)) => joined.items[at] = item.clone(),
