@@ -6,6 +6,8 @@ use kube_cel::cel::{
     common::ast::{EntryExpr, Expr, operators as op},
 };
 
+/// Characters.
+const SIZE: usize = 100_000;
 /// Expressions inside each other, and operators of which one needs the other's value.
 const LIMIT: usize = 250;
 /// More operators in a row than any tree within the limit has; the rest is not even read.
@@ -28,8 +30,10 @@ struct Shape {
 }
 
 /// Why a text is not given to the parser.
-fn refusal(shape: &Shape) -> Option<String> {
+fn refusal(text: &str, shape: &Shape) -> Option<String> {
+    let size = text.chars().count();
     let words = match shape {
+        _ if size > SIZE => format!("expression code point size exceeds limit: size: {size}, limit {SIZE}"),
         Shape { nesting, .. } if *nesting > LIMIT => format!("expression recursion limit exceeded: {LIMIT}"),
         Shape { chain, .. } if *chain > LONG => "max recursion depth exceeded".to_owned(),
         _ => return None,
@@ -47,7 +51,7 @@ pub(super) fn with_room<T>(
     work: impl FnOnce(IdedExpr) -> T,
 ) -> Result<T, String> {
     let shape = shape(text);
-    if let Some(refusal) = refusal(&shape) {
+    if let Some(refusal) = refusal(text, &shape) {
         return Err(refusal);
     }
     let all = || {
@@ -90,7 +94,7 @@ fn depth(expression: &IdedExpr) -> usize {
         }
         Expr::Comprehension(turns) => {
             let parts = [&turns.iter_range, &turns.loop_cond, &turns.loop_step, &turns.result];
-            1 + parts.into_iter().map(|part| depth(part)).max().unwrap_or(0)
+            1 + parts.into_iter().map(depth).max().unwrap_or(0)
         }
         Expr::Struct(_) => 0,
     }

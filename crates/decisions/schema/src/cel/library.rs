@@ -16,8 +16,15 @@ pub(super) struct Overload {
 }
 
 /// The overloads of a function, in the order in which they are tried.
+static ALL: LazyLock<HashMap<String, Vec<Overload>>> = LazyLock::new(read);
+
+/// Every name that can be called.
+#[cfg(test)]
+pub(super) fn functions() -> impl Iterator<Item = &'static str> {
+    ALL.keys().map(String::as_str)
+}
+
 pub(super) fn overloads(function: &str) -> Option<&'static [Overload]> {
-    static ALL: LazyLock<HashMap<String, Vec<Overload>>> = LazyLock::new(read);
     ALL.get(function).map(Vec::as_slice)
 }
 

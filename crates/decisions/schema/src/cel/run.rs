@@ -477,6 +477,62 @@ mod tests {
     }
 
     #[test]
+    fn no_function_minds_odd_values() {
+        let odd = [
+            "0",
+            "-1",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "18446744073709551615u",
+            "-0.0",
+            "1e308 * 10.0",
+            "''",
+            "'ä€𝄞'",
+            "'%.99999f %s'",
+            "'[a-'",
+            "b'\\xff'",
+            "[]",
+            "['ä', 'b']",
+            "[1, 'a', null]",
+            "{}",
+            "{1: 'a'}",
+            "null",
+            "optional.none()",
+            "duration('2562047h47m16.854775807s')",
+            "timestamp('9999-12-31T23:59:59Z')",
+            "timestamp('0001-01-01T00:00:00Z')",
+            "quantity('-1e1')",
+            "ip('::1')",
+            "cidr('0.0.0.0/0')",
+            "url('http://a:1/')",
+            "semver('1.2.3')",
+            "type(1)",
+        ];
+        let odd: Vec<Value> =
+            odd.iter().map(|text| Expression::parse(text).unwrap().run(&Named(&[])).unwrap()).collect();
+        let try_all = |function: &str, args: &[Value]| {
+            assert!(budget::begin_rule());
+            let paid = budget::pay(price::of(function, args));
+            let _ = paid.and_then(|()| functions::call(function, args)).map(|value| value.to_string());
+        };
+        let mut called = 0;
+        for function in library::functions() {
+            try_all(function, &[]);
+            for one in &odd {
+                try_all(function, std::slice::from_ref(one));
+                for two in &odd {
+                    try_all(function, &[one.clone(), two.clone()]);
+                    for three in odd.iter().step_by(3) {
+                        try_all(function, &[one.clone(), two.clone(), three.clone()]);
+                        called += 1;
+                    }
+                }
+            }
+        }
+        assert!(called > 100_000, "only {called} calls");
+    }
+
+    #[test]
     fn what_is_as_deep_as_it_may_be_is_evaluated_on_an_ordinary_stack() {
         let around = |open: &str, inner: &str, close: &str, times: usize| {
             format!("{}{inner}{}", open.repeat(times), close.repeat(times))
