@@ -46,6 +46,11 @@ impl User {
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
+    pub(crate) fn service_account(namespace: &str, name: &str) -> Self {
+        let group = format!("system:serviceaccounts:{namespace}");
+        Self::new(&format!("system:serviceaccount:{namespace}:{name}"), &["system:serviceaccounts", &group])
+    }
+
     pub(crate) fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use crate::{
     auth::{Action, User},
+    builtin::POLICIES,
     object::{Name, text},
     status::{Answer, Failure},
     verbs::Request,
 };
 
-const POLICIES: &str = "admissionregistration.k8s.io/validatingadmissionpolicies";
 const BINDINGS: &str = "admissionregistration.k8s.io/validatingadmissionpolicybindings";
 const NONE: Value = Value::Null;
 
@@ -74,10 +74,7 @@ pub(crate) fn check(
 
 /// Answers what expressions ask about rights: those of the writer, or of a service account.
 pub(super) fn decide(request: &Request<'_>, access: &Access) -> Decision {
-    let account = access.account.as_ref().map(|(namespace, name)| {
-        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-        User::new(&format!("system:serviceaccount:{namespace}:{name}"), &[&groups[0], &groups[1]])
-    });
+    let account = access.account.as_ref().map(|(namespace, name)| User::service_account(namespace, name));
     let selected = access.selectors.iter().find(|(kind, _)| *kind == "field");
     let action = Action {
         verb: &access.verb,

@@ -98,11 +98,7 @@ fn equal(left: &[u8], right: &[u8]) -> bool {
 }
 
 fn service_account(namespace: &str, name: &str, uid: &str) -> User {
-    let group = format!("system:serviceaccounts:{namespace}");
-    let groups = ["system:serviceaccounts", &group];
-    let mut user = User::new(&format!("system:serviceaccount:{namespace}:{name}"), &groups);
-    user.uid = uid.to_owned();
-    user
+    User { uid: uid.to_owned(), ..User::service_account(namespace, name) }
 }
 
 #[cfg(test)]

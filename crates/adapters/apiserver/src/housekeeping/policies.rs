@@ -47,8 +47,10 @@ fn warnings(api: &Api, policy: &Value) -> Vec<Value> {
     let registry = api.registry.load();
     let documents: Vec<(Named, Value)> = kinds(&registry, policy)
         .into_iter()
-        .filter_map(|kind| Some((document(&registry, &kind)?, kind)))
-        .map(swap)
+        .filter_map(|kind| {
+            let document = document(&registry, &kind)?;
+            Some((kind, document))
+        })
         .collect();
     let kinds: Vec<Kind<'_>> = documents.iter().map(|(kind, document)| of(kind, document)).collect();
     let wanted = &policy["spec"]["paramKind"];
@@ -64,10 +66,6 @@ fn warnings(api: &Api, policy: &Value) -> Vec<Value> {
 
 /// A group, a version and a kind.
 type Named = (String, String, String);
-
-fn swap<A, B>((one, two): (A, B)) -> (B, A) {
-    (two, one)
-}
 
 fn of<'a>((group, version, kind): &'a Named, document: &'a Value) -> Kind<'a> {
     Kind { group, version, kind, document }

@@ -11,6 +11,7 @@ use super::{
     fold,
     source::{self, Source},
     types::Type,
+    value::Fault,
 };
 use crate::error::{ErrorKind, FieldError};
 
@@ -40,6 +41,10 @@ pub(crate) enum Wrong {
 }
 
 impl Wrong {
+    fn instance(fault: Fault) -> Wrong {
+        Wrong::Internal(format!("program instantiation failed: {fault}"))
+    }
+
     pub(crate) fn at(self, field: String, expression: &str) -> FieldError {
         match self {
             Wrong::Invalid(detail) => FieldError::invalid(field, expression, detail),
@@ -85,13 +90,13 @@ impl<'d> Admission<'d> {
     /// Adds a variable, whatever is wrong with it, and says what is.
     pub(crate) fn add(&mut self, name: &str, expression: &str) -> Option<Wrong> {
         let found = self.compile(expression, true);
-        let own = found.as_ref().map_or(Type::Dyn, known_as);
+        let own = found.as_ref().map_or(Type::Dyn, |(own, _)| known_as(own));
         if let Some(variables) = &mut self.variables {
             variables.retain(|(known, _)| known != name);
             variables.push((name.to_owned(), own));
         }
         match found {
-            Ok(_) => instance(expression),
+            Ok((_, fault)) => fault.map(Wrong::instance),
             Err(problems) => Some(Wrong::Invalid(failed(&problems))),
         }
     }
@@ -103,13 +108,13 @@ impl<'d> Admission<'d> {
 
     /// What is wrong with an expression, if anything is.
     pub(crate) fn judge(&self, text: &str, gives: Gives, authorizer: bool) -> Option<Wrong> {
-        let found = match self.compile(text, authorizer) {
-            Ok(found) => found,
+        let (found, fault) = match self.compile(text, authorizer) {
+            Ok(compiled) => compiled,
             Err(problems) => return Some(Wrong::Invalid(failed(&problems))),
         };
         let wanted = gives.types();
         if wanted.contains(&found) {
-            return instance(text);
+            return fault.map(Wrong::instance);
         }
         let found = found.declared_name();
         let names: Vec<String> = wanted.iter().map(Type::declared_name).collect();
@@ -119,8 +124,12 @@ impl<'d> Admission<'d> {
         }))
     }
 
-    fn compile(&self, text: &str, authorizer: bool) -> Result<Type, String> {
-        source::read(text, |expression, source| self.check(expression, source, authorizer))?
+    /// What an expression gives, and what fails in it however the objects look.
+    fn compile(&self, text: &str, authorizer: bool) -> Result<(Type, Option<Fault>), String> {
+        source::read(text, |expression, source| {
+            let found = self.check(expression, source, authorizer)?;
+            Ok((found, fold::constants(expression).err()))
+        })?
     }
 
     fn check(&self, expression: &IdedExpr, source: &Source<'_>, authorizer: bool) -> Result<Type, String> {
@@ -160,12 +169,6 @@ impl<'d> Admission<'d> {
 
 fn failed(problems: &str) -> String {
     format!("compilation failed: {problems}")
-}
-
-/// What fails however the objects look.
-fn instance(text: &str) -> Option<Wrong> {
-    let fault = source::read(text, |expression, _| fold::constants(expression)).ok()?.err()?;
-    Some(Wrong::Internal(format!("program instantiation failed: {fault}")))
 }
 
 /// A variable keeps its type only if the type needs no schema.

@@ -262,7 +262,8 @@ allowed .decision_allowed decision -> bool
 reason .decision_reason decision -> string
 ";
 
-const FORMATS: [&str; 13] = [
+/// The names of formats that texts can be checked against.
+pub(super) const FORMATS: [&str; 13] = [
     "dns1123Label",
     "dns1123Subdomain",
     "dns1035Label",

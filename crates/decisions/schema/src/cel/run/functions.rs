@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use super::{
+    super::library::FORMATS,
     super::value::{Access, Fault, Key, List, Outcome, Value},
     format, map_of, net, number, operators,
     quantity::Quantity,
@@ -398,22 +399,6 @@ fn version(text: &str, loosely: bool) -> Outcome {
     let read = if loosely { Version::parse_loosely(text) } else { Version::parse(text) };
     read.map(|version| Value::Version(Arc::new(version))).map_err(Fault::Said)
 }
-
-const FORMATS: [&str; 13] = [
-    "dns1123Label",
-    "dns1123Subdomain",
-    "dns1035Label",
-    "qualifiedName",
-    "dns1123LabelPrefix",
-    "dns1123SubdomainPrefix",
-    "dns1035LabelPrefix",
-    "labelValue",
-    "uri",
-    "uuid",
-    "byte",
-    "date",
-    "datetime",
-];
 
 /// What keeps a text from being of a format.
 fn problems(format: &str, text: &str) -> Vec<String> {
