@@ -40,6 +40,8 @@ const KEPT: &[(&str, &[&str])] = &[
     (
         "apis__admissionregistration.k8s.io__v1",
         &[
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
             "mutatingwebhookconfigurations",
             "validatingadmissionpolicies",
             "validatingadmissionpolicybindings",
