@@ -1,6 +1,8 @@
 //! Checks that look beyond the object: its namespace, the rights of the writer, what else exists.
 
+mod mutations;
 pub(crate) mod policies;
+mod turns;
 pub(crate) mod webhooks;
 
 use serde_json::{Value, json};
@@ -15,6 +17,25 @@ use crate::{
     status::{Answer, Failure},
     verbs::Request,
 };
+
+/// The object as mutating policies and webhooks leave it.
+pub(crate) async fn mutate(
+    request: &Request<'_>,
+    write: webhooks::Write<'_>,
+    new: Option<Value>,
+) -> Answer<Option<Value>> {
+    let hooks = webhooks::mutating(request);
+    let (mut of_policies, mut of_hooks) = (turns::Turns::default(), turns::Turns::default());
+    let mut new = mutations::mutate(request, write, new, &mut of_policies).await?;
+    new = webhooks::mutate(request, write, new, &hooks, &mut of_hooks).await?;
+    if of_policies.repeats() || of_hooks.repeats() {
+        of_policies.begin_second();
+        of_hooks.begin_second();
+        new = mutations::mutate(request, write, new, &mut of_policies).await?;
+        new = webhooks::mutate(request, write, new, &hooks, &mut of_hooks).await?;
+    }
+    Ok(new)
+}
 
 /// These cannot be deleted; a cluster without them is not one.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -74,6 +95,11 @@ pub(crate) fn namespace_open(api: &Api, resource: &Resource, namespace: &str, na
     Err(failure)
 }
 
+/// What is added to a new object before policies and webhooks see it.
+pub(crate) fn prepare(api: &Api, resource: &Resource, value: &mut Value) -> Answer<()> {
+    if resource.is("/pods") { pod(api, resource, value) } else { Ok(()) }
+}
+
 pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Value) -> Answer<()> {
     match &*resource.collection {
         "/pods" => pod(api, resource, value)?,
@@ -125,23 +151,45 @@ fn not_ready(node: &mut Value) {
     node["spec"]["taints"] = taints.into();
 }
 
-/// What the priority and service-account plugins add to a pod.
+/// What the priority plugin adds to a pod. It looks again after others changed the pod, and takes nothing back.
 fn pod(api: &Api, resource: &Resource, value: &mut Value) -> Answer<()> {
+    const CLASSES: &str = "scheduling.k8s.io/priorityclasses";
     let name = text(&value["metadata"]["name"]).to_owned();
     let Some(spec) = value["spec"].as_object_mut() else { return Ok(()) };
     let class = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if class.is_empty() {
-        spec.entry("priority").or_insert_with(|| 0.into());
-        spec.entry("preemptionPolicy").or_insert_with(|| "PreemptLowerPriority".into());
-        return Ok(());
-    }
-    let Some(found) = api.store.get("scheduling.k8s.io/priorityclasses", &Name::new("", &class)) else {
-        let why = format!("no PriorityClass with name {class} was found");
-        return Err(Failure::forbidden(resource, &name, &why));
+    let found = if class.is_empty() {
+        let index = api.store.read();
+        let all = index.collection(CLASSES).into_iter().flat_map(|found| found.iter(None, None));
+        let general = all.map(|class| class.value()).filter(|class| class["globalDefault"] == true);
+        general.min_by_key(|class| class["value"].as_i64())
+    } else {
+        let Some(found) = api.store.get(CLASSES, &Name::new("", &class)) else {
+            let why = format!("no PriorityClass with name {class} was found");
+            return Err(Failure::forbidden(resource, &name, &why));
+        };
+        Some(found.value())
     };
-    let found = found.value();
-    spec.insert("priority".into(), found["value"].clone());
+    let found = found.unwrap_or_default();
+    let priority = found["value"].as_i64().unwrap_or(0);
     let policy = found["preemptionPolicy"].as_str().unwrap_or("PreemptLowerPriority");
+    let provided = |what: &str, own: &str, computed: &str| {
+        let why = format!(
+            "the {what} ({own}) must not be provided in pod spec; priority admission controller computed {computed} from the given PriorityClass name"
+        );
+        Failure::forbidden(resource, &name, &why)
+    };
+    if let Some(own) = spec.get("priority").and_then(Value::as_i64).filter(|own| *own != priority) {
+        return Err(provided("integer value of priority", &own.to_string(), &priority.to_string()));
+    }
+    if let Some(own) = spec.get("preemptionPolicy").and_then(Value::as_str).filter(|own| *own != policy) {
+        return Err(provided("string value of PreemptionPolicy", own, policy));
+    }
+    if class.is_empty()
+        && let Some(general) = found["metadata"]["name"].as_str()
+    {
+        spec.insert("priorityClassName".into(), general.into());
+    }
+    spec.insert("priority".into(), priority.into());
     spec.insert("preemptionPolicy".into(), policy.into());
     Ok(())
 }

@@ -17,6 +17,8 @@ pub(crate) use validate::{combine, ephemeral_containers, validate};
 
 /// Their expressions are looked at when their spec is written, not when their status is.
 pub(crate) const POLICIES: &str = "admissionregistration.k8s.io/validatingadmissionpolicies";
+pub(crate) const MUTATING_POLICIES: &str = "admissionregistration.k8s.io/mutatingadmissionpolicies";
+pub(crate) const MUTATING_BINDINGS: &str = "admissionregistration.k8s.io/mutatingadmissionpolicybindings";
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Completes a new object of a kind that starts with a state of its own.

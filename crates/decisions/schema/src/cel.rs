@@ -13,6 +13,7 @@ mod fold;
 mod library;
 mod literals;
 mod macros;
+pub(crate) mod objects;
 pub(crate) mod run;
 mod sizes;
 mod source;

@@ -22,7 +22,7 @@ impl Schema {
         let wrong = |wanted: &str| {
             Some(format!(
                 "json: cannot unmarshal {} into Go struct field {structure}.{path} of type {wanted}",
-                json_kind(value)
+                json_kind(value, node.types)
             ))
         };
         match value {
@@ -67,6 +67,66 @@ impl Schema {
         }
     }
 
+    /// Puts an object that was merged into the types of its kind, as the real server does without decoding it: numbers
+    /// are cut to what their fields can hold.
+    ///
+    /// # Errors
+    /// A value cannot be converted.
+    pub fn convert(&self, object: &mut Value) -> Result<(), String> {
+        if self.custom {
+            write_whole(object);
+            return Ok(());
+        }
+        self.convert_node(self.root, object)
+    }
+
+    fn convert_node(&self, id: Id, value: &mut Value) -> Result<(), String> {
+        let node = self.node(id);
+        match value {
+            Value::Null => Ok(()),
+            _ if node.is_quantity() => crate::quantity::canonical_value(value).map(drop).map_err(str::to_owned),
+            Value::Object(map) => {
+                for (key, child) in map {
+                    let id = match (node.property(key), node.additional) {
+                        (Some(id), _) | (None, Additional::Schema(id)) => id,
+                        (None, Additional::None | Additional::Any) => continue,
+                    };
+                    self.convert_node(id, child)?;
+                }
+                Ok(())
+            }
+            Value::Array(list) => match node.items {
+                Some(items) => list.iter_mut().try_for_each(|child| self.convert_node(items, child)),
+                None => Ok(()),
+            },
+            Value::String(text) => match node.format.as_deref() {
+                Some("date-time") if !text.is_empty() => bad_time(text, false).map_or(Ok(()), Err),
+                Some("byte") => bad_base64(text).map_or(Ok(()), |why| Err(format!("error decoding from json: {why}"))),
+                _ => Ok(()),
+            },
+            Value::Number(_) | Value::Bool(_) if node.format.as_deref() == Some("date-time") => {
+                let kind = if value.is_number() { "number" } else { "bool" };
+                Err(format!("json: cannot unmarshal {kind} into Go value of type string"))
+            }
+            Value::Number(number) if node.types == Types::INTEGER => {
+                let wide = match (number.as_i64(), number.as_f64()) {
+                    (Some(whole), _) => whole,
+                    (None, Some(double)) if double.fract() == 0.0 => double as i64,
+                    _ => {
+                        let wanted = node.format.as_deref().unwrap_or("int64");
+                        return Err(format!("cannot convert float64 to {wanted}"));
+                    }
+                };
+                *value = match node.format.as_deref() {
+                    Some("int32") => (wide as i32).into(),
+                    _ => wide.into(),
+                };
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The Go type of a node, as decoding errors name it.
     fn go_type(&self, id: Id) -> String {
         let node = self.node(id);
@@ -87,18 +147,30 @@ impl Schema {
     }
 }
 
+/// Writes whole numbers without a point, as Go does.
+fn write_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(double) = number.as_f64().filter(|double| double.fract() == 0.0 && double.abs() < 9e18) {
+                *value = (double as i64).into();
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(write_whole),
+        Value::Object(map) => map.values_mut().for_each(write_whole),
+        _ => {}
+    }
+}
+
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }
 }
 
-fn json_kind(value: &Value) -> String {
+fn json_kind(value: &Value, wanted: Types) -> String {
     match value {
         Value::Null => "null".to_string(),
         Value::Bool(_) => "bool".to_string(),
-        Value::Number(number) if number.is_f64() => format!("number {number}"),
-        Value::Number(number) if number.as_i64().is_none_or(|n| i32::try_from(n).is_err()) => {
-            format!("number {number}")
-        }
+        // Only who wants a number is told which one was found.
+        Value::Number(number) if wanted == Types::INTEGER => format!("number {number}"),
         Value::Number(_) => "number".to_string(),
         Value::String(_) => "string".to_string(),
         Value::Array(_) => "array".to_string(),

@@ -225,7 +225,11 @@ pub(crate) fn go_plain(value: &Value) -> String {
         Value::Array(list) => format!("[{}]", list.iter().map(go_plain).collect::<Vec<_>>().join(" ")),
         Value::String(text) => text.clone(),
         Value::Null => "<nil>".to_string(),
-        other => other.to_string(),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) => go_float(float),
+            None => number.to_string(),
+        },
+        Value::Bool(flag) => flag.to_string(),
     }
 }
 

@@ -8,11 +8,14 @@ mod compare;
 mod entries;
 mod fieldset;
 mod merge;
+mod overlay;
 mod remove;
 mod shape;
 mod typed;
 
 pub use fieldset::FieldSet;
+pub(crate) use overlay::overlay;
+pub(crate) use typed::Odd;
 
 use serde_json::{Map, Value, json};
 
@@ -128,7 +131,7 @@ fn apply_once(
     force: bool,
     reset: &[&str],
 ) -> Result<Applied, ApplyError> {
-    typed::check(schema, applied).map_err(ApplyError::Untyped)?;
+    typed::check(schema, applied, &[]).map_err(ApplyError::Untyped)?;
     let zero = schema.zero(applied);
     let (live, mut managers) = match live {
         Some(live) => {

@@ -5,6 +5,7 @@ mod shown;
 mod strategic;
 
 pub use json::json;
+pub(crate) use json::{Operated, operate};
 pub use shown::{left, shown, touched};
 pub use strategic::strategic;
 

@@ -1,7 +1,8 @@
-//! Validating admission policies: which writes a policy is about, and what its expressions say of one.
+//! Admission policies: which writes a policy is about, what its expressions say of one, and what they make of it.
 //!
 //! Which policies and bindings there are, and what happens to a denied write, is the caller's to know.
 
+mod mutate;
 mod types;
 mod validate;
 
@@ -20,8 +21,11 @@ use crate::{
     selector,
 };
 
+pub use mutate::{Change, mutate};
 pub use types::{Kind, warnings};
-pub use validate::{default, default_binding, validate, validate_binding};
+pub use validate::{
+    default, default_binding, validate, validate_binding, validate_mutating, validate_mutating_binding,
+};
 
 /// One write, as policies see it.
 #[derive(Clone, Copy)]
@@ -98,25 +102,35 @@ fn about(rule: &Value, review: &Review<'_>) -> bool {
         && scope
 }
 
-/// Whether a write meets all the conditions of a webhook. One that is not met outweighs one that cannot be evaluated.
+/// Whether a write meets all the conditions of a webhook or policy. One that is not met outweighs one that cannot be
+/// evaluated.
 ///
 /// # Errors
 /// A condition cannot be evaluated, and none says no.
 pub fn conditions(conditions: &Value, review: &Review<'_>) -> Result<bool, String> {
-    let run = Run::new(review, &Value::Null);
-    let mut failed = None;
+    // Conditions never see the namespace.
+    let review = Review { namespace: &Value::Null, ..*review };
+    let run = Run::new(&review, &Value::Null);
+    let mut failed: Vec<String> = Vec::new();
     budget::begin_object();
     for condition in conditions.as_array().into_iter().flatten() {
         match run.evaluate(&condition["expression"]) {
             Ok(Cel::Bool(true)) => {}
             Ok(_) => return Ok(false),
             Err(error) => {
-                let expression = plain(&condition["expression"]).trim();
-                failed = failed.or(Some(format!("expression '{expression}' resulted in error: {error}")));
+                let expression = plain(&condition["expression"]);
+                let text = format!("expression '{expression}' resulted in error: {error}");
+                if !failed.contains(&text) {
+                    failed.push(text);
+                }
             }
         }
     }
-    failed.map_or(Ok(true), Err)
+    match failed.as_slice() {
+        [] => Ok(true),
+        [one] => Err(one.clone()),
+        _ => Err(format!("[{}]", failed.join(", "))),
+    }
 }
 
 /// What a policy has against a write that it selects.
@@ -124,25 +138,20 @@ pub fn conditions(conditions: &Value, review: &Review<'_>) -> Result<bool, Strin
 pub fn judge(policy: &Value, review: &Review<'_>) -> Vec<Denial> {
     let spec = &policy["spec"];
     let lenient = spec["failurePolicy"] == "Ignore";
+    match conditions(&spec["matchConditions"], review) {
+        Ok(true) => {}
+        Ok(false) => return Vec::new(),
+        Err(_) if lenient => return Vec::new(),
+        Err(message) => return vec![Denial { message, reason: "Invalid".to_string() }],
+    }
     budget::begin_object();
     let run = Run::new(review, &spec["variables"]);
-    for condition in spec["matchConditions"].as_array().into_iter().flatten() {
-        match run.evaluate(&condition["expression"]) {
-            Ok(Cel::Bool(true)) => {}
-            Ok(_) => return Vec::new(),
-            Err(_) if lenient => return Vec::new(),
-            Err(error) => {
-                let message = format!("matchCondition '{}' resulted in error: {error}", plain(&condition["name"]));
-                return vec![Denial { message, reason: "Invalid".to_string() }];
-            }
-        }
-    }
     let mut denials = Vec::new();
     for validation in spec["validations"].as_array().into_iter().flatten() {
-        let expression = plain(&validation["expression"]).trim();
+        let expression = plain(&validation["expression"]);
         let message = match run.evaluate(&validation["expression"]) {
             Ok(Cel::Bool(true)) => continue,
-            Ok(_) => run.message(validation).unwrap_or_else(|| format!("failed expression: {expression}")),
+            Ok(_) => run.message(validation).unwrap_or_else(|| format!("failed expression: {}", expression.trim())),
             Err(_) if lenient => continue,
             Err(error) => format!("expression '{expression}' resulted in error: {error}"),
         };

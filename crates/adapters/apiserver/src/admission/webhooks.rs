@@ -5,16 +5,16 @@
 
 mod review;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use futures::future::join_all;
 use schema::policy;
 use serde_json::Value;
 
-pub(super) use self::review::options;
 use self::review::{Trouble, Verdict};
+pub(super) use self::review::{about, options};
 use crate::{
-    admission::other_kind,
+    admission::{other_kind, turns::Turns},
     builtin,
     object::{Name, text},
     status::{Answer, Failure},
@@ -39,42 +39,42 @@ struct Hook {
     resource: std::sync::Arc<crate::registry::Resource>,
 }
 
-/// The object as the mutating webhooks leave it.
-pub(crate) async fn mutate(request: &Request<'_>, write: Write<'_>, new: Option<Value>) -> Answer<Option<Value>> {
-    let configs = configs(request, MUTATING);
+/// The mutating webhooks in the store, in the order they are asked in.
+pub(super) fn mutating(request: &Request<'_>) -> Vec<Value> {
+    configs(request, MUTATING)
+}
+
+/// The object as the mutating webhooks leave it after one turn.
+pub(super) async fn mutate(
+    request: &Request<'_>,
+    write: Write<'_>,
+    new: Option<Value>,
+    configs: &[Value],
+    turns: &mut Turns<usize>,
+) -> Answer<Option<Value>> {
     if configs.is_empty() {
         return Ok(new);
     }
     let mut new = new;
-    // Who was asked and may be asked again, and who must be because another changed the object since.
-    let (mut asked, mut again) = (BTreeSet::new(), BTreeSet::new());
-    for turn in 0..2 {
-        for (id, config) in configs.iter().enumerate() {
-            if turn == 1 && !again.contains(&id) {
-                continue;
-            }
-            let Some(hook) = chosen(request, write, config, new.as_ref())? else { continue };
-            let Some(verdict) = ask(request, write, &hook, new.as_ref(), true).await? else { continue };
-            let changed = match (&verdict.patch, &new) {
-                (Some(patch), Some(before)) => {
-                    let after = patched(request, &hook, before, patch).await?;
-                    let changed = after != *before;
-                    new = Some(after);
-                    changed
-                }
-                _ => false,
-            };
-            if changed {
-                again.extend(asked.iter().copied());
-            }
-            if hook.config["reinvocationPolicy"] == "IfNeeded" {
-                asked.insert(id);
-            }
+    turns.begin(new.as_ref());
+    for (id, config) in configs.iter().enumerate() {
+        if turns.passes_over(&id) {
+            continue;
         }
-        if again.is_empty() {
-            break;
+        let Some(hook) = chosen(request, write, config, new.as_ref())? else { continue };
+        let Some(verdict) = ask(request, write, &hook, new.as_ref(), true).await? else { continue };
+        if let (Some(patch), Some(before)) = (&verdict.patch, &new) {
+            let after = patched(request, &hook, before, patch).await?;
+            if after != *before {
+                turns.changed();
+            }
+            new = Some(after);
+        }
+        if hook.config["reinvocationPolicy"] == "IfNeeded" {
+            turns.may_ask_again(id);
         }
     }
+    turns.end(new.as_ref());
     Ok(new)
 }
 
@@ -121,7 +121,7 @@ fn chosen(request: &Request<'_>, write: Write<'_>, config: &Value, new: Option<&
     let exact = config["matchPolicy"] == "Exact";
     let others = registry.versions_of(&request.resource.collection).filter(|_| !exact);
     for resource in std::iter::once(request.resource).chain(others) {
-        let about = review::about(request, resource, write);
+        let about = about(request, resource, write);
         let asked = policy::Review {
             object: new.unwrap_or(&none),
             old: write.old.unwrap_or(&none),
@@ -145,7 +145,7 @@ fn chosen(request: &Request<'_>, write: Write<'_>, config: &Value, new: Option<&
 }
 
 /// The namespace whose labels select: that of the object, or the object itself if it is one.
-fn namespace(request: &Request<'_>, write: Write<'_>, new: Option<&Value>) -> Option<Value> {
+pub(super) fn namespace(request: &Request<'_>, write: Write<'_>, new: Option<&Value>) -> Option<Value> {
     if request.resource.is("/namespaces") {
         return new.or(write.old).cloned();
     }

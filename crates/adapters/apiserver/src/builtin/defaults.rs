@@ -102,8 +102,10 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         "apiextensions.k8s.io/customresourcedefinitions" => schema::crd::default(value),
         "admissionregistration.k8s.io/validatingwebhookconfigurations" => webhooks(value, false),
         "admissionregistration.k8s.io/mutatingwebhookconfigurations" => webhooks(value, true),
-        super::POLICIES => schema::policy::default(value),
-        "admissionregistration.k8s.io/validatingadmissionpolicybindings" => schema::policy::default_binding(value),
+        super::POLICIES | super::MUTATING_POLICIES => schema::policy::default(value),
+        "admissionregistration.k8s.io/validatingadmissionpolicybindings" | super::MUTATING_BINDINGS => {
+            schema::policy::default_binding(value);
+        }
         "/nodes" => node(value),
         "/namespaces" if value["spec"].is_null() => value["spec"] = Map::new().into(),
         _ => {}

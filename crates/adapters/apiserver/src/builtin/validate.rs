@@ -78,6 +78,8 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
         "admissionregistration.k8s.io/validatingadmissionpolicybindings" => {
             errors.extend(schema::policy::validate_binding(value));
         }
+        super::MUTATING_POLICIES => errors.extend(schema::policy::validate_mutating(value, old)),
+        super::MUTATING_BINDINGS => errors.extend(schema::policy::validate_mutating_binding(value)),
         _ => {}
     }
     errors

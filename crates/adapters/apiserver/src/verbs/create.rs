@@ -42,13 +42,14 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
     place(request, &mut value, name)?;
     admission::kind_open(api, resource, name)?;
     admission::namespace_open(api, resource, namespace, name)?;
+    admission::prepare(api, resource, &mut value)?;
     let own = text(&value["metadata"]["name"]).to_owned();
     let write = webhooks::Write { operation: "CREATE", name: &own, old: None };
-    let mut value = webhooks::mutate(request, write, Some(value)).await?.unwrap_or_default();
-    complete(request, &mut value);
-    if !text(&value["metadata"]["resourceVersion"]).is_empty() {
-        return Err(Failure::untyped("resourceVersion should not be set on objects to be created"));
+    let mut value = admission::mutate(request, write, Some(value)).await?.unwrap_or_default();
+    if let Some(metadata) = value["metadata"].as_object_mut() {
+        metadata::place(metadata, if resource.namespaced { namespace } else { "" })?;
     }
+    complete(request, &mut value);
     let generate = text(&value["metadata"]["generateName"]).to_owned();
     for _ in 0..NAME_ATTEMPTS {
         if name.is_empty() && !generate.is_empty() {
@@ -60,14 +61,17 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         node::admit(&call.user, &written)?;
         builtin::prepare_create(resource, &mut value, &call.user);
         validate(request, &value, &name)?;
-        admission::policies::check(request, "CREATE", &name, None, Some(&value))?;
         let write = webhooks::Write { operation: "CREATE", name: &name, old: None };
+        admission::policies::check(request, write, Some(&value)).await?;
         webhooks::validate(request, write, Some(&value)).await?;
         if options.dry_run {
             if api.store.get(&resource.collection, &request.key(&name).name).is_some() {
                 return Err(taken(request, &name));
             }
             return Ok(value);
+        }
+        if !text(&value["metadata"]["resourceVersion"]).is_empty() {
+            return Err(Failure::untyped("resourceVersion should not be set on objects to be created"));
         }
         let draft = Draft::new(request.key(&name), &convert::to_stored(api, resource, value.clone()).await?);
         match api.store.commit(Write::Put(Box::new(draft), Expect::Absent)).await {

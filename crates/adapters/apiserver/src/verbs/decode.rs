@@ -70,6 +70,13 @@ pub(crate) fn other_than_object(value: &Value) -> Option<&'static str> {
     }
 }
 
+/// What is said of JSON that is something else than an object.
+pub(crate) fn no_kind_in(found: &str) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    )
+}
+
 /// A mistake in YAML, with its line in front as clients know it.
 fn yaml_complaint(error: &str) -> String {
     let number = |text: &str| -> String { text.chars().take_while(char::is_ascii_digit).collect() };
@@ -136,10 +143,7 @@ impl Request<'_> {
             return Err(self.unrecognised("Object 'Kind' is missing in 'null'"));
         }
         if let Some(found) = other_than_object(&value) {
-            let error = format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-            );
-            return Err(self.unrecognised(&error));
+            return Err(self.unrecognised(&no_kind_in(found)));
         }
         self.check_kind(&mut value)?;
         if self.is_of_other_kind(&value) {

@@ -203,8 +203,8 @@ pub(crate) async fn remove(request: &Request<'_>, name: &str, options: &DeleteOp
         // An eviction was asked about as such.
         if request.subresource != "eviction" {
             let write = webhooks::Write { operation: "DELETE", name, old: Some(&old) };
-            webhooks::mutate(request, write, None).await?;
-            crate::admission::policies::check(request, "DELETE", name, Some(&old), None)?;
+            crate::admission::mutate(request, write, None).await?;
+            crate::admission::policies::check(request, write, None).await?;
             webhooks::validate(request, write, None).await?;
         }
         let (new, pending) = match plan(request, &old, options) {

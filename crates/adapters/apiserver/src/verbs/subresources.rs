@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Request, patch, read, update};
 use crate::{
-    admission::{policies, webhooks},
+    admission::{self, policies, webhooks},
     auth::node,
     http::{Body, respond},
     object::text,
@@ -42,7 +42,7 @@ async fn bind(request: &Request<'_>) -> Answer<Response<Body>> {
     let mut binding = request.decode(options.validation)?;
     binding["metadata"]["namespace"] = request.namespace.into();
     let write = webhooks::Write { operation: "CREATE", name: request.name, old: None };
-    let binding = webhooks::mutate(request, write, Some(binding)).await?.unwrap_or_default();
+    let binding = admission::mutate(request, write, Some(binding)).await?.unwrap_or_default();
     if text(&binding["metadata"]["name"]) != request.name {
         return Err(Failure::bad_request("name in URL does not match name in Binding object"));
     }
@@ -56,7 +56,7 @@ async fn bind(request: &Request<'_>) -> Answer<Response<Body>> {
         let error = schema::FieldError::required("target.name", "");
         return Err(Failure::invalid("", "Binding", request.name, &[error]));
     }
-    policies::check(request, "CREATE", request.name, None, Some(&binding))?;
+    policies::check(request, write, Some(&binding)).await?;
     webhooks::validate(request, write, Some(&binding)).await?;
     update::replace(request, &options, |_, old| {
         let taken = text(&old["spec"]["nodeName"]);

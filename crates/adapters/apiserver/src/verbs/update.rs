@@ -92,10 +92,10 @@ pub(crate) async fn replace(
             // Who binds has been asked about already, as the creation of a binding.
             "binding" => new,
             "scale" => {
-                let wanted = webhooks::mutate(request, write, Some(scale::view(request, &new))).await?;
+                let wanted = admission::mutate(request, write, Some(scale::view(request, &new))).await?;
                 scale::changed(request, new, &wanted.unwrap_or_default())?
             }
-            _ => webhooks::mutate(request, write, Some(new)).await?.unwrap_or_default(),
+            _ => admission::mutate(request, write, Some(new)).await?.unwrap_or_default(),
         };
         complete(request, &old, &mut new)?;
         let same = same_but_for_times(&old, &new);
@@ -104,7 +104,7 @@ pub(crate) async fn replace(
         }
         if request.subresource != "binding" {
             let now = self::shown(request, &new);
-            admission::policies::check(request, "UPDATE", name, Some(&shown), Some(&now))?;
+            admission::policies::check(request, write, Some(&now)).await?;
             webhooks::validate(request, write, Some(&now)).await?;
         }
         if same {

@@ -6,12 +6,12 @@
 use kube_cel::cel::IdedExpr;
 
 use super::{
-    check::{self, Surroundings},
+    check::{self, Checked, Surroundings},
     declared::Declared,
     fold,
     source::{self, Source},
     types::Type,
-    value::Fault,
+    value::{Fault, JSON_PATCH},
 };
 use crate::error::{ErrorKind, FieldError};
 
@@ -21,15 +21,26 @@ pub(crate) enum Gives {
     Truth,
     Text,
     TextOrNull,
+    /// An object that is merged.
+    Object,
+    /// The operations of a patch.
+    Operations,
 }
 
 impl Gives {
-    fn types(self) -> &'static [Type] {
+    fn types(self) -> Vec<Type> {
         match self {
-            Gives::Truth => &[Type::Bool],
-            Gives::Text => &[Type::Text],
-            Gives::TextOrNull => &[Type::Text, Type::Null],
+            Gives::Truth => vec![Type::Bool],
+            Gives::Text => vec![Type::Text],
+            Gives::TextOrNull => vec![Type::Text, Type::Null],
+            Gives::Object => vec![Type::Struct("Object".to_owned())],
+            Gives::Operations => vec![Type::list(Type::Struct(JSON_PATCH.to_owned()))],
         }
+    }
+
+    /// Whether the expression makes objects.
+    fn makes(self) -> bool {
+        matches!(self, Gives::Object | Gives::Operations)
     }
 }
 
@@ -89,7 +100,7 @@ impl<'d> Admission<'d> {
 
     /// Adds a variable, whatever is wrong with it, and says what is.
     pub(crate) fn add(&mut self, name: &str, expression: &str) -> Option<Wrong> {
-        let found = self.compile(expression, true);
+        let found = self.compile(expression, true, false);
         let own = found.as_ref().map_or(Type::Dyn, |(own, _)| known_as(own));
         if let Some(variables) = &mut self.variables {
             variables.retain(|(known, _)| known != name);
@@ -103,12 +114,12 @@ impl<'d> Admission<'d> {
 
     /// What the compiler has against an expression; whatever it gives is welcome.
     pub(crate) fn problems(&self, text: &str) -> Option<String> {
-        self.compile(text, true).err()
+        self.compile(text, true, false).err()
     }
 
     /// What is wrong with an expression, if anything is.
     pub(crate) fn judge(&self, text: &str, gives: Gives, authorizer: bool) -> Option<Wrong> {
-        let (found, fault) = match self.compile(text, authorizer) {
+        let (found, fault) = match self.compile(text, authorizer, gives.makes()) {
             Ok(compiled) => compiled,
             Err(problems) => return Some(Wrong::Invalid(failed(&problems))),
         };
@@ -125,15 +136,25 @@ impl<'d> Admission<'d> {
     }
 
     /// What an expression gives, and what fails in it however the objects look.
-    fn compile(&self, text: &str, authorizer: bool) -> Result<(Type, Option<Fault>), String> {
+    fn compile(&self, text: &str, authorizer: bool, makes: bool) -> Result<(Type, Option<Fault>), String> {
         source::read(text, |expression, source| {
-            let found = self.check(expression, source, authorizer)?;
-            Ok((found, fold::constants(expression).err()))
+            let found = self.check(expression, source, authorizer, makes)?;
+            let undefined = found.undefined.map(|name| Fault::Said(format!("reference to undefined type: {name}")));
+            Ok((found.result, fold::constants(expression).err().or(undefined)))
         })?
     }
 
-    fn check(&self, expression: &IdedExpr, source: &Source<'_>, authorizer: bool) -> Result<Type, String> {
+    fn check(
+        &self,
+        expression: &IdedExpr,
+        source: &Source<'_>,
+        authorizer: bool,
+        makes: bool,
+    ) -> Result<Checked, String> {
         let mut around = Surroundings::default();
+        if makes {
+            around.make();
+        }
         for name in ["object", "oldObject"] {
             match self.object {
                 Some(declared) => around.declare(name, declared),
@@ -162,8 +183,7 @@ impl<'d> Admission<'d> {
         if let Some(variables) = &variables {
             around.declare("variables", variables);
         }
-        let checked = check::check(expression, around, source).map_err(|problems| source.shown(problems))?;
-        Ok(checked.result)
+        check::check(expression, around, source).map_err(|problems| source.shown(problems))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use kube_cel::cel::{
     IdedExpr,
-    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators},
+    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, StructExpr, operators},
 };
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     library, literals,
     source::{Problem, Source},
     types::{Known, Type, most_general},
+    value::JSON_PATCH,
 };
 
 /// A rule that fits its schema, with what the estimate of its cost needs to know.
@@ -21,6 +22,8 @@ pub(super) struct Checked {
     types: HashMap<u64, Type>,
     overloads: HashMap<u64, Vec<&'static str>>,
     pub(super) names: HashSet<String>,
+    /// A type that stands as a value, and is none when the expression runs.
+    pub(super) undefined: Option<String>,
 }
 
 impl Checked {
@@ -38,6 +41,8 @@ impl Checked {
 pub(super) struct Surroundings<'d> {
     variables: Vec<(String, Type)>,
     objects: HashMap<&'d str, &'d Declared>,
+    /// Whether objects and the operations of patches may be made.
+    makes: bool,
 }
 
 impl<'d> Surroundings<'d> {
@@ -48,6 +53,11 @@ impl<'d> Surroundings<'d> {
         let own = declared.cel_type();
         around.name("oldSelf", if optional_old { Type::optional(own) } else { own });
         around
+    }
+
+    /// Lets the expression make objects and the operations of patches.
+    pub(super) fn make(&mut self) {
+        self.makes = true;
     }
 
     pub(super) fn declare(&mut self, name: &str, declared: &'d Declared) {
@@ -68,6 +78,8 @@ pub(super) fn check(
 ) -> Result<Checked, Vec<Problem>> {
     let mut checker = Checker {
         objects: around.objects,
+        makes: around.makes,
+        undefined: None,
         scopes: around.variables,
         known: Known::default(),
         fresh: 0,
@@ -78,7 +90,7 @@ pub(super) fn check(
         source,
     };
     checker.visit(expression);
-    let Checker { known, types, overloads, names, problems, .. } = checker;
+    let Checker { known, types, overloads, names, undefined, problems, .. } = checker;
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -89,11 +101,13 @@ pub(super) fn check(
         return Err(problems);
     }
     let result = types.get(&expression.id).cloned().unwrap_or(Type::Dyn);
-    Ok(Checked { result, types, overloads, names })
+    Ok(Checked { result, types, overloads, names, undefined })
 }
 
 struct Checker<'a> {
     objects: HashMap<&'a str, &'a Declared>,
+    makes: bool,
+    undefined: Option<String>,
     scopes: Vec<(String, Type)>,
     known: Known,
     fresh: usize,
@@ -155,19 +169,56 @@ impl Checker<'_> {
                 Type::Map(Box::new(keys), Box::new(values))
             }
             Expr::Comprehension(turns) => self.comprehension(turns),
-            Expr::Struct(made) => {
-                self.complain(id, format!("undeclared reference to '{}' (in container '')", made.type_name))
-            }
+            Expr::Struct(made) => self.made(id, made),
             Expr::Unspecified => Type::Error,
         };
         self.types.insert(id, found.clone());
         found
     }
 
+    /// An object that is made, or the operation of a patch.
+    fn made(&mut self, id: u64, made: &StructExpr) -> Type {
+        let name = made.type_name.trim_start_matches('.');
+        if !self.is_made(name) {
+            return self.complain(id, format!("undeclared reference to '{}' (in container '')", made.type_name));
+        }
+        for entry in &made.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { continue };
+            let mut given = self.visit(&field.value);
+            if field.optional {
+                given = self.unwrap_entry(field.value.id, given);
+            }
+            let wanted = field_of_made(name, &field.field);
+            if !self.known.fit(&wanted, &given) {
+                let given = self.known.resolve(&given, true);
+                let name = &field.field;
+                self.complain(
+                    entry.id,
+                    format!("expected type of field '{name}' is '{wanted}' but provided type is '{given}'"),
+                );
+            }
+        }
+        Type::Struct(name.to_owned())
+    }
+
+    /// Whether a name is that of a type whose objects may be made here.
+    fn is_made(&self, name: &str) -> bool {
+        self.makes && (name == JSON_PATCH || name == "Object" || name.starts_with("Object."))
+    }
+
+    /// The overloads of a function, if it may be called here.
+    fn overloads_of(&self, function: &str) -> Option<&'static [library::Overload]> {
+        library::overloads(function).filter(|_| self.makes || function != library::OF_PATCHES)
+    }
+
     fn ident(&mut self, id: u64, name: &str) -> Type {
         self.names.insert(name.to_owned());
         match self.variable(name) {
             Some(known) => known,
+            None if self.is_made(name) => {
+                self.undefined = Some(name.to_owned());
+                Type::Named(Box::new(Type::Struct(name.to_owned())))
+            }
             None => self.complain(id, format!("undeclared reference to '{name}' (in container '')")),
         }
     }
@@ -186,6 +237,7 @@ impl Checker<'_> {
             Type::Struct(name) => match self.objects.get(name.as_str()).map(|object| field_of(object, field)) {
                 Some(Some(declared)) => declared.cel_type(),
                 Some(None) => self.complain(id, format!("undefined field '{field}'")),
+                None if self.is_made(name) => field_of_made(name, field),
                 None => self.complain(id, format!("unexpected failed resolution of '{name}'")),
             },
             Type::Param(_) => {
@@ -214,14 +266,14 @@ impl Checker<'_> {
         let mut function = call.func_name.clone();
         if let Some(name) = target.and_then(qualified) {
             let name = format!("{name}.{function}");
-            if library::overloads(&name).is_some() {
+            if self.overloads_of(&name).is_some() {
                 (function, target) = (name, None);
             }
         }
         if let Some(target) = target {
             given.insert(0, self.visit(target));
         }
-        let Some(overloads) = library::overloads(&function) else {
+        let Some(overloads) = self.overloads_of(&function) else {
             return self.complain(id, format!("undeclared reference to '{function}' (in container '')"));
         };
         if matches!(function.as_str(), operators::LOGICAL_AND | operators::LOGICAL_OR) {
@@ -371,6 +423,17 @@ fn literal_type(literal: &LiteralValue) -> Type {
         LiteralValue::Null => Type::Null,
         LiteralValue::String(_) => Type::Text,
         LiteralValue::UInt(_) => Type::Uint,
+    }
+}
+
+/// The type of a field of what is made. Fields of objects may be anything until they are merged.
+fn field_of_made(name: &str, field: &str) -> Type {
+    match (name, field) {
+        (JSON_PATCH, "op" | "path" | "from") => Type::Text,
+        (JSON_PATCH, "value") => Type::Dyn,
+        // The real server knows neither the field nor that it does not.
+        (JSON_PATCH, _) => Type::Struct(String::new()),
+        _ => Type::Dyn,
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::{
     run::time,
-    value::{Key, Kind, List, Value},
+    value::{Entries, Key, Kind, List, Value},
 };
 use crate::node::{self, Additional, Id, Node, Schema, Types};
 
@@ -25,10 +25,13 @@ pub(crate) fn untyped(value: &Json) -> Value {
             number.as_i64().map_or_else(|| Value::Double(number.as_f64().unwrap_or(0.0)), Value::Int)
         }
         Json::String(text) => text.as_str().into(),
-        Json::Array(list) => list.iter().map(untyped).collect::<Vec<_>>().into(),
+        Json::Array(list) => {
+            let items = list.iter().map(untyped).collect();
+            Value::List(Arc::new(List { items, kind: Kind::Ordered, found: true }))
+        }
         Json::Object(map) => {
             let entries = map.iter().map(|(key, child)| (Key::Text(key.as_str().into()), untyped(child)));
-            Value::Map(Arc::new(entries.collect()))
+            Value::Map(Arc::new(Entries::found(entries.collect())))
         }
     }
 }
@@ -50,7 +53,8 @@ fn typed(schema: &Schema, node: Option<&Node>, value: &Json) -> Value {
                 node::List::Set => Kind::Set,
                 node::List::Map(keys) => Kind::Keyed(keys.iter().map(|key| escape(key).into_boxed_str()).collect()),
             };
-            Value::List(Arc::new(List { items: list.iter().map(|item| typed(schema, items, item)).collect(), kind }))
+            let items = list.iter().map(|item| typed(schema, items, item)).collect();
+            Value::List(Arc::new(List { items, kind, found: true }))
         }
         Json::Object(map) => {
             let mut entries = BTreeMap::new();
@@ -64,7 +68,7 @@ fn typed(schema: &Schema, node: Option<&Node>, value: &Json) -> Value {
                 };
                 entries.insert(Key::Text(name.into()), typed(schema, field, child));
             }
-            Value::Map(Arc::new(entries))
+            Value::Map(Arc::new(Entries::found(entries)))
         }
         plain => untyped(plain),
     }

@@ -96,7 +96,13 @@ fn depth(expression: &IdedExpr) -> usize {
             let parts = [&turns.iter_range, &turns.loop_cond, &turns.loop_step, &turns.result];
             1 + parts.into_iter().map(depth).max().unwrap_or(0)
         }
-        Expr::Struct(_) => 0,
+        Expr::Struct(made) => {
+            let fields = made.entries.iter().filter_map(|entry| match &entry.expr {
+                EntryExpr::StructField(field) => Some(depth(&field.value)),
+                EntryExpr::MapEntry(_) => None,
+            });
+            fields.max().unwrap_or(0)
+        }
     }
 }
 

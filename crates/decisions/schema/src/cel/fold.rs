@@ -1,6 +1,6 @@
 //! Conversions of constants, which are carried out once when an expression is read: what fails there fails for ever.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use kube_cel::cel::{
     IdedExpr,
@@ -44,7 +44,7 @@ fn constant(expression: &IdedExpr) -> Result<Option<Value>, Fault> {
                     _ => entries = None,
                 }
             }
-            Ok(entries.map(|entries| Value::Map(Arc::new(entries))))
+            Ok(entries.map(Value::map))
         }
         Expr::Comprehension(turns) => {
             for part in [&turns.iter_range, &turns.accu_init, &turns.loop_cond, &turns.loop_step, &turns.result] {
@@ -52,7 +52,14 @@ fn constant(expression: &IdedExpr) -> Result<Option<Value>, Fault> {
             }
             Ok(None)
         }
-        Expr::Ident(_) | Expr::Struct(_) | Expr::Unspecified => Ok(None),
+        Expr::Struct(made) => {
+            for entry in &made.entries {
+                let EntryExpr::StructField(field) = &entry.expr else { continue };
+                constant(&field.value)?;
+            }
+            Ok(None)
+        }
+        Expr::Ident(_) | Expr::Unspecified => Ok(None),
     }
 }
 

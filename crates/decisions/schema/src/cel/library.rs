@@ -24,6 +24,9 @@ pub(super) fn functions() -> impl Iterator<Item = &'static str> {
     ALL.keys().map(String::as_str)
 }
 
+/// What only expressions that make patches may call.
+pub(super) const OF_PATCHES: &str = "jsonpatch.escapeKey";
+
 pub(super) fn overloads(function: &str) -> Option<&'static [Overload]> {
     ALL.get(function).map(Vec::as_slice)
 }
@@ -58,6 +61,7 @@ pub(super) fn constant(name: &str) -> Option<Type> {
 
 /// One overload a line: the function, its id (with a dot if it is called on a value), what it takes, what it gives.
 const TABLE: &str = "
+jsonpatch.escapeKey string_jsonpatch_escapeKey_string string -> string
 _?_:_ conditional bool A A -> A
 _&&_ logical_and bool bool -> bool
 _||_ logical_or bool bool -> bool

@@ -40,7 +40,13 @@ impl Look<'_> {
     /// `mixed` is set where elements of different types may stand together.
     fn visit(&mut self, expression: &IdedExpr, mixed: bool) {
         match &expression.expr {
-            Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified | Expr::Struct(_) => {}
+            Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified => {}
+            Expr::Struct(made) => {
+                for entry in &made.entries {
+                    let EntryExpr::StructField(field) = &entry.expr else { continue };
+                    self.visit(&field.value, mixed);
+                }
+            }
             Expr::Select(select) => self.visit(&select.operand, mixed),
             Expr::Call(call) => {
                 self.call(expression.id, call);

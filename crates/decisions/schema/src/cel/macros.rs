@@ -98,6 +98,14 @@ impl<'s> Expander<'s> {
                 }
                 Expr::Map(map)
             }
+            Expr::Struct(mut made) => {
+                for entry in &mut made.entries {
+                    if let EntryExpr::StructField(field) = &mut entry.expr {
+                        field.value = self.expand(std::mem::take(&mut field.value));
+                    }
+                }
+                Expr::Struct(made)
+            }
             other => other,
         };
         IdedExpr { id, expr }

@@ -15,14 +15,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kube_cel::cel::{
     IdedExpr,
-    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr, operators as op},
+    common::ast::{
+        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr, StructExpr, operators as op,
+    },
 };
 
 use super::{
     budget,
     check::qualified,
-    depth, library,
-    value::{Access, Decision, Fault, Key, Outcome, Value},
+    depth, library, objects,
+    value::{Access, Decision, Fault, JSON_PATCH, Key, Made, Outcome, Value},
 };
 
 /// What an expression finds around it.
@@ -95,7 +97,8 @@ impl<'e> Run<'_, 'e> {
             Expr::List(list) => self.list(list),
             Expr::Map(map) => self.map(map),
             Expr::Comprehension(turns) => self.turns(turns),
-            Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) | Expr::Unspecified => Fault::overload(),
+            Expr::Struct(made) => self.made(made),
+            Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified => Fault::overload(),
         }
     }
 
@@ -171,7 +174,36 @@ impl<'e> Run<'_, 'e> {
             };
             entries.insert(own, value);
         }
-        Ok(Value::Map(Arc::new(entries)))
+        Ok(Value::map(entries))
+    }
+
+    /// An object that is made, or the operation of a patch.
+    fn made(&mut self, made: &'e StructExpr) -> Outcome {
+        budget::pay(price::OBJECT)?;
+        let name: Arc<str> = made.type_name.trim_start_matches('.').into();
+        let mut fields = BTreeMap::new();
+        for entry in &made.entries {
+            let EntryExpr::StructField(entry) = &entry.expr else { continue };
+            let field = entry.field.as_str();
+            let mut value = self.value(&entry.value)?;
+            if entry.optional {
+                match value {
+                    Value::Optional(Some(inner)) => value = inner.as_ref().clone(),
+                    Value::Optional(None) => continue,
+                    other => {
+                        let text =
+                            format!("cannot initialize optional entry '{field}' from non-optional value {other}");
+                        return Fault::said(text);
+                    }
+                }
+            }
+            if &*name == JSON_PATCH && matches!(field, "op" | "path" | "from") && !matches!(value, Value::Text(_)) {
+                let found = objects::go_type(&value);
+                return Fault::said(format!("unexpected type {found} for JSONPatchType '{field}' field"));
+            }
+            fields.insert(field.into(), value);
+        }
+        Ok(Value::Made(Arc::new(Made { name, fields })))
     }
 
     fn call(&mut self, call: &'e CallExpr) -> Outcome {
@@ -330,7 +362,7 @@ impl<'e> Run<'_, 'e> {
                     let slot = &mut self.locals[held].1;
                     match (entry, &mut *slot) {
                         (Ok((key, value)), Ok(Value::Map(map))) => {
-                            if let Err(fault) = functions::insert(Arc::make_mut(map), &key, value) {
+                            if let Err(fault) = functions::insert(&mut *Arc::make_mut(map), &key, value) {
                                 *slot = Err(fault);
                             }
                         }
@@ -398,7 +430,7 @@ pub(super) fn unfit(clause: char, kind: &str) -> String {
 
 /// A map by its texts.
 fn map_of(entries: impl IntoIterator<Item = (String, Value)>) -> Value {
-    Value::Map(Arc::new(entries.into_iter().map(|(key, value)| (Key::Text(key.into()), value)).collect()))
+    Value::map(entries.into_iter().map(|(key, value)| (Key::Text(key.into()), value)).collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! The values of expressions: what they are, when they are equal, and which comes first.
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::BTreeMap,
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 use super::run::{net, quantity::Quantity, semver::Version, time::Moment};
 
@@ -46,7 +52,7 @@ pub(crate) enum Value {
     Duration(i64),
     Time(Moment),
     List(Arc<List>),
-    Map(Arc<BTreeMap<Key, Value>>),
+    Map(Arc<Entries>),
     Optional(Option<Arc<Value>>),
     /// A type, by its name.
     Type(Arc<str>),
@@ -60,6 +66,96 @@ pub(crate) enum Value {
     /// Asks what somebody may do.
     Access(Arc<Access>),
     Decision(Arc<Decision>),
+    /// An object that an expression of a mutating policy makes.
+    Made(Arc<Made>),
+}
+
+/// An object by the name of its type, which says where it belongs: `Object.spec` stands in the field `spec`.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) name: Arc<str>,
+    pub(crate) fields: BTreeMap<Arc<str>, Value>,
+}
+
+/// The operation of a patch; every other made object is named `Object`, or begins with it.
+pub(crate) const JSON_PATCH: &str = "JSONPatch";
+
+impl Made {
+    pub(crate) fn is_operation(&self) -> bool {
+        &*self.name == JSON_PATCH
+    }
+
+    /// A text of an operation; empty if it has none.
+    pub(crate) fn text(&self, field: &str) -> &str {
+        match self.fields.get(field) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// What a field is. Those that were never set are null, and the texts of an operation are empty.
+    pub(super) fn field(&self, name: &str) -> Value {
+        match (self.fields.get(name), name) {
+            (Some(value), _) => value.clone(),
+            (None, "op" | "path" | "from") if self.is_operation() => "".into(),
+            (None, _) => Value::Null,
+        }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        match name {
+            "op" | "path" | "from" if self.is_operation() => !self.text(name).is_empty(),
+            _ => self.fields.contains_key(name),
+        }
+    }
+
+    fn equals(&self, other: &Made) -> Result<bool, Fault> {
+        if self.name != other.name {
+            return Ok(false);
+        }
+        for field in self.fields.keys().chain(other.fields.keys()) {
+            let (one, two) = (self.field(field), other.field(field));
+            let alike = self.has(field) == other.has(field) && one.type_name() == two.type_name();
+            if !alike || !one.equals(&two)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The entries of a map.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries {
+    all: BTreeMap<Key, Value>,
+    /// They stood in an object; those that expressions make do not.
+    pub(super) found: bool,
+}
+
+impl Entries {
+    pub(super) fn found(all: BTreeMap<Key, Value>) -> Entries {
+        Entries { all, found: true }
+    }
+}
+
+impl From<BTreeMap<Key, Value>> for Entries {
+    fn from(all: BTreeMap<Key, Value>) -> Entries {
+        Entries { all, found: false }
+    }
+}
+
+impl Deref for Entries {
+    type Target = BTreeMap<Key, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl DerefMut for Entries {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.all
+    }
 }
 
 /// A list as a schema sees it: in order, as a set, or as a map by some of its fields.
@@ -67,6 +163,14 @@ pub(crate) enum Value {
 pub(crate) struct List {
     pub(super) items: Vec<Value>,
     pub(super) kind: Kind,
+    /// It stood in an object, or was put together of such lists; those that expressions make do not.
+    pub(super) found: bool,
+}
+
+impl List {
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Value> {
+        self.items.iter()
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -149,7 +253,7 @@ impl From<i64> for Value {
 
 impl From<Vec<Value>> for Value {
     fn from(items: Vec<Value>) -> Value {
-        Value::List(Arc::new(List { items, kind: Kind::Ordered }))
+        Value::List(Arc::new(List { items, kind: Kind::Ordered, found: false }))
     }
 }
 
@@ -163,12 +267,25 @@ impl fmt::Display for Value {
             Value::Uint(number) => number.fmt(f),
             Value::Double(number) => f.write_str(&super::run::number::shortest(*number)),
             Value::Text(text) | Value::Type(text) => f.write_str(text),
+            Value::List(list) => {
+                let items: Vec<String> = list.items.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+            Value::Map(map) => {
+                let entry = |(key, value): (&Key, &Value)| format!("{}: {value}", Value::from(key.clone()));
+                write!(f, "{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
+            }
             other => f.write_str(&other.type_name()),
         }
     }
 }
 
 impl Value {
+    /// A map that an expression makes.
+    pub(super) fn map(entries: BTreeMap<Key, Value>) -> Value {
+        Value::Map(Arc::new(entries.into()))
+    }
+
     pub(super) fn optional(inner: Option<Value>) -> Value {
         Value::Optional(inner.map(Arc::new))
     }
@@ -201,6 +318,7 @@ impl Value {
                 (None, Some(_)) => "kubernetes.authorization.GroupCheck",
             },
             Value::Decision(_) => "kubernetes.authorization.Decision",
+            Value::Made(made) => return Arc::clone(&made.name),
         }
         .into()
     }
@@ -267,6 +385,7 @@ impl Value {
             (Value::Cidr(one), Value::Cidr(two)) => one == two,
             (Value::Format(one), Value::Format(two)) => one == two,
             (Value::Version(one), Value::Version(two)) => one.cmp(two) == Ordering::Equal,
+            (Value::Made(one), Value::Made(two)) => return one.equals(two),
             (
                 Value::Url(_)
                 | Value::Quantity(_)
@@ -315,6 +434,7 @@ impl Value {
             Value::List(list) => list.items.is_empty(),
             Value::Map(map) => map.is_empty(),
             Value::Optional(inner) => inner.is_none(),
+            Value::Made(made) => made.fields.is_empty() && !made.is_operation(),
             _ => false,
         }
     }

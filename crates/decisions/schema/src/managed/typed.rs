@@ -8,8 +8,8 @@ use super::shape::{Place, Shape, element, field, is_associative, shape};
 use crate::node::{Additional, Node, Schema, Types};
 
 /// Checks an applied configuration; the error lists everything that does not fit.
-pub(super) fn check(schema: &Schema, applied: &Value) -> Result<(), String> {
-    let mut walk = Walk { schema, errors: Vec::new() };
+pub(super) fn check(schema: &Schema, applied: &Value, odd: &[Odd]) -> Result<(), String> {
+    let mut walk = Walk { schema, odd, errors: Vec::new() };
     walk.visit(Place::Node(schema.root), applied, "", false);
     match walk.errors.len() {
         0 => Ok(()),
@@ -18,8 +18,35 @@ pub(super) fn check(schema: &Schema, applied: &Value) -> Result<(), String> {
     }
 }
 
+/// A value that is no JSON, and fits nothing.
+#[derive(Debug)]
+pub(crate) struct Odd {
+    /// As Go prints it.
+    pub(crate) plain: String,
+    /// As Go writes it in a program.
+    pub(crate) syntax: String,
+    /// What Go calls its type.
+    pub(crate) kind: String,
+}
+
+impl Odd {
+    /// What stands in the place of the odd value of this number.
+    pub(crate) fn placeholder(number: usize) -> Value {
+        Value::String(Odd::name(number))
+    }
+
+    fn name(number: usize) -> String {
+        format!("\0odd {number}")
+    }
+
+    fn find<'o>(odd: &'o [Odd], value: &Value) -> Option<&'o Odd> {
+        odd.get(value.as_str()?.strip_prefix("\0odd ")?.parse::<usize>().ok()?)
+    }
+}
+
 struct Walk<'a> {
     schema: &'a Schema,
+    odd: &'a [Odd],
     errors: Vec<String>,
 }
 
@@ -40,7 +67,7 @@ impl Walk<'_> {
         match shape(self.schema, place, value) {
             Shape::Map { node, .. } => {
                 let Some(map) = value.as_object() else {
-                    return self.push(path, &format!("expected map, got {}", shown(value)));
+                    return self.push(path, &format!("expected map, got {}", self.shown(value)));
                 };
                 let keep = keep || node.is_some_and(|n| n.preserve);
                 for (key, child) in map {
@@ -54,7 +81,7 @@ impl Walk<'_> {
             }
             Shape::List { list, items } => {
                 let Some(values) = value.as_array() else {
-                    return self.push(path, &format!("expected list, got {}", shown(value)));
+                    return self.push(path, &format!("expected list, got {}", self.shown(value)));
                 };
                 let mut seen = HashSet::new();
                 for (at, child) in values.iter().enumerate() {
@@ -64,7 +91,10 @@ impl Walk<'_> {
                             Ok(key) => key,
                             Err(text) => return self.push(path, &format!("element {at}: {text}")),
                         };
-                        let name = super::fieldset_element(&key);
+                        let name = match Odd::find(self.odd, child) {
+                            Some(_) => "[={{undefined}}]".to_owned(),
+                            None => super::fieldset_element(&key),
+                        };
                         if !seen.insert(key) {
                             self.push(path, &format!("duplicate entries for key {name}"));
                         }
@@ -78,15 +108,36 @@ impl Walk<'_> {
     }
 
     fn scalar(&mut self, node: Option<&Node>, value: &Value, path: &str) {
-        let Some(node) = node.filter(|n| !n.int_or_string) else { return };
+        let odd = Odd::find(self.odd, value);
+        let any =
+            |node: &Node| (node.types.is_any() && !node.is_quantity()) || (node.int_or_string && self.schema.custom);
+        let Some(node) = node.filter(|node| !any(node)) else {
+            if odd.is_some() {
+                self.push(path, &format!("expected map, got {}", self.shown(value)));
+            }
+            return;
+        };
         let numeric = node.types.has(Types::INTEGER) || node.types.has(Types::NUMBER);
-        if numeric && !value.is_number() {
-            self.push(path, &format!("expected numeric (int or float), got {}", go_type(value)));
-        } else if node.types == Types::STRING && !value.is_string() {
-            self.push(path, &format!("expected string, got {}", interface(value)));
+        if node.int_or_string || node.is_quantity() || node.format.as_deref() == Some("date-time") {
+            if odd.is_some() || value.is_object() || value.is_array() {
+                self.push(path, &format!("expected any scalar, got {}", self.shown(value)));
+            }
+        } else if numeric && !value.is_number() {
+            let found = odd.map_or(go_type(value), |odd| &odd.kind);
+            self.push(path, &format!("expected numeric (int or float), got {found}"));
+        } else if node.types == Types::STRING && (odd.is_some() || !value.is_string()) {
+            let written = odd.map_or_else(|| literal(value), |odd| odd.syntax.clone());
+            self.push(path, &format!("expected string, got &value.valueUnstructured{{Value:{written}}}"));
         } else if node.types == Types::BOOLEAN && !value.is_boolean() {
-            self.push(path, &format!("expected boolean, got {}", shown(value)));
+            self.push(path, &format!("expected boolean, got {}", self.shown(value)));
         }
+    }
+
+    /// A value the way typed errors print it.
+    fn shown(&self, value: &Value) -> String {
+        let whole = crate::error::go_plain(value);
+        let put = |text: String, (number, odd): (usize, &Odd)| text.replace(&Odd::name(number), &odd.plain);
+        format!("&{{{}}}", self.odd.iter().enumerate().fold(whole, put))
     }
 }
 
@@ -107,10 +158,6 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-fn interface(value: &Value) -> String {
-    format!("&value.valueUnstructured{{Value:{}}}", literal(value))
-}
-
 /// A value the way Go writes it in a program.
 fn literal(value: &Value) -> String {
     match value {
@@ -129,11 +176,6 @@ fn literal(value: &Value) -> String {
     }
 }
 
-/// A value the way typed errors print it.
-fn shown(value: &Value) -> String {
-    format!("&{{{}}}", crate::error::go_plain(value))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -143,7 +185,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named_by_path() {
         let schema = Schema::builtin("io.k8s.api.apps.v1.Deployment").expect("in the tables");
-        let error = |applied: Value| check(&schema, &applied).expect_err("refused");
+        let error = |applied: Value| check(&schema, &applied, &[]).expect_err("refused");
         assert_eq!(error(json!({"spec": {"foo": 1}})), ".spec.foo: field not declared in schema");
         assert_eq!(
             error(json!({"spec": {"replicas": "two"}})),
@@ -153,6 +195,7 @@ mod tests {
             error(json!({"spec": {"template": {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}}})),
             ".spec.template.spec.containers: duplicate entries for key [name=\"a\"]"
         );
-        assert!(check(&schema, &json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}}})).is_ok());
+        let fits = json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}}});
+        assert!(check(&schema, &fits, &[]).is_ok());
     }
 }

@@ -42,9 +42,22 @@ pub fn json(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
                 return Err(undecoded(text));
             }
         };
-        apply(&mut patched, &operation).map_err(PatchError::Unprocessable)?;
+        operate(&mut patched, &operation)
+            .map_err(|(Operated::TestFailed(why) | Operated::Unfit(why))| PatchError::Unprocessable(why))?;
     }
     Ok(patched)
+}
+
+/// Why an operation could not be carried out.
+pub(crate) enum Operated {
+    TestFailed(String),
+    Unfit(String),
+}
+
+impl From<String> for Operated {
+    fn from(why: String) -> Operated {
+        Operated::Unfit(why)
+    }
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -58,7 +71,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn apply(object: &mut Value, operation: &Map<String, Value>) -> Result<(), String> {
+/// Carries out one operation.
+pub(crate) fn operate(object: &mut Value, operation: &Map<String, Value>) -> Result<(), Operated> {
     let text = |key: &str| operation.get(key).and_then(Value::as_str);
     let name = text("op").unwrap_or("unknown");
     let missing = |what: &str| format!("{name} operation failed to decode {what}: missing value");
@@ -70,7 +84,7 @@ fn apply(object: &mut Value, operation: &Map<String, Value>) -> Result<(), Strin
                 format!("{name} operation does not apply: doc is missing path: \"{path}\": missing value")
             })?;
             let done = if name == "add" { add(container, &key, value()) } else { remove(container, &key) };
-            done.map_err(|error| format!("error in {name} for path: '{path}': {error}"))
+            Ok(done.map_err(|error| format!("error in {name} for path: '{path}': {error}"))?)
         }
         "replace" => {
             let path = text("path").ok_or_else(|| missing("path"))?;
@@ -80,7 +94,7 @@ fn apply(object: &mut Value, operation: &Map<String, Value>) -> Result<(), Strin
                         *object = whole;
                         Ok(())
                     }
-                    _ => Err("replace operation value must be object or array: %!w(<nil>)".to_owned()),
+                    _ => Err("replace operation value must be object or array: %!w(<nil>)".to_owned().into()),
                 };
             }
             let (container, key) = find(object, path).ok_or_else(|| {
@@ -93,7 +107,7 @@ fn apply(object: &mut Value, operation: &Map<String, Value>) -> Result<(), Strin
         }
         "test" => {
             let path = text("path").ok_or_else(|| missing("path"))?;
-            let failed = || format!("testing value {path} failed: test failed");
+            let failed = || Operated::TestFailed(format!("testing value {path} failed: test failed"));
             if path.is_empty() {
                 return if *object == value() { Ok(()) } else { Err(failed()) };
             }
@@ -103,7 +117,7 @@ fn apply(object: &mut Value, operation: &Map<String, Value>) -> Result<(), Strin
             if found == value() { Ok(()) } else { Err(failed()) }
         }
         "move" | "copy" => {
-            let from = text("from").ok_or_else(|| missing("from"))?;
+            let from = text("from").ok_or_else(|| missing("from: operation, missing from field"))?;
             let (container, key) = find(object, from).ok_or_else(|| {
                 format!("{name} operation does not apply: doc is missing from path: {from}: missing value")
             })?;
@@ -120,12 +134,12 @@ fn apply(object: &mut Value, operation: &Map<String, Value>) -> Result<(), Strin
             let (container, key) = find(object, path).ok_or_else(|| {
                 format!("{name} operation does not apply: doc is missing destination path: {path}: missing value")
             })?;
-            add(container, &key, value).map_err(|error| match name {
+            Ok(add(container, &key, value).map_err(|error| match name {
                 "move" => format!("error in move for path: '{path}': {error}"),
                 _ => format!("error while adding value during copy: {error}"),
-            })
+            })?)
         }
-        other => Err(format!("Unexpected kind: {other}")),
+        other => Err(format!("Unexpected kind: {other}").into()),
     }
 }
 

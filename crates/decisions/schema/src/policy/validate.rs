@@ -1,5 +1,7 @@
 //! What admission policies and their bindings must look like.
 
+mod mutating;
+
 use serde_json::Value;
 
 use crate::{
@@ -8,6 +10,8 @@ use crate::{
     names,
     webhook::{check_conditions, check_rule, check_selector, one_of},
 };
+
+pub use mutating::{validate_mutating, validate_mutating_binding};
 
 const MOST_ANNOTATIONS: usize = 20;
 /// How many bytes the expression of an annotation may have.
@@ -51,37 +55,43 @@ fn set(parent: &mut Value, field: &str, value: Value) {
 pub fn validate(policy: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &policy["spec"];
+    check_about(spec, &mut errors);
+    recheck_conditions(spec, old, &mut errors);
+    check_expressions(policy, &mut errors);
+    errors
+}
+
+/// Checks what a policy is about, and what happens if it fails.
+fn check_about(spec: &Value, errors: &mut Vec<FieldError>) {
     match spec["failurePolicy"].as_str() {
         None => errors.push(FieldError::required("spec.failurePolicy", "")),
-        Some(_) => one_of(spec, "failurePolicy", &["Fail", "Ignore"], "spec", &mut errors),
+        Some(_) => one_of(spec, "failurePolicy", &["Fail", "Ignore"], "spec", errors),
     }
-    let has_params = spec["paramKind"].is_object();
-    if has_params {
-        check_param_kind(&spec["paramKind"], &mut errors);
+    if spec["paramKind"].is_object() {
+        check_param_kind(&spec["paramKind"], errors);
     }
     let constraints = &spec["matchConstraints"];
     if constraints.is_object() {
-        check_match(constraints, "spec.matchConstraints", &mut errors);
+        check_match(constraints, "spec.matchConstraints", errors);
         if list(&constraints["resourceRules"]).is_empty() {
             errors.push(FieldError::required("spec.matchConstraints.resourceRules", ""));
         }
     } else {
         errors.push(FieldError::required("spec.matchConstraints", ""));
     }
-    // Conditions that passed once are not looked at again while nothing changes that they see.
-    let same = |old: &Value, field: &str| old["spec"][field] == spec[field];
-    if !old.is_some_and(|old| same(old, "paramKind") && same(old, "matchConditions")) {
-        check_conditions(&spec["matchConditions"], has_params, "spec.matchConditions", &mut errors);
-    }
-    check_expressions(policy, has_params, &mut errors);
-    errors
 }
 
-fn check_expressions(policy: &Value, has_params: bool, errors: &mut Vec<FieldError>) {
-    let spec = &policy["spec"];
-    let variables = list(&spec["variables"]);
-    let mut seen = Admission::untyped(has_params, !variables.is_empty());
-    for (number, variable) in variables.iter().enumerate() {
+/// Conditions that passed once are not looked at again while nothing changes that they see.
+fn recheck_conditions(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let same = |old: &Value, field: &str| old["spec"][field] == spec[field];
+    if !old.is_some_and(|old| same(old, "paramKind") && same(old, "matchConditions")) {
+        check_conditions(&spec["matchConditions"], spec["paramKind"].is_object(), "spec.matchConditions", errors);
+    }
+}
+
+/// Checks variables, and makes them known to what follows.
+fn check_variables(variables: &Value, seen: &mut Admission<'_>, errors: &mut Vec<FieldError>) {
+    for (number, variable) in list(variables).iter().enumerate() {
         let at = |field: &str| format!("spec.variables[{number}].{field}");
         let (name, expression) = (text(&variable["name"]), text(&variable["expression"]));
         if name.trim().is_empty() {
@@ -95,6 +105,12 @@ fn check_expressions(policy: &Value, has_params: bool, errors: &mut Vec<FieldErr
             errors.push(problem.at(at("expression"), expression));
         }
     }
+}
+
+fn check_expressions(policy: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &policy["spec"];
+    let mut seen = Admission::untyped(spec["paramKind"].is_object(), !list(&spec["variables"]).is_empty());
+    check_variables(&spec["variables"], &mut seen, errors);
     let (validations, annotations) = (list(&spec["validations"]), list(&spec["auditAnnotations"]));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -230,7 +246,13 @@ fn check_match(constraints: &Value, place: &str, errors: &mut Vec<FieldError>) {
 #[must_use]
 pub fn validate_binding(binding: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let spec = &binding["spec"];
+    check_bound(&binding["spec"], &mut errors);
+    check_actions(&binding["spec"]["validationActions"], &mut errors);
+    errors
+}
+
+/// Checks which policy is bound, with which parameters, and to what.
+fn check_bound(spec: &Value, errors: &mut Vec<FieldError>) {
     let policy = text(&spec["policyName"]);
     if policy.is_empty() {
         errors.push(FieldError::required("spec.policyName", ""));
@@ -240,13 +262,11 @@ pub fn validate_binding(binding: &Value) -> Vec<FieldError> {
         }
     }
     if spec["paramRef"].is_object() {
-        check_param_ref(&spec["paramRef"], &mut errors);
+        check_param_ref(&spec["paramRef"], errors);
     }
     if spec["matchResources"].is_object() {
-        check_match(&spec["matchResources"], "spec.matchResources", &mut errors);
+        check_match(&spec["matchResources"], "spec.matchResources", errors);
     }
-    check_actions(&spec["validationActions"], &mut errors);
-    errors
 }
 
 fn check_param_ref(reference: &Value, errors: &mut Vec<FieldError>) {

@@ -29,7 +29,7 @@ pub(super) enum Trouble {
 }
 
 /// The facts of a request that rules and expressions are about, in one version of the resource.
-pub(super) fn about(request: &Request<'_>, resource: &Resource, write: Write<'_>) -> Value {
+pub(crate) fn about(request: &Request<'_>, resource: &Resource, write: Write<'_>) -> Value {
     let kind = |resource: &Resource| kind(request, resource);
     let place = |resource: &Resource| json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
     let mut about = json!({

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Body, Request, admit, created};
 use crate::{
-    admission::{policies, webhooks},
+    admission::{self, policies, webhooks},
     housekeeping::budgets,
     object::{Draft, Object, text},
     status::{Answer, Failure},
@@ -29,8 +29,8 @@ pub(super) async fn create(request: &Request<'_>) -> Answer<Response<Body>> {
     eviction["metadata"]["name"] = request.name.into();
     eviction["metadata"]["namespace"] = request.namespace.into();
     let write = webhooks::Write { operation: "CREATE", name: request.name, old: None };
-    let eviction = webhooks::mutate(request, write, Some(eviction)).await?.unwrap_or_default();
-    policies::check(request, "CREATE", request.name, None, Some(&eviction))?;
+    let eviction = admission::mutate(request, write, Some(eviction)).await?.unwrap_or_default();
+    policies::check(request, write, Some(&eviction)).await?;
     webhooks::validate(request, write, Some(&eviction)).await?;
     let mut delete_options = delete::parse_options(&eviction["deleteOptions"])?;
     delete_options.dry_run |= options.dry_run;

@@ -15,8 +15,8 @@ pub(crate) const STREAMS: [&str; 3] = ["exec", "attach", "portforward"];
 
 pub(crate) async fn start(request: &Request<'_>) -> Answer<Response<Body>> {
     let write = webhooks::Write { operation: "CONNECT", name: request.name, old: None };
-    let options = webhooks::mutate(request, write, Some(options(request))).await?.unwrap_or_default();
-    policies::check(request, write.operation, request.name, None, Some(&options))?;
+    let options = admission::mutate(request, write, Some(options(request))).await?.unwrap_or_default();
+    policies::check(request, write, Some(&options)).await?;
     webhooks::validate(request, write, Some(&options)).await?;
     match request.subresource {
         "exec" => exec::start(request, &options),

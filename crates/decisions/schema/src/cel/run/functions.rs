@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use super::{
-    super::library::FORMATS,
+    super::library::{FORMATS, OF_PATCHES},
     super::value::{Access, Fault, Key, List, Outcome, Value},
     format, map_of, net, number, operators,
     quantity::Quantity,
@@ -24,6 +24,7 @@ pub(super) fn call(function: &str, args: &[Value]) -> Outcome {
         .or_else(|| of_kubernetes(function, args))
         .or_else(|| of_networks(function, args))
         .or_else(|| of_access(function, args))
+        .or_else(|| of_patches(function, args))
         .unwrap_or_else(|| {
             // Functions of the language itself say less than those of libraries.
             match function {
@@ -34,6 +35,13 @@ pub(super) fn call(function: &str, args: &[Value]) -> Outcome {
             let types: Vec<String> = args.iter().map(|value| value.type_name().to_string()).collect();
             Fault::said(format!("no such overload: {function}({})", types.join(", ")))
         })
+}
+
+fn of_patches(function: &str, args: &[Value]) -> Option<Outcome> {
+    match (function, args) {
+        (OF_PATCHES, [Value::Text(key)]) => Some(Ok(key.replace('~', "~0").replace('/', "~1").into())),
+        _ => None,
+    }
 }
 
 fn number_of(count: usize) -> Value {
@@ -243,7 +251,7 @@ fn inserted<'v>(map: &BTreeMap<Key, Value>, more: impl IntoIterator<Item = (Valu
     for (key, value) in more {
         insert(&mut map, &key, value.clone())?;
     }
-    Ok(Value::Map(Arc::new(map)))
+    Ok(Value::map(map))
 }
 
 fn slice(list: &List, start: i64, end: i64) -> Outcome {

@@ -125,6 +125,7 @@ fn add(one: &Value, two: &Value) -> Outcome {
 /// A set takes no element twice, and a later one of the same key takes the place of an earlier one.
 fn join(one: &List, two: &List) -> List {
     let mut joined = one.clone();
+    joined.found = true;
     if matches!(one.kind, Kind::Ordered) {
         joined.items.extend(two.items.iter().cloned());
         return joined;
@@ -196,6 +197,13 @@ fn index(value: &Value, at: &Value, optional: bool) -> Outcome {
 
 /// The field of a value.
 pub(super) fn select(value: &Value, field: &str, optional: bool) -> Outcome {
+    if let Value::Made(made) = value {
+        return match optional {
+            false => Ok(made.field(field)),
+            // The fields of objects are not found this way, those of operations are.
+            true => Ok(Value::optional(Some(made.field(field)).filter(|_| made.is_operation() && made.has(field)))),
+        };
+    }
     index(value, &spelled(value, field), optional)
 }
 
@@ -219,5 +227,8 @@ pub(super) fn has(value: &Value, field: &str) -> bool {
         Value::Optional(Some(inner)) => inner.as_ref(),
         other => other,
     };
+    if let Value::Made(made) = value {
+        return made.has(field);
+    }
     find(value, &spelled(value, field)).is_ok_and(|found| found.is_some())
 }

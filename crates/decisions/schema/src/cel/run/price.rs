@@ -11,6 +11,9 @@ use super::super::{
 /// How much of a size is worth one unit, as in the real server's prices of reading texts.
 const EACH: u64 = 10;
 
+/// What it costs to make an object; the real server's figure.
+pub(super) const OBJECT: u64 = 40;
+
 /// What a call costs. It is known before anything is made.
 pub(super) fn of(function: &str, args: &[Value]) -> u64 {
     // Beyond this nobody can pay anyhow, and it need not be counted to the end.
@@ -55,6 +58,7 @@ fn weigh(value: &Value, sum: u64, most: u64) -> u64 {
         Value::List(list) => list.items.iter().fold(sum, |sum, item| weigh(item, sum, most)),
         Value::Map(map) => map.values().fold(sum + map.len() as u64, |sum, value| weigh(value, sum, most)),
         Value::Optional(Some(inner)) => weigh(inner, sum, most),
+        Value::Made(made) => made.fields.values().fold(sum, |sum, value| weigh(value, sum, most)),
         _ => sum,
     }
 }

@@ -59,7 +59,7 @@ impl Quantity {
         i64::try_from(self.value.signum()).unwrap_or(0)
     }
 
-    pub(super) fn integer(&self) -> Option<i64> {
+    pub(in super::super) fn integer(&self) -> Option<i64> {
         if !self.small || self.scale < 0 {
             return None;
         }

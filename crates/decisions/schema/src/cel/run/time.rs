@@ -121,7 +121,7 @@ impl Moment {
         self.seconds == FIRST && self.nanos == 0
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(in super::super) fn text(&self) -> String {
         let (date, rest) = civil(self.seconds + i64::from(self.offset));
         let mut out = format!(
             "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
@@ -145,6 +145,43 @@ impl Moment {
             out.push_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
         }
         out
+    }
+
+    /// The moment as Go prints it.
+    pub(in super::super) fn printed(&self) -> String {
+        let text = self.text().replacen('T', " ", 1);
+        match text.strip_suffix('Z') {
+            Some(rest) => format!("{rest} +0000 UTC"),
+            None => {
+                let (rest, offset) = text.split_at(text.len() - "+00:00".len());
+                let offset = offset.replace(':', "");
+                format!("{rest} {offset} {offset}")
+            }
+        }
+    }
+
+    /// The moment as Go writes it in a program.
+    pub(in super::super) fn written(&self) -> String {
+        const MONTHS: [&str; 12] = [
+            "January",
+            "February",
+            "March",
+            "April",
+            "May",
+            "June",
+            "July",
+            "August",
+            "September",
+            "October",
+            "November",
+            "December",
+        ];
+        let (date, rest) = civil(self.seconds + i64::from(self.offset));
+        let month = MONTHS[usize::try_from(date.month() - 1).unwrap_or(0) % 12];
+        let zone = if self.offset == 0 { "time.UTC" } else { "time.Location(\"\")" };
+        let (year, day, nanos) = (date.year(), date.day(), self.nanos);
+        let (hours, minutes, seconds) = (rest / 3600, rest / 60 % 60, rest % 60);
+        format!("time.Date({year}, time.{month}, {day}, {hours}, {minutes}, {seconds}, {nanos}, {zone})")
     }
 
     /// One part of the moment (`getHours`) in a time zone.
@@ -248,7 +285,35 @@ pub(in super::super) fn duration(text: &str) -> Option<i64> {
 }
 
 /// A duration in seconds, as a text.
-pub(super) fn duration_text(nanoseconds: i64) -> String {
+pub(in super::super) fn duration_text(nanoseconds: i64) -> String {
     let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")
+}
+
+/// A duration as Go prints it: `1h30m0s`.
+pub(in super::super) fn duration_printed(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let all = nanoseconds.unsigned_abs();
+    let part = |unit: u64, name: &str| {
+        let fraction = format!("{:0width$}", all % unit, width = unit.ilog10() as usize);
+        let fraction = fraction.trim_end_matches('0');
+        let point = if fraction.is_empty() || unit == 1 { String::new() } else { format!(".{fraction}") };
+        format!("{}{point}{name}", all / unit % if unit == 1_000_000_000 { 60 } else { u64::MAX })
+    };
+    let rest = match all {
+        0 => "0s".to_owned(),
+        1..1_000 => part(1, "ns"),
+        1_000..1_000_000 => part(1_000, "\u{b5}s"),
+        1_000_000..1_000_000_000 => part(1_000_000, "ms"),
+        _ => {
+            let minutes = all / 60_000_000_000;
+            let seconds = part(1_000_000_000, "s");
+            match (minutes / 60, minutes % 60) {
+                (0, 0) => seconds,
+                (0, minutes) => format!("{minutes}m{seconds}"),
+                (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
+            }
+        }
+    };
+    format!("{sign}{rest}")
 }
