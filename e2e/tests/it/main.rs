@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod applying;
+mod builtins;
 mod control_plane;
 mod controllers;
 mod dice;

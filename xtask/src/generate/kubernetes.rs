@@ -20,6 +20,8 @@ const KEPT: &[(&str, &[&str])] = &[
     (
         "api__v1",
         &[
+            "bindings",
+            "componentstatuses",
             "configmaps",
             "endpoints",
             "events",
@@ -56,20 +58,32 @@ const KEPT: &[(&str, &[&str])] = &[
         "apis__authorization.k8s.io__v1",
         &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
     ),
+    ("apis__autoscaling__v1", &["horizontalpodautoscalers"]),
+    ("apis__autoscaling__v2", &["horizontalpodautoscalers"]),
     ("apis__batch__v1", &["cronjobs", "jobs"]),
     ("apis__certificates.k8s.io__v1", &["certificatesigningrequests"]),
     ("apis__coordination.k8s.io__v1", &["leases"]),
     ("apis__discovery.k8s.io__v1", &["endpointslices"]),
     ("apis__events.k8s.io__v1", &["events"]),
-    ("apis__networking.k8s.io__v1", &["ingresses", "networkpolicies"]),
+    ("apis__flowcontrol.apiserver.k8s.io__v1", &["flowschemas", "prioritylevelconfigurations"]),
+    ("apis__networking.k8s.io__v1", &["ingressclasses", "ingresses", "ipaddresses", "networkpolicies", "servicecidrs"]),
+    ("apis__node.k8s.io__v1", &["runtimeclasses"]),
     ("apis__policy__v1", &["poddisruptionbudgets"]),
     ("apis__rbac.authorization.k8s.io__v1", &["clusterrolebindings", "clusterroles", "rolebindings", "roles"]),
+    ("apis__resource.k8s.io__v1", &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]),
     ("apis__scheduling.k8s.io__v1", &["priorityclasses"]),
-    ("apis__storage.k8s.io__v1", &["csidrivers", "csinodes", "storageclasses", "volumeattachments"]),
+    (
+        "apis__storage.k8s.io__v1",
+        &[
+            "csidrivers",
+            "csinodes",
+            "csistoragecapacities",
+            "storageclasses",
+            "volumeattachments",
+            "volumeattributesclasses",
+        ],
+    ),
 ];
-
-/// Subresources that stream or proxy: they have no object of their own to store or check.
-const STREAMS: &[&str] = &["attach", "exec", "log", "portforward", "proxy"];
 
 /// Definitions that no resource refers to but that requests carry.
 const ALWAYS: &[&str] = &[
@@ -142,15 +156,13 @@ fn kept_resources(discovery: &Value, kept: &[&str], definitions: &Map<String, Va
             .iter()
             .filter_map(|r| {
                 let sub = r["name"].as_str()?.strip_prefix(name)?.strip_prefix('/')?;
-                (!STREAMS.contains(&sub)).then(|| {
-                    json!({
-                        "name": sub,
-                        "group": r["group"].as_str().unwrap_or(group),
-                        "version": r["version"].as_str().unwrap_or(version),
-                        "kind": r["kind"],
-                        "verbs": r["verbs"],
-                    })
-                })
+                Some(json!({
+                    "name": sub,
+                    "group": r["group"].as_str().unwrap_or(group),
+                    "version": r["version"].as_str().unwrap_or(version),
+                    "kind": r["kind"],
+                    "verbs": r["verbs"],
+                }))
             })
             .collect();
         answer.push(json!({

@@ -20,7 +20,7 @@ const MODULES: &[(&str, &str)] = &[
 
 /// The text of the generated file for these definitions, one line each: `definition field:number …`.
 ///
-/// `?` behind a number marks a field that is not written when it is zero; `>` in front of a name marks a message whose
+/// `?` behind a number marks a field that is not written when it is zero, `~` a pointer that is not written when it is nil; `>` in front of a name marks a message whose
 /// fields stand in its parent.
 pub(super) fn lines(definitions: &[String]) -> Result<String> {
     let mut packages: BTreeMap<String, BTreeMap<String, Vec<Field>>> = BTreeMap::new();
@@ -42,7 +42,12 @@ pub(super) fn lines(definitions: &[String]) -> Result<String> {
                 line.push_str(&format!(" >{target}:{}", field.number));
                 waiting.push(target);
             } else {
-                line.push_str(&format!(" {}:{}{}", field.name, field.number, if field.omitted { "?" } else { "" }));
+                let mark = match (field.omitted, field.pointer) {
+                    (true, false) => "?",
+                    (true, true) => "~",
+                    (false, _) => "",
+                };
+                line.push_str(&format!(" {}:{}{mark}", field.name, field.number));
             }
         }
         lines.insert(name, line);
@@ -55,6 +60,7 @@ struct Field {
     name: String,
     number: u32,
     omitted: bool,
+    pointer: bool,
     inlined: bool,
 }
 
@@ -111,10 +117,16 @@ fn field(line: &str) -> Option<Field> {
     let (name, options) = json.split_once(',').unwrap_or((&json, ""));
     let has = |option: &str| options.split(',').any(|own| own == option);
     if has("inline") {
-        return Some(Field { name: kind.rsplit('.').next()?.to_owned(), number, omitted: false, inlined: true });
+        return Some(Field {
+            name: kind.rsplit('.').next()?.to_owned(),
+            number,
+            omitted: false,
+            pointer: false,
+            inlined: true,
+        });
     }
-    let omitted = !kind.starts_with('*') && (has("omitempty") || has("omitzero"));
-    Some(Field { name: name.to_owned(), number, omitted, inlined: false })
+    let omitted = has("omitempty") || has("omitzero");
+    Some(Field { name: name.to_owned(), number, omitted, pointer: kind.starts_with('*'), inlined: false })
 }
 
 #[cfg(test)]
@@ -128,10 +140,10 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "Field { name: \"b\", number: 3, omitted: false, inlined: false }",
-                "Field { name: \"c\", number: 4, omitted: true, inlined: false }",
-                "Field { name: \"d\", number: 1, omitted: false, inlined: false }",
-                "Field { name: \"Source\", number: 2, omitted: false, inlined: true }",
+                "Field { name: \"b\", number: 3, omitted: true, pointer: true, inlined: false }",
+                "Field { name: \"c\", number: 4, omitted: true, pointer: false, inlined: false }",
+                "Field { name: \"d\", number: 1, omitted: false, pointer: false, inlined: false }",
+                "Field { name: \"Source\", number: 2, omitted: false, pointer: false, inlined: true }",
             ]
         );
     }

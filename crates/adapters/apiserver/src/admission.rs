@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     auth::Action,
+    builtin,
     housekeeping::definitions,
     http::Call,
     object::{Name, text},
@@ -112,6 +113,13 @@ pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Va
             }
         }
         _ => {}
+    }
+    if let Some(finalizer) = builtin::protection(resource) {
+        let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        if !finalizers.iter().any(|own| own == finalizer) {
+            finalizers.push(finalizer.into());
+        }
+        value["metadata"]["finalizers"] = finalizers.into();
     }
     escalation(api, call, resource, None, value)
 }

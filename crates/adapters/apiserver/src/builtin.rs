@@ -11,19 +11,23 @@ use crate::{auth::User, object::text, registry::Resource, verbs::update::move_fi
 
 use crate::housekeeping::{api_services, definitions};
 
-pub(crate) use defaults::default;
-pub(crate) use pods::grace;
+pub(crate) use defaults::{
+    autoscaling::{UTILIZATION, processor},
+    default,
+};
+pub(crate) use pods::{SERVICE_RANGE, grace};
 pub(crate) use validate::{combine, ephemeral_containers, validate};
 
 /// Their expressions are looked at when their spec is written, not when their status is.
 pub(crate) const POLICIES: &str = "admissionregistration.k8s.io/validatingadmissionpolicies";
 pub(crate) const MUTATING_POLICIES: &str = "admissionregistration.k8s.io/mutatingadmissionpolicies";
 pub(crate) const MUTATING_BINDINGS: &str = "admissionregistration.k8s.io/mutatingadmissionpolicybindings";
+/// How often the template of a DaemonSet has changed.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Completes a new object of a kind that starts with a state of its own.
 pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &User) {
-    let name = text(&value["metadata"]["name"]).to_owned();
     match &*resource.collection {
         "/namespaces" => {
             if !value["spec"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|item| item == "kubernetes"))
@@ -33,29 +37,46 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
                 value["spec"]["finalizers"] = list.into();
             }
             value["status"] = json!({"phase": "Active"});
-            value["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
         }
         "/pods" => pods::prepare_create(value),
         "/services" => pods::service_address(value, None),
         "rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles" => rules(value),
         "apiextensions.k8s.io/customresourcedefinitions" => {
             value["status"] = json!({
-                "acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": stored_versions(value),
+                "acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": stored_versions(value),
             });
         }
-        "apps/deployments"
+        "/persistentvolumes" => {
+            value["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": crate::verbs::now()});
+        }
+        "/persistentvolumeclaims"
+        | "/replicationcontrollers"
+        | "/resourcequotas"
+        | "apps/deployments"
         | "apps/daemonsets"
         | "apps/replicasets"
         | "apps/statefulsets"
         | "batch/cronjobs"
-        | "policy/poddisruptionbudgets" => {
+        | "networking.k8s.io/ingresses"
+        | "policy/poddisruptionbudgets"
+        | "storage.k8s.io/volumeattachments" => {
             value["status"] = empty_status(&resource.collection);
+        }
+        "autoscaling/horizontalpodautoscalers" => {
+            let first = value["apiVersion"] == "autoscaling/v1";
+            let other = if first { ("currentReplicas", json!(0)) } else { ("currentMetrics", Value::Null) };
+            value["status"] = json!({"desiredReplicas": 0, other.0: other.1});
         }
         "batch/jobs" => {
             value["status"] = empty_status(&resource.collection);
             job_selector(value);
         }
-        "certificates.k8s.io/certificatesigningrequests" | POLICIES => value["status"] = json!({}),
+        "certificates.k8s.io/certificatesigningrequests"
+        | "flowcontrol.apiserver.k8s.io/flowschemas"
+        | "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"
+        | "networking.k8s.io/servicecidrs"
+        | "resource.k8s.io/resourceclaims"
+        | POLICIES => value["status"] = json!({}),
         api_services::COLLECTION => value["status"] = api_services::first_status(value),
         _ => {}
     }
@@ -90,7 +111,10 @@ fn empty_status(collection: &str) -> Value {
         "apps/daemonsets" => json!({
             "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
         }),
-        "apps/replicasets" => json!({"replicas": 0}),
+        "/persistentvolumeclaims" => json!({"phase": "Pending"}),
+        "/replicationcontrollers" | "apps/replicasets" => json!({"replicas": 0}),
+        "networking.k8s.io/ingresses" => json!({"loadBalancer": {}}),
+        "storage.k8s.io/volumeattachments" => json!({"attached": false}),
         "apps/statefulsets" => json!({"availableReplicas": 0, "replicas": 0}),
         "policy/poddisruptionbudgets" => json!({
             "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
@@ -121,6 +145,14 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             let mut kept = old.clone();
             kept["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
             *new = kept;
+        }
+        ("apps/daemonsets", "") => {
+            let before = text(&old["metadata"]["annotations"][TEMPLATE_GENERATION]).parse().unwrap_or(0);
+            let changed = old["spec"]["template"] != new["spec"]["template"];
+            new["metadata"]["annotations"][TEMPLATE_GENERATION] = (before + i64::from(changed)).to_string().into();
+        }
+        ("/persistentvolumes", "status") if old["status"]["phase"] != new["status"]["phase"] => {
+            new["status"]["lastPhaseTransitionTime"] = crate::verbs::now().into();
         }
         ("/pods", "ephemeralcontainers") => pods::keep_all_but_ephemeral(old, new),
         ("/services", "") => pods::service_address(new, Some(old)),
@@ -228,10 +260,23 @@ pub(crate) fn mark_deleting(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// A deletion counts as a new generation, except of definitions.
-pub(crate) fn keep_generation(resource: &Resource, old: &Value, new: &mut Value) {
+/// A deletion counts as a new generation and has a period of grace, except where a kind is deleted in its own way.
+pub(crate) fn settle_deletion(resource: &Resource, old: &Value, new: &mut Value) {
     if resource.is(DEFINITIONS) {
         new["metadata"]["generation"] = old["metadata"]["generation"].clone();
+    }
+    if let Some(metadata) = new["metadata"].as_object_mut().filter(|_| resource.is("/namespaces")) {
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+}
+
+/// What keeps an object of storage while somebody uses it.
+pub(crate) fn protection(resource: &Resource) -> Option<&'static str> {
+    match &*resource.collection {
+        "/persistentvolumeclaims" => Some("kubernetes.io/pvc-protection"),
+        "/persistentvolumes" => Some("kubernetes.io/pv-protection"),
+        "storage.k8s.io/volumeattributesclasses" => Some("kubernetes.io/vac-protection"),
+        _ => None,
     }
 }
 

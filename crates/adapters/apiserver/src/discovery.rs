@@ -116,10 +116,13 @@ fn resource_list(version: &Version, group: &str) -> Value {
             resources.push(entry);
         }
     }
-    json!({
-        "kind": "APIResourceList", "apiVersion": "v1",
-        "groupVersion": group_version(group, &version.name), "resources": resources,
-    })
+    let mut list = json!({
+        "kind": "APIResourceList", "groupVersion": group_version(group, &version.name), "resources": resources,
+    });
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    list
 }
 
 fn storage_hash(resource: &Resource) -> String {
@@ -149,11 +152,7 @@ fn aggregated(registry: &Registry, call: &Call, core: bool) -> Option<Response<B
                     json!({"version": version.name, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if core {
-                json!({"creationTimestamp": null})
-            } else {
-                json!({"name": name, "creationTimestamp": null})
-            };
+            let metadata = if core { json!({}) } else { json!({"name": name}) };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -173,7 +172,14 @@ fn aggregated(registry: &Registry, call: &Call, core: bool) -> Option<Response<B
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    // Built-in kinds say only where they are of another group or version than the list that names them.
+    let is_own = |group: &str, version: &str| {
+        resource.custom.is_none() && (group, version) == (resource.group.as_str(), resource.version.as_str())
+    };
+    let kind = |group: &str, version: &str, kind: &str| match is_own(group, version) {
+        true => json!({"group": "", "version": "", "kind": kind}),
+        false => json!({"group": group, "version": version, "kind": kind}),
+    };
     let mut entry = json!({
         "resource": resource.plural, "responseKind": kind(&resource.group, &resource.version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },

@@ -8,8 +8,10 @@ pub(crate) mod budgets;
 mod certificates;
 mod collector;
 pub(crate) mod definitions;
+pub(crate) mod flow;
 mod namespaces;
 mod policies;
+mod protection;
 mod roles;
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
@@ -17,16 +19,17 @@ use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderMap, Method};
+use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::{
     auth::User,
     http::{Accept, Call, Query},
-    object::Key,
+    object::{Key, Object},
     registry::Resource,
     server::Api,
     store::Change,
-    verbs::Request,
+    verbs::{Request, patch},
 };
 
 pub(crate) use definitions::serve as serve_definitions;
@@ -82,7 +85,11 @@ struct Work {
     definitions: bool,
     api_services: bool,
     certificates: bool,
+    flow: bool,
     policies: bool,
+    protection: bool,
+    /// Something was deleted and is still used, so that any change may let it go.
+    kept: bool,
     roles: bool,
     namespaces: BTreeSet<String>,
     budgets: BTreeSet<String>,
@@ -100,6 +107,8 @@ impl Work {
         self.roles = true;
         self.policies = true;
         self.certificates = true;
+        self.flow = true;
+        self.protection = true;
         for (name, collection) in index.collections() {
             for object in collection.iter(None, None) {
                 if !object.owners.is_empty() {
@@ -125,6 +134,7 @@ impl Work {
             api_services::COLLECTION | "/services" => self.api_services = true,
             "rbac.authorization.k8s.io/clusterroles" => self.roles = true,
             policies::COLLECTION => self.policies = true,
+            flow::SCHEMAS | flow::LEVELS => self.flow = true,
             "certificates.k8s.io/certificatesigningrequests" => self.certificates = true,
             "/namespaces" => drop(self.namespaces.insert(object.name().to_owned())),
             "/pods" | "policy/poddisruptionbudgets" | "apps/replicasets" | "apps/deployments" | "apps/statefulsets" => {
@@ -132,6 +142,8 @@ impl Work {
             }
             _ => {}
         }
+        let protected = protection::COLLECTIONS.contains(&&*object.key.collection);
+        self.protection |= (protected && object.deleting) || self.kept;
         match &change.current {
             None => {
                 let index = api.store.read();
@@ -177,6 +189,12 @@ impl Work {
         if std::mem::take(&mut self.certificates) {
             certificates::settle(api).await;
         }
+        if std::mem::take(&mut self.flow) {
+            flow::settle(api).await;
+        }
+        if std::mem::take(&mut self.protection) {
+            self.kept = protection::settle(api).await;
+        }
         for key in std::mem::take(&mut self.dependents) {
             collector::dependent(api, &key).await;
         }
@@ -214,6 +232,28 @@ pub(crate) fn system_request<'a>(
     key: &'a Key,
 ) -> Request<'a> {
     Request { api, call, resource, subresource: "", namespace: &key.name.namespace, name: &key.name.name }
+}
+
+/// Writes the status of an object under a name of the control plane's.
+async fn apply_status(api: &Arc<Api>, object: &Object, manager: &str, status: &Value) {
+    let registry = api.registry.load();
+    let Some(resource) = registry.of_collection(&object.key.collection) else { return };
+    let mut call = system_call();
+    call.query = Query::parse(&format!("fieldManager={manager}&force=true"));
+    if let Ok(media) = "application/apply-patch+yaml".parse() {
+        call.headers.insert(http::header::CONTENT_TYPE, media);
+    }
+    let body = json!({
+        "apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {"name": object.name()},
+        "status": status,
+    });
+    call.body = body.to_string().into();
+    let mut request = system_request(api, &call, resource, &object.key);
+    request.subresource = "status";
+    if let Err(failure) = patch::patch(&request).await {
+        let (kind, name) = (&resource.kind, object.name());
+        tracing::warn!(kind, name, message = failure.message, "cannot write the status");
+    }
 }
 
 /// The options of the server's own writes.

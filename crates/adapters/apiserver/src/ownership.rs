@@ -54,6 +54,8 @@ fn reset(request: &Request<'_>) -> &'static [&'static str] {
         "status" if resource.is("/pods") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
         "status" if resource.is("apps/deployments") => &["spec", "metadata.labels"],
         "status" => &["spec"],
+        // Nobody changes what was asked to be signed.
+        "" if resource.is("certificates.k8s.io/certificatesigningrequests") => &["spec", "status"],
         "" if resource.has_status() => &["status"],
         _ => &[],
     }

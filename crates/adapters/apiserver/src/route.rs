@@ -19,6 +19,12 @@ use crate::{
 /// What the real server offers; clients that list none of these get the list.
 const REPRESENTATIONS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
+/// Built-in kinds that have a successor, with what every request for them is told.
+const DEPRECATED: [(&str, &str); 2] = [
+    ("/componentstatuses", "v1 ComponentStatus is deprecated in v1.19+"),
+    ("/endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+];
+
 /// The release whose behaviour is served; clients compare it with their own.
 pub(crate) const RELEASE: &str = kubernetes::RELEASE;
 
@@ -118,6 +124,9 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
     if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation.as_ref()) {
         call.warn(warning.clone());
     }
+    if let Some((_, warning)) = DEPRECATED.iter().find(|(collection, _)| resource.is(collection)) {
+        call.warn((*warning).to_owned());
+    }
     if !resource.namespaced && !target.namespace.is_empty() {
         return Ok(respond::nothing_here());
     }
@@ -145,7 +154,8 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         if resource.is("/pods") && streams::STREAMS.contains(&target.subresource.as_str()) {
             return streams::start(&request).await;
         }
-        if resource.subresource(&target.subresource).is_none() {
+        // Nothing is behind what leads on to a pod, a service or a node.
+        if resource.subresource(&target.subresource).is_none() || target.subresource == "proxy" {
             return Ok(respond::nothing_here());
         }
         return verbs::subresources::handle(&request, verb).await;
@@ -159,6 +169,12 @@ async fn dispatch(request: &Request<'_>, resource: &Resource, verb: &str) -> Ans
     }
     if reviews::is_review(resource) {
         return reviews::review(request).await;
+    }
+    if resource.is("/bindings") {
+        return verbs::subresources::bind_by_name(request).await;
+    }
+    if resource.is(verbs::components::COLLECTION) {
+        return verbs::components::answer(request, verb);
     }
     match verb {
         "get" => verbs::read::get(request).await,

@@ -36,6 +36,7 @@ pub(crate) fn of(resource: &Resource) -> Strategy {
         generation: matches!(
             collection,
             "/pods"
+                | "/podtemplates"
                 | "/replicationcontrollers"
                 | "apps/deployments"
                 | "apps/daemonsets"
@@ -48,6 +49,11 @@ pub(crate) fn of(resource: &Resource) -> Strategy {
                 | "scheduling.k8s.io/priorityclasses"
                 | "networking.k8s.io/networkpolicies"
                 | "networking.k8s.io/ingresses"
+                | "networking.k8s.io/ingressclasses"
+                | "flowcontrol.apiserver.k8s.io/flowschemas"
+                | "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"
+                | "resource.k8s.io/deviceclasses"
+                | "resource.k8s.io/resourceslices"
                 | "apiextensions.k8s.io/customresourcedefinitions"
                 | "admissionregistration.k8s.io/mutatingadmissionpolicies"
                 | "admissionregistration.k8s.io/mutatingadmissionpolicybindings"
@@ -62,6 +68,7 @@ pub(crate) fn of(resource: &Resource) -> Strategy {
                 | "coordination.k8s.io/leases"
                 | "storage.k8s.io/csinodes"
                 | "storage.k8s.io/csidrivers"
+                | "storage.k8s.io/csistoragecapacities"
                 | "storage.k8s.io/volumeattachments"
                 | "node.k8s.io/runtimeclasses"
                 | "apiextensions.k8s.io/customresourcedefinitions"
@@ -100,6 +107,11 @@ pub(crate) fn of(resource: &Resource) -> Strategy {
                 | "storage.k8s.io/csidrivers"
                 | "storage.k8s.io/storageclasses"
                 | "storage.k8s.io/volumeattachments"
+                | "storage.k8s.io/volumeattributesclasses"
+                | "resource.k8s.io/deviceclasses"
+                | "resource.k8s.io/resourceclaims"
+                | "resource.k8s.io/resourceclaimtemplates"
+                | "resource.k8s.io/resourceslices"
         ),
         keeps_status: collection == "/nodes",
         graceful: collection == "/pods",

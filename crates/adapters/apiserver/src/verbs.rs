@@ -1,5 +1,6 @@
 //! The verbs of the resource API. Each takes a request apart, decides, and commits or answers.
 
+pub(crate) mod components;
 pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod decode;

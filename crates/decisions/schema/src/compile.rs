@@ -188,7 +188,7 @@ impl Compiler {
             nullable: schema["nullable"] == true,
             preserve: free || schema["x-kubernetes-preserve-unknown-fields"] == true,
             embedded: schema["x-kubernetes-embedded-resource"] == true,
-            atomic_map: schema["x-kubernetes-map-type"] == "atomic",
+            atomic_map: free || schema["x-kubernetes-map-type"] == "atomic",
             default: schema.get("default").cloned(),
             properties: properties.into(),
             additional,

@@ -88,7 +88,9 @@ impl Schema {
                     None => {}
                     Some(_) => continue,
                 }
-                map.insert(name.to_string(), default.clone());
+                if node.wire.is_none() || !self.is_omitted(node, name, default) {
+                    map.insert(name.to_string(), default.clone());
+                }
             }
         }
         for (key, child) in map.iter_mut() {

@@ -3,9 +3,11 @@
 //! Column descriptions are left empty: they are prose of the API's documentation, and nothing prints them.
 
 mod age;
+mod autoscaling;
 mod cells;
 mod columns;
 mod core;
+mod infrastructure;
 mod jsonpath;
 mod pods;
 mod print;

@@ -36,16 +36,19 @@ impl Schema {
             return zero;
         }
         let required = node.limits.as_ref().map_or(&[][..], |l| l.required.as_slice());
+        let left_out = |name: &str| node.wire.and_then(|wire| wire.named(name)).is_some_and(|field| field.optional);
         for (name, child) in node.properties.iter() {
             match &self.node(*child).default {
                 Some(Value::Object(map)) if map.is_empty() => {
                     zero.insert(name.to_string(), Value::Object(self.zero_of(*child, depth + 1)));
                 }
                 // Only zero values are Go's; any other default is added by the server's defaulting.
-                Some(value) if *value == "" || *value == 0 || *value == false => {
+                Some(value) if (*value == "" || *value == 0 || *value == false) && !left_out(name) => {
                     zero.insert(name.to_string(), value.clone());
                 }
-                None if required.contains(name) => {
+                // Times that are held by value.
+                Some(Value::Null) => drop(zero.insert(name.to_string(), Value::Null)),
+                None if required.contains(name) && !left_out(name) => {
                     zero.insert(name.to_string(), Value::Null);
                 }
                 _ => {}

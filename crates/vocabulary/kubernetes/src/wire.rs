@@ -19,6 +19,8 @@ pub struct Field {
     pub name: &'static str,
     /// Not written when it is zero.
     pub omitted: bool,
+    /// Not written when nobody set it.
+    pub optional: bool,
 }
 
 static MESSAGES: LazyLock<HashMap<&'static str, Message>> = LazyLock::new(|| {
@@ -60,15 +62,12 @@ fn parse(text: &'static str) -> Message {
     let mut message = Message::default();
     for part in text.split(' ') {
         let Some((name, number)) = part.rsplit_once(':') else { continue };
-        let (number, omitted) = match number.strip_suffix('?') {
-            Some(number) => (number, true),
-            None => (number, false),
-        };
-        let Ok(number) = number.parse() else { continue };
+        let (omitted, optional) = (number.ends_with('?'), number.ends_with(['?', '~']));
+        let Ok(number) = number.trim_end_matches(['?', '~']).parse() else { continue };
         message.order.push(name);
         match name.strip_prefix('>') {
             Some(definition) => message.inlined.push((number, definition)),
-            None => message.fields.push(Field { number, name, omitted }),
+            None => message.fields.push(Field { number, name, omitted, optional }),
         }
     }
     message

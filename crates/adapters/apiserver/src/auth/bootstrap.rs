@@ -1,4 +1,6 @@
-//! The objects every cluster starts with: namespaces, roles, priority classes, the `kubernetes` service.
+//! The objects every cluster starts with: namespaces, roles, priority classes, flow schemas, the `kubernetes` service.
+
+mod flow;
 
 use std::sync::Arc;
 
@@ -43,6 +45,16 @@ pub(crate) async fn ensure(api: &Arc<Api>) -> Result<(), String> {
         });
         first.push(("scheduling.k8s.io/priorityclasses".to_owned(), "", class));
     }
+    first.extend(flow::objects().map(|(collection, object)| (collection, "", object)));
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready",
+        "lastTransitionTime": now(),
+    });
+    let range = json!({
+        "kind": "ServiceCIDR", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [builtin::SERVICE_RANGE]}, "status": {"conditions": [ready]},
+    });
+    first.push(("networking.k8s.io/servicecidrs".to_owned(), "", range));
     let service = json!({
         "kind": "Service", "apiVersion": "v1",
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
@@ -115,7 +127,11 @@ pub(crate) async fn create(api: &Arc<Api>, collection: &str, namespace: &str, mu
         value["metadata"]["generation"] = 1.into();
     }
     builtin::default(resource, &mut value);
+    let status = value.get("status").cloned();
     builtin::prepare_create(resource, &mut value, &super::User::system());
+    if let Some(status) = status {
+        value["status"] = status;
+    }
     match api.store.commit(Write::Put(Box::new(Draft::new(key, &value)), Expect::Absent)).await {
         Ok(_) | Err(Error::Stale) => Ok(()),
         Err(error) => Err(error.to_string()),

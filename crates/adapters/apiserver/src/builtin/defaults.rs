@@ -1,5 +1,9 @@
 //! Defaults of built-in kinds that no schema carries.
 
+pub(super) mod autoscaling;
+mod limits;
+mod storage;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
@@ -41,6 +45,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             template(spec);
         }
         "apps/daemonsets" => {
+            set(&mut value["metadata"]["annotations"], super::TEMPLATE_GENERATION, "1");
             let spec = &mut value["spec"];
             set(spec, "revisionHistoryLimit", 10);
             set(&mut spec["updateStrategy"], "type", "RollingUpdate");
@@ -50,10 +55,20 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             }
             template(spec);
         }
-        "apps/replicasets" | "/replicationcontrollers" => {
+        "apps/replicasets" => {
             set(&mut value["spec"], "replicas", 1);
             template(&mut value["spec"]);
         }
+        "/replicationcontrollers" => {
+            let labels = value["spec"]["template"]["metadata"]["labels"].clone();
+            if labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+                set(&mut value["spec"], "selector", labels);
+                labels_from_template(value);
+            }
+            set(&mut value["spec"], "replicas", 1);
+            template(&mut value["spec"]);
+        }
+        "/podtemplates" => template(value),
         "apps/statefulsets" => {
             let spec = &mut value["spec"];
             set(spec, "replicas", 1);
@@ -66,9 +81,20 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             let policy = &mut spec["persistentVolumeClaimRetentionPolicy"];
             set(policy, "whenDeleted", "Retain");
             set(policy, "whenScaled", "Retain");
+            list_or_none(spec, "volumeClaimTemplates").iter_mut().for_each(storage::claim_template);
             template(spec);
         }
-        "batch/jobs" => job(&mut value["spec"]),
+        "autoscaling/horizontalpodautoscalers" => {
+            set(&mut value["spec"], "minReplicas", 1);
+            match text(&value["apiVersion"]) {
+                "autoscaling/v2" => autoscaling::default(&mut value["spec"]),
+                _ => autoscaling::default_first(value),
+            }
+        }
+        "batch/jobs" => {
+            labels_from_template(value);
+            job(&mut value["spec"]);
+        }
         "batch/cronjobs" => {
             let spec = &mut value["spec"];
             set(spec, "concurrencyPolicy", "Allow");
@@ -76,6 +102,21 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             set(spec, "successfulJobsHistoryLimit", 3);
             set(spec, "failedJobsHistoryLimit", 1);
             template(&mut spec["jobTemplate"]["spec"]);
+        }
+        "flowcontrol.apiserver.k8s.io/flowschemas" => set_zero(&mut value["spec"], "matchingPrecedence", 1000),
+        "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations" => limits::priority_level(&mut value["spec"]),
+        "networking.k8s.io/ingressclasses" if value["spec"]["parameters"].is_object() => {
+            set(&mut value["spec"]["parameters"], "scope", "Cluster");
+        }
+        "networking.k8s.io/networkpolicies" => limits::network_policy(&mut value["spec"]),
+        "resource.k8s.io/resourceclaims" => claim(&mut value["spec"]),
+        "resource.k8s.io/resourceclaimtemplates" => claim(&mut value["spec"]["spec"]),
+        "resource.k8s.io/resourceslices" => {
+            for device in list_or_none(&mut value["spec"], "devices") {
+                for taint in list_or_none(device, "taints") {
+                    set(taint, "timeAdded", crate::verbs::now());
+                }
+            }
         }
         "/services" => service(&mut value["spec"]),
         "/secrets" => secret(value),
@@ -107,8 +148,37 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             schema::policy::default_binding(value);
         }
         "/nodes" => node(value),
-        "/namespaces" if value["spec"].is_null() => value["spec"] = Map::new().into(),
+        "/namespaces" => {
+            if value["spec"].is_null() {
+                value["spec"] = Map::new().into();
+            }
+            let name = text(&value["metadata"]["name"]).to_owned();
+            if !name.is_empty() {
+                value["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+            }
+        }
+        "/limitranges" => list_or_none(&mut value["spec"], "limits").iter_mut().for_each(limits::range),
+        "/persistentvolumeclaims" => storage::claim(&mut value["spec"]),
+        "/persistentvolumes" => storage::volume(&mut value["spec"]),
+        "storage.k8s.io/csidrivers" => storage::driver(&mut value["spec"]),
+        "storage.k8s.io/storageclasses" => storage::class(value),
         _ => {}
+    }
+}
+
+/// Who has no labels of its own is found by those of its pods.
+fn labels_from_template(value: &mut Value) {
+    let labels = value["spec"]["template"]["metadata"]["labels"].clone();
+    let bare = value["metadata"]["labels"].as_object().is_none_or(Map::is_empty);
+    if bare && labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+        value["metadata"]["labels"] = labels;
+    }
+    for (parent, field) in [("metadata", "labels"), ("spec", "template")] {
+        if let Some(parent) = value.get_mut(parent).and_then(Value::as_object_mut)
+            && parent.get(field).is_some_and(Value::is_null)
+        {
+            parent.remove(field);
+        }
     }
 }
 
@@ -121,6 +191,33 @@ fn set(parent: &mut Value, field: &str, value: impl Into<Value>) {
         && object.get(field).is_none_or(Value::is_null)
     {
         object.insert(field.into(), value.into());
+    }
+}
+
+/// As `set`, where zero means that nothing was said.
+fn set_zero(parent: &mut Value, field: &str, value: impl Into<Value>) {
+    if parent.get(field).is_some_and(|own| *own == 0) {
+        parent[field] = Value::Null;
+    }
+    set(parent, field, value);
+}
+
+/// Requests of devices ask for one each, unless they say otherwise.
+fn claim(spec: &mut Value) {
+    fn count(request: &mut Value) {
+        if text(&request["allocationMode"]).is_empty() {
+            request["allocationMode"] = "ExactCount".into();
+        }
+        if request["allocationMode"] == "ExactCount" {
+            set_zero(request, "count", 1);
+        }
+    }
+    let Some(devices) = spec.get_mut("devices") else { return };
+    for request in list_or_none(devices, "requests") {
+        if let Some(exactly) = request.get_mut("exactly").filter(|exactly| exactly.is_object()) {
+            count(exactly);
+        }
+        list_or_none(request, "firstAvailable").iter_mut().for_each(count);
     }
 }
 

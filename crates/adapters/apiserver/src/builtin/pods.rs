@@ -75,6 +75,9 @@ pub(crate) fn grace(pod: &Value, asked: Option<i64>) -> i64 {
     if !scheduled || over { 0 } else { period }
 }
 
+/// Where the addresses of services come from.
+pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
+
 /// A cluster address for a service that wants one, derived from its identity so that it stays the same.
 pub(super) fn service_address(service: &mut Value, old: Option<&Value>) {
     if let Some(old) = old {

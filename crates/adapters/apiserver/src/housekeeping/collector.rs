@@ -126,7 +126,7 @@ async fn let_go(api: &Arc<Api>, object: &Object, uids: &[&str]) {
     .await;
 }
 
-async fn drop_finalizer(api: &Arc<Api>, object: &Object, finalizer: &str) {
+pub(super) async fn drop_finalizer(api: &Arc<Api>, object: &Object, finalizer: &str) {
     change(api, object, |metadata| {
         let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
         let kept: Vec<Value> = finalizers.into_iter().filter(|item| item != finalizer).collect();

@@ -5,14 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use schema::policy::Kind;
 use serde_json::{Value, json};
 
-use super::{system_call, system_request};
 use crate::{
-    http::Query,
     object::{Object, text},
     openapi,
     registry::Registry,
     server::Api,
-    verbs::patch,
 };
 
 pub(crate) const COLLECTION: &str = crate::builtin::POLICIES;
@@ -39,7 +36,7 @@ pub(super) async fn settle(api: &Arc<Api>) {
             checked["expressionWarnings"] = found.into();
         }
         let status = json!({"observedGeneration": generation, "typeChecking": checked});
-        write(api, &policy, &status).await;
+        super::apply_status(api, &policy, MANAGER, &status).await;
     }
 }
 
@@ -118,24 +115,4 @@ fn resolved(registry: &Registry, group: &str, version: &str, name: &str) -> Vec<
         }
     }
     found
-}
-
-async fn write(api: &Arc<Api>, policy: &Object, status: &Value) {
-    let registry = api.registry.load();
-    let Some(resource) = registry.of_collection(COLLECTION) else { return };
-    let mut call = system_call();
-    call.query = Query::parse(&format!("fieldManager={MANAGER}&force=true"));
-    if let Ok(media) = "application/apply-patch+yaml".parse() {
-        call.headers.insert(http::header::CONTENT_TYPE, media);
-    }
-    let body = json!({
-        "apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {"name": policy.name()},
-        "status": status,
-    });
-    call.body = body.to_string().into();
-    let mut request = system_request(api, &call, resource, &policy.key);
-    request.subresource = "status";
-    if let Err(failure) = patch::patch(&request).await {
-        tracing::warn!(policy = policy.name(), message = failure.message, "cannot write the status of a policy");
-    }
 }

@@ -6,17 +6,8 @@ use schema::Schema;
 
 use super::{Resource, Subresource};
 
-/// Subresources that need a kubelet or a proxy behind them; nothing is served there.
-const UNSERVED: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
-
 pub(super) fn resources() -> Vec<Arc<Resource>> {
     kubernetes::resources().iter().map(|table| Arc::new(resource(table))).collect()
-}
-
-/// The tables leave out what streams; this one is served.
-fn log() -> Subresource {
-    let own = |text: &str| text.to_owned();
-    Subresource { name: own("log"), group: own(""), version: own("v1"), kind: own("Pod"), verbs: vec![own("get")] }
 }
 
 fn resource(table: &'static kubernetes::Resource) -> Resource {
@@ -26,9 +17,9 @@ fn resource(table: &'static kubernetes::Resource) -> Resource {
     };
     let stored_as = match collection.as_str() {
         "/events" => "v1".to_owned(),
+        "autoscaling/horizontalpodautoscalers" => "autoscaling/v2".to_owned(),
         _ => super::group_version(&table.group, &table.version),
     };
-    let subresources = table.subresources.iter().filter(|subresource| !UNSERVED.contains(&subresource.name.as_str()));
     Resource {
         group: table.group.clone(),
         version: table.version.clone(),
@@ -40,7 +31,9 @@ fn resource(table: &'static kubernetes::Resource) -> Resource {
         categories: table.categories.clone(),
         namespaced: table.namespaced,
         verbs: table.verbs.clone(),
-        subresources: subresources
+        subresources: table
+            .subresources
+            .iter()
             .map(|subresource| Subresource {
                 name: subresource.name.clone(),
                 group: subresource.group.clone(),
@@ -48,7 +41,6 @@ fn resource(table: &'static kubernetes::Resource) -> Resource {
                 kind: subresource.kind.clone(),
                 verbs: subresource.verbs.clone(),
             })
-            .chain((table.plural == "pods").then(log))
             .collect(),
         columns: Vec::new(),
         collection: collection.into(),

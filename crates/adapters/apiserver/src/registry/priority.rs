@@ -14,10 +14,12 @@ pub(crate) struct Priority {
 }
 
 pub(crate) fn of(group: &str, version: &str) -> Priority {
-    let groups = match (group, version) {
+    let (groups, version) = match (group, version) {
         (LISTING, _) => return Priority { group: 20000, version: 1000 },
         ("", "v1") => return Priority { group: 18000, version: 1 },
-        (group, "v1") => group,
+        ("autoscaling", "v2") => (group, 30),
+        ("flowcontrol.apiserver.k8s.io" | "resource.k8s.io", "v1") => (group, 21),
+        (_, "v1") => (group, 15),
         _ => return CUSTOM,
     };
     let group = match groups {
@@ -36,8 +38,9 @@ pub(crate) fn of(group: &str, version: &str) -> Priority {
         "scheduling.k8s.io" => 16600,
         "coordination.k8s.io" => 16500,
         "node.k8s.io" => 16300,
-        "discovery.k8s.io" => 16200,
+        "discovery.k8s.io" | "resource.k8s.io" => 16200,
+        "flowcontrol.apiserver.k8s.io" => 16100,
         _ => return CUSTOM,
     };
-    Priority { group, version: 15 }
+    Priority { group, version }
 }

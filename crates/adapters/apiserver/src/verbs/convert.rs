@@ -1,9 +1,10 @@
 //! Between the version a request speaks and the version objects are stored in.
 //!
 //! Versions of a custom resource differ in `apiVersion` only, unless its definition names a webhook that knows more. The
-//! two event APIs are two views of one object. Objects stay stored in the version that was the storage version when they
+//! two event APIs are two views of one object, and so are the two versions of an autoscaler. Objects stay stored in the version that was the storage version when they
 //! were last written.
 
+mod autoscaling;
 mod review;
 
 use std::borrow::Cow;
@@ -30,6 +31,10 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 
 fn is_event_view(resource: &Resource) -> bool {
     resource.group == "events.k8s.io"
+}
+
+fn is_autoscaler(resource: &Resource) -> bool {
+    resource.is("autoscaling/horizontalpodautoscalers")
 }
 
 /// Whether the stored bytes of this object are what the resource serves.
@@ -87,6 +92,8 @@ pub(crate) fn plainly(resource: &Resource, mut value: Value) -> Value {
             value["apiVersion"] = resource.api_version().into();
             if is_event_view(resource) {
                 EVENT_FIELDS.iter().for_each(|(view, stored)| rename(&mut value, stored, view));
+            } else if is_autoscaler(resource) {
+                autoscaling::to_first(&mut value);
             }
         }
         Some(custom) => {
@@ -123,6 +130,8 @@ pub(crate) fn as_stored(resource: &Resource, mut value: Value) -> Value {
     value["apiVersion"] = resource.stored_as.as_str().into();
     if is_event_view(resource) {
         EVENT_FIELDS.iter().for_each(|(view, stored)| rename(&mut value, view, stored));
+    } else if is_autoscaler(resource) {
+        autoscaling::from_first(&mut value);
     }
     value
 }

@@ -291,10 +291,8 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
         }
     } else if graceful {
         let grace = builtin::grace(old, options.grace);
-        if grace > 0 {
-            mark(&mut new, grace);
-            marked = true;
-        }
+        mark(&mut new, grace);
+        marked = grace > 0;
     }
     set_finalizers(resource, &mut new, options);
     if let Some(finalizer) = builtin::deletion_finalizer(resource).filter(|_| !deleting) {
@@ -311,9 +309,9 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
     if !(waits || marked && grace > 0) {
         return Plan::Remove(new);
     }
-    if !deleting && !marked {
+    if !deleting && !marked && !graceful {
         mark(&mut new, 0);
-        builtin::keep_generation(resource, old, &mut new);
+        builtin::settle_deletion(resource, old, &mut new);
     }
     builtin::mark_deleting(resource, &mut new);
     if schema::managed::same_but_for_times(old, &new) { Plan::Leave } else { Plan::Mark(new) }
@@ -363,6 +361,8 @@ fn set_finalizers(resource: &crate::registry::Resource, value: &mut Value, optio
             _ => None,
         })
     });
+    // The oldest of the kinds that own others leaves them behind unless told otherwise.
+    let policy = policy.or_else(|| resource.is("/replicationcontrollers").then_some(Policy::Orphan));
     let mut wanted: Vec<String> =
         existing.iter().filter(|finalizer| !matches!(finalizer.as_str(), ORPHAN | FOREGROUND)).cloned().collect();
     match policy {

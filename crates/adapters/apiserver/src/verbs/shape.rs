@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Request;
-use crate::{http::Accept, registry::Resource, server::Api, table};
+use crate::{housekeeping::flow, http::Accept, registry::Resource, server::Api, table};
 
 pub(crate) fn metadata(mut value: Value, version: &str) -> Value {
     json!({
@@ -26,6 +26,17 @@ pub(crate) fn table_of(
     list: &Value,
     include: Option<&str>,
 ) -> Value {
+    let mut sorted;
+    let objects = match &*resource.collection {
+        flow::SCHEMAS => {
+            // In the order in which they are asked.
+            sorted = objects.to_vec();
+            let name = |schema: &Value| schema["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            sorted.sort_by_key(|schema| (schema["spec"]["matchingPrecedence"].as_i64(), name(schema)));
+            &sorted
+        }
+        _ => objects,
+    };
     let is_scale = objects.first().is_some_and(|object| object["kind"] == "Scale");
     let (columns, cells) = if is_scale { table::scale(objects) } else { table::table(resource, objects) };
     let rows: Vec<Value> = objects

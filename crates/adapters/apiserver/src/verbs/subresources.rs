@@ -36,6 +36,15 @@ pub(crate) async fn handle(request: &Request<'_>, verb: &str) -> Answer<Response
     }
 }
 
+/// As `bind`, for those who name the pod in the binding alone.
+pub(crate) async fn bind_by_name(request: &Request<'_>) -> Answer<Response<Body>> {
+    let binding = request.decode(request.options("CreateOptions")?.validation)?;
+    let registry = request.api.registry.load_full();
+    let pods = registry.find("", "v1", "pods").ok_or_else(Failure::no_such_resource)?;
+    let name = text(&binding["metadata"]["name"]);
+    bind(&Request { resource: pods, subresource: "binding", name, ..*request }).await
+}
+
 /// Puts a pod on a node, once.
 async fn bind(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = request.options("CreateOptions")?;

@@ -1,10 +1,10 @@
-//! The cells of built-in resources; the core group and workloads have files of their own.
+//! The cells of built-in resources; the core group, workloads, autoscalers and infrastructure have files of their own.
 
 use serde_json::{Value, json};
 
 use super::{
-    core,
-    print::{NONE, age_of, first_three, number, or, selector, size, text},
+    autoscaling, core, infrastructure,
+    print::{NONE, age_of, first_three, number, or, size, text},
     workloads,
 };
 
@@ -14,6 +14,7 @@ pub fn cells(group: &str, plural: &str, object: &Value, now: &str) -> Vec<Value>
     let age = age_of(&object["metadata"]["creationTimestamp"], now);
     let list = core::cells(group, plural, object, &age, now)
         .or_else(|| workloads::cells(group, plural, object, &age, now))
+        .or_else(|| infrastructure::cells(group, plural, object, &age))
         .unwrap_or_else(|| other(group, plural, object, &age));
     match list {
         Value::Array(cells) => cells,
@@ -39,15 +40,16 @@ fn other(group: &str, plural: &str, object: &Value, age: &str) -> Value {
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
             json!([name, size(&object["webhooks"]), age])
         }
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies" | "validatingadmissionpolicies") => {
+            let what = if plural.starts_with("mutating") { "mutations" } else { "validations" };
             let kind = &spec["paramKind"];
             let shown = match kind.is_object() {
                 true => format!("{}/{}", text(&kind["apiVersion"]), text(&kind["kind"])),
                 false => "<unset>".to_string(),
             };
-            json!([name, size(&spec["validations"]), shown, age])
+            json!([name, size(&spec[what]), shown, age])
         }
-        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings" | "validatingadmissionpolicybindings") => {
             let reference = &spec["paramRef"];
             let shown = match (text(&reference["namespace"]), text(&reference["name"])) {
                 (_, "") => "<unset>".to_string(),
@@ -66,6 +68,7 @@ fn other(group: &str, plural: &str, object: &Value, age: &str) -> Value {
             };
             json!([name, service, availability(status), age])
         }
+        ("autoscaling", "horizontalpodautoscalers") => autoscaling::cells(object, age),
         ("certificates.k8s.io", "certificatesigningrequests") => {
             let duration = spec["expirationSeconds"].as_i64().map_or(NONE.to_string(), super::human);
             let signer = or(text(&spec["signerName"]), NONE);
@@ -89,8 +92,27 @@ fn other(group: &str, plural: &str, object: &Value, age: &str) -> Value {
                 age
             ])
         }
-        ("networking.k8s.io", "networkpolicies") => json!([name, selector(&spec["podSelector"]), age]),
-        ("networking.k8s.io", "ingresses") => ingress(object, age),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => {
+            let conditions = status["conditions"].as_array().into_iter().flatten();
+            let dangling = conditions.into_iter().find(|condition| condition["type"] == "Dangling");
+            let dangling = dangling.map_or("?", |condition| text(&condition["status"]));
+            let level = text(&spec["priorityLevelConfiguration"]["name"]);
+            let method = or(text(&spec["distinguisherMethod"]["type"]), NONE);
+            json!([name, level, number(&spec["matchingPrecedence"]), method, age, dangling])
+        }
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
+            let limited = &spec["limited"];
+            let queuing = &limited["limitResponse"]["queuing"];
+            let shown = |value: &Value| if value.is_null() { json!(NONE) } else { value.clone() };
+            let [shares, queues, hand, length] = [
+                &limited["nominalConcurrencyShares"],
+                &queuing["queues"],
+                &queuing["handSize"],
+                &queuing["queueLengthLimit"],
+            ]
+            .map(shown);
+            json!([name, text(&spec["type"]), shares, queues, hand, length, age])
+        }
         ("policy", "poddisruptionbudgets") => {
             let limit = |value: &Value| match value {
                 Value::Null => "N/A".to_string(),
@@ -107,42 +129,6 @@ fn other(group: &str, plural: &str, object: &Value, age: &str) -> Value {
         ("scheduling.k8s.io", "priorityclasses") => {
             let default = object["globalDefault"] == true;
             json!([name, number(&object["value"]), default, age, text(&object["preemptionPolicy"])])
-        }
-        ("storage.k8s.io", "csinodes") => json!([name, size(&spec["drivers"]), age]),
-        ("storage.k8s.io", "csidrivers") => {
-            let flag = |key: &str, default: bool| spec[key].as_bool().unwrap_or(default);
-            let audiences = spec["tokenRequests"].as_array().into_iter().flatten().map(|t| text(&t["audience"]));
-            let audiences = audiences.collect::<Vec<_>>().join(",");
-            let modes: Vec<&str> = match spec["volumeLifecycleModes"].as_array() {
-                Some(modes) => modes.iter().map(text).collect(),
-                None => vec!["<unset>"],
-            };
-            json!([
-                name,
-                flag("attachRequired", true),
-                flag("podInfoOnMount", false),
-                flag("storageCapacity", false),
-                or(&audiences, "<unset>"),
-                flag("requiresRepublish", false),
-                modes.join(","),
-                age
-            ])
-        }
-        ("storage.k8s.io", "storageclasses") => {
-            let default = object["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"] == "true";
-            let shown = format!("{}{}", text(name), if default { " (default)" } else { "" });
-            json!([
-                shown,
-                text(&object["provisioner"]),
-                or(text(&object["reclaimPolicy"]), "Delete"),
-                or(text(&object["volumeBindingMode"]), "Immediate"),
-                object["allowVolumeExpansion"] == true,
-                age
-            ])
-        }
-        ("storage.k8s.io", "volumeattachments") => {
-            let volume = text(&spec["source"]["persistentVolumeName"]);
-            json!([name, text(&spec["attacher"]), volume, text(&spec["nodeName"]), status["attached"] == true, age])
         }
         _ => json!([name, object["metadata"]["creationTimestamp"]]),
     }
@@ -172,15 +158,4 @@ fn subjects(list: &Value, kind: &str) -> String {
         _ => text(&s["name"]).to_string(),
     });
     shown.collect::<Vec<_>>().join(", ")
-}
-
-fn ingress(object: &Value, age: &str) -> Value {
-    let spec = &object["spec"];
-    let hosts: Vec<&str> =
-        spec["rules"].as_array().into_iter().flatten().map(|r| text(&r["host"])).filter(|h| !h.is_empty()).collect();
-    let addresses = object["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
-    let addresses: Vec<&str> = addresses.map(|i| or(text(&i["ip"]), text(&i["hostname"]))).collect();
-    let ports = if spec["tls"].as_array().is_some_and(|t| !t.is_empty()) { "80, 443" } else { "80" };
-    let class = or(text(&spec["ingressClassName"]), NONE);
-    json!([object["metadata"]["name"], class, or(&hosts.join(","), "*"), addresses.join(","), ports, age])
 }

@@ -12,6 +12,17 @@ pub(super) fn cells(group: &str, plural: &str, object: &Value, age: &str, now: &
     let name = &object["metadata"]["name"];
     let (spec, status) = (&object["spec"], &object["status"]);
     Some(match (group, plural) {
+        ("", "componentstatuses") => {
+            let conditions = object["conditions"].as_array().into_iter().flatten();
+            let healthy = conditions.into_iter().find(|condition| condition["type"] == "Healthy");
+            let state = match healthy.map(|condition| text(&condition["status"])) {
+                None => "Unknown",
+                Some("True") => "Healthy",
+                Some(_) => "Unhealthy",
+            };
+            let said = |field: &str| healthy.map_or("", |condition| text(&condition[field]));
+            json!([name, state, said("message"), said("error")])
+        }
         ("", "configmaps") => {
             json!([name, size(&object["data"]) + size(&object["binaryData"]), age])
         }
