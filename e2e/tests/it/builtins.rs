@@ -102,19 +102,24 @@ async fn life(server: &Server, served: &Served, known: &Kinds, plan: &Value) -> 
     let (made, _) = server.send(Method::POST, &collection, JSON, object).await;
     took("create", made);
     took("create again", server.send(Method::POST, &collection, JSON, object).await.0);
+    server.settled(&path, served).await;
     took("table", normal(server.get(&path, TABLE).await));
-    let current = server.get(&path, JSON).await;
+    let current = server.settled(&path, served).await;
     took("replace by itself", server.send(Method::PUT, &path, JSON, &current).await.0);
     let labels = json!({"metadata": {"labels": {"tier": "web"}, "annotations": {"note": "hello"}}});
     took("label", server.send(Method::PATCH, &path, MERGE, &labels).await.0);
+    server.settled(&path, served).await;
     if !plan["change"].is_null() {
         took("change", server.send(Method::PATCH, &path, MERGE, &plan["change"]).await.0);
+        server.settled(&path, served).await;
     }
     let forced = format!("{path}?fieldManager=other&force=true");
     took("apply", server.send(Method::PATCH, &forced, APPLY, object).await.0);
+    server.settled(&path, served).await;
     if !plan["status"].is_null() {
         let status = json!({"status": plan["status"]});
         took("status", server.send(Method::PATCH, &format!("{path}/status"), MERGE, &status).await.0);
+        server.settled(&path, served).await;
         took("table with a status", normal(server.get(&path, TABLE).await));
     }
     for ((other, _), also) in known.iter().filter(|((_, kind), also)| {
@@ -123,7 +128,7 @@ async fn life(server: &Server, served: &Served, known: &Kinds, plan: &Value) -> 
         let path = format!("{}/{name}", also.path(other));
         took(&format!("as {other}"), normal(server.get(&path, JSON).await));
         // Whoever reads it in one version and writes it back must not lose what another knows.
-        let current = server.get(&path, JSON).await;
+        let current = server.settled(&path, also).await;
         took(&format!("replace as {other}"), server.send(Method::PUT, &path, JSON, &current).await.0);
         took(&format!("then as {version}"), normal(server.get(&format!("{collection}/{name}"), JSON).await));
     }
@@ -171,6 +176,31 @@ impl Server {
         let url = format!("{}{path}", self.control_plane.server());
         let request = self.http.get(url).bearer_auth(self.control_plane.token()).header("accept", accept);
         request.send().await.unwrap().json().await.unwrap()
+    }
+
+    /// The object once those who watch over its kind have looked at it.
+    async fn settled(&self, path: &str, served: &Served) -> Value {
+        let done = |object: &Value| {
+            let status = &object["status"];
+            let seen = status["observedGeneration"] == object["metadata"]["generation"];
+            let has =
+                |kind: &str| status["conditions"].as_array().is_some_and(|list| list.iter().any(|c| c["type"] == kind));
+            match served.plural.as_str() {
+                "poddisruptionbudgets" | "validatingadmissionpolicies" => seen,
+                "customresourcedefinitions" => has("Established"),
+                "apiservices" => has("Available"),
+                "flowschemas" => has("Dangling"),
+                _ => true,
+            }
+        };
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        loop {
+            let object = self.get(path, JSON).await;
+            if done(&object) {
+                return object;
+            }
+            assert!(std::time::Instant::now() < patience, "nobody looked at {object}");
+        }
     }
 
     /// The answer with its code, and without what no two servers share; and as it came.
@@ -225,6 +255,15 @@ fn normal(mut value: Value) -> Value {
 fn mask(value: &mut Value) {
     match value {
         Value::Object(map) => {
+            if let Some(list) = map.get_mut("managedFields").and_then(Value::as_array_mut) {
+                // Entries are ordered by time, which has seconds only.
+                list.iter_mut().for_each(mask);
+                list.sort_by_key(Value::to_string);
+            }
+            // Who asks for a signature has a uid on one of the servers only.
+            if map.contains_key("signerName") {
+                map.remove("uid");
+            }
             for (key, field) in map.iter_mut() {
                 match key.as_str() {
                     "uid"
@@ -249,7 +288,9 @@ fn mask(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(mask),
         Value::String(text) => {
             let digits = text.trim_end_matches(['s', 'm']);
-            if digits.len() + 1 == text.len() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            if text.len() == 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T' {
+                *text = "TIME".to_owned();
+            } else if digits.len() + 1 == text.len() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 *text = "AGE".to_owned();
             } else if let Ok(parsed @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(text) {
                 // In which order the fields stand that an annotation holds means nothing.

@@ -12,6 +12,7 @@ use testkit::{ControlPlane, Kind, control_plane, needs};
 
 const ALLOWED: &str = include_str!("kubectl/allowed.txt");
 const DEFINITION: &str = include_str!("kubectl/definition.yaml");
+const KINDS: &str = include_str!("kubectl/kinds.yaml");
 const SIGNING: &str = include_str!("kubectl/signing.yaml");
 const WIDGET: &str = include_str!("kubectl/widget.yaml");
 const WORKLOAD: &str = include_str!("kubectl/workload.yaml");
@@ -259,6 +260,41 @@ const SCRIPT: &[Step] = &[
     step("a token for nobody", "create token nobody"),
     step("a token that is too short", "create token made --duration=1s"),
     step("expose", "expose deployment made --port=80"),
+    step("autoscale", "autoscale deployment made --min=2 --max=5 --cpu-percent=70"),
+    step("autoscale again", "autoscale deployment made --max=5"),
+    step("autoscale by trial", "autoscale deployment made --name=other --max=3 --dry-run=server -o yaml"),
+    step("autoscale badly", "autoscale deployment made --name=bad --min=4 --max=3"),
+    step("autoscale what is not there", "autoscale deployment nobody --max=3"),
+    step("get autoscalers", "get hpa"),
+    step("get an autoscaler", "get hpa made -o yaml --show-managed-fields"),
+    step("get an autoscaler in its first version", "get hpa.v1.autoscaling made -o yaml"),
+    step("describe an autoscaler", "describe hpa made"),
+    step(
+        "report what an autoscaler sees",
+        "patch hpa made --subresource=status --type=merge -p {\"status\":{\"currentReplicas\":2,\"desiredReplicas\":3,\"currentMetrics\":[{\"type\":\"Resource\",\"resource\":{\"name\":\"cpu\",\"current\":{\"averageUtilization\":44,\"averageValue\":\"100m\"}}}]}}",
+    ),
+    step("get what an autoscaler sees", "get hpa made"),
+    step(
+        "an autoscaler in its first version by trial",
+        "patch hpa.v1.autoscaling made --type=merge -p {\"spec\":{\"targetCPUUtilizationPercentage\":50}} --dry-run=server -o yaml",
+    ),
+    step("delete an autoscaler", "delete hpa made"),
+    with("apply cluster kinds", "apply -f -", KINDS),
+    step("get a class of ingresses", "get ingressclass"),
+    step("describe a class of ingresses", "describe ingressclass front"),
+    step("get a class of runtimes", "get runtimeclass"),
+    step("get a level of priority", "get prioritylevelconfiguration own"),
+    step("get the levels of priority", "get prioritylevelconfigurations --no-headers"),
+    step("wait for a flow schema", "wait --for=condition=Dangling=False flowschema/own --timeout=20s"),
+    step("get a flow schema", "get flowschema own -o wide"),
+    step("get the flow schemas", "get flowschemas"),
+    step("describe a flow schema", "describe flowschema own"),
+    step("get a class of devices", "get deviceclass"),
+    step("get a class of volumes", "get volumeattributesclass"),
+    step("describe a class of volumes", "describe vac gold"),
+    with("delete cluster kinds", "delete --wait=false -f -", KINDS),
+    step("get components", "get componentstatuses"),
+    step("get a component", "get cs etcd-0"),
     step("set an image", "set image deployment/made example=other"),
     step("set an environment", "set env deployment/made A=b"),
     step("rollout restart", "rollout pause deployment/made"),

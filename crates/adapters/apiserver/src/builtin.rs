@@ -1,6 +1,7 @@
 //! What the API itself knows about built-in kinds: defaults, preparation and checks.
 
 mod defaults;
+mod events;
 mod pods;
 mod validate;
 pub(crate) mod warnings;
@@ -23,7 +24,7 @@ pub(crate) const POLICIES: &str = "admissionregistration.k8s.io/validatingadmiss
 pub(crate) const MUTATING_POLICIES: &str = "admissionregistration.k8s.io/mutatingadmissionpolicies";
 pub(crate) const MUTATING_BINDINGS: &str = "admissionregistration.k8s.io/mutatingadmissionpolicybindings";
 /// How often the template of a DaemonSet has changed.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Completes a new object of a kind that starts with a state of its own.
@@ -255,7 +256,7 @@ pub(crate) fn mark_deleting(resource: &Resource, value: &mut Value) {
         value["status"]["phase"] = "Terminating".into();
     }
     if resource.is(DEFINITIONS) {
-        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";
+        let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
         definitions::set_condition(&mut value["status"], "Terminating", "True", "InstanceDeletionPending", message);
     }
 }
@@ -265,7 +266,9 @@ pub(crate) fn settle_deletion(resource: &Resource, old: &Value, new: &mut Value)
     if resource.is(DEFINITIONS) {
         new["metadata"]["generation"] = old["metadata"]["generation"].clone();
     }
-    if let Some(metadata) = new["metadata"].as_object_mut().filter(|_| resource.is("/namespaces")) {
+    if let Some(metadata) =
+        new["metadata"].as_object_mut().filter(|_| resource.is("/namespaces") || resource.is(DEFINITIONS))
+    {
         metadata.remove("deletionGracePeriodSeconds");
     }
 }

@@ -98,7 +98,7 @@ fn resource_list(version: &Version, group: &str) -> Value {
                 entry[field] = list.clone().into();
             }
         }
-        if resource.allows("list") {
+        if resource.allows("list") && (resource.custom.is_some() || !resource.storage_hash.is_empty()) {
             entry["storageVersionHash"] = storage_hash(resource).into();
         }
         resources.push(entry);

@@ -5,6 +5,7 @@ use serde_json::Value;
 use schema::managed::{self, ApplyError, Writer};
 
 use crate::{
+    registry::Resource,
     status::{Answer, Failure},
     verbs::{Request, now},
 };
@@ -14,6 +15,13 @@ pub(crate) fn update(request: &Request<'_>, manager: &str, live: Option<&Value>,
     let (version, time) = (request.resource.api_version(), now());
     let writer = Writer { manager, api_version: &version, subresource: request.subresource, time: &time };
     managed::update(&request.resource.schema, live, object, &writer, reset(request));
+}
+
+/// Records ownership after the control plane itself wrote a status.
+pub(crate) fn report(resource: &Resource, manager: &str, live: &Value, object: &mut Value) {
+    let (version, time) = (resource.api_version(), now());
+    let writer = Writer { manager, api_version: &version, subresource: "status", time: &time };
+    managed::update(&resource.schema, Some(live), object, &writer, &["spec"]);
 }
 
 /// Merges an applied configuration into the live object.

@@ -73,6 +73,11 @@ impl Resource {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
+    /// The group under which a refusal names this kind: both event APIs are judged as one.
+    pub fn judged_group(&self) -> &str {
+        if self.is("/events") { "" } else { &self.group }
+    }
+
     pub fn api_version(&self) -> String {
         group_version(&self.group, &self.version)
     }

@@ -47,6 +47,7 @@ pub(crate) fn of(resource: &Resource) -> Strategy {
                 | "policy/poddisruptionbudgets"
                 | "discovery.k8s.io/endpointslices"
                 | "scheduling.k8s.io/priorityclasses"
+                | "storage.k8s.io/csidrivers"
                 | "networking.k8s.io/networkpolicies"
                 | "networking.k8s.io/ingresses"
                 | "networking.k8s.io/ingressclasses"
@@ -125,6 +126,13 @@ pub(crate) fn creates_by_apply(resource: &Resource) -> bool {
 
 /// Whether anything but metadata and status differs.
 pub(crate) fn spec_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
+    // The value of a class of priority never changes, and the rest does not count.
+    if resource.is("scheduling.k8s.io/priorityclasses") {
+        return false;
+    }
+    if resource.is("discovery.k8s.io/endpointslices") && old["metadata"]["labels"] != new["metadata"]["labels"] {
+        return true;
+    }
     // Annotations of a Deployment reach its pods' template through its controller.
     if resource.is("apps/deployments") && old["metadata"]["annotations"] != new["metadata"]["annotations"] {
         return true;

@@ -86,9 +86,8 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         }
         "autoscaling/horizontalpodautoscalers" => {
             set(&mut value["spec"], "minReplicas", 1);
-            match text(&value["apiVersion"]) {
-                "autoscaling/v2" => autoscaling::default(&mut value["spec"]),
-                _ => autoscaling::default_first(value),
+            if value["apiVersion"] == "autoscaling/v2" {
+                autoscaling::default(&mut value["spec"]);
             }
         }
         "batch/jobs" => {
@@ -392,6 +391,9 @@ fn service(spec: &mut Value) {
     }
     if matches!(text(&spec["type"]), "NodePort" | "LoadBalancer") {
         set(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if spec["sessionAffinity"] == "ClientIP" {
+        set(&mut spec["sessionAffinityConfig"]["clientIP"], "timeoutSeconds", 10800);
     }
     for port in list_or_none(spec, "ports") {
         set(port, "protocol", "TCP");

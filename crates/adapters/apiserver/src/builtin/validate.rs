@@ -69,6 +69,7 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
             }
         }
         "/services" => service(value, &mut errors),
+        "/events" => super::events::validate(resource, value, old, &mut errors),
         "apiregistration.k8s.io/apiservices" => api_service(value, &mut errors),
         "admissionregistration.k8s.io/validatingwebhookconfigurations"
         | "admissionregistration.k8s.io/mutatingwebhookconfigurations" => {

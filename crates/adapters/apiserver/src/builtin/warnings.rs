@@ -25,6 +25,10 @@ pub(crate) fn of(resource: &Resource, subresource: &str, old: Option<&Value>, ne
         | "apps/statefulsets"
         | "batch/jobs" => &["spec", "template"],
         "batch/cronjobs" => &["spec", "jobTemplate", "spec", "template"],
+        "/services" => {
+            service(new, &mut warnings);
+            return warnings;
+        }
         _ => return warnings,
     };
     if old.is_none() {
@@ -49,6 +53,31 @@ pub(crate) fn of(resource: &Resource, subresource: &str, old: Option<&Value>, ne
         warnings.push(format!("spec.revisionHistoryLimit: {what}"));
     }
     warnings
+}
+
+fn service(service: &Value, warnings: &mut Vec<String>) {
+    let spec = &service["spec"];
+    let (headless, elsewhere) = (spec["clusterIP"] == "None", spec["type"] == "ExternalName");
+    let outside = !items(&spec["externalIPs"]).is_empty();
+    let rules = [
+        (headless && !text(&spec["loadBalancerIP"]).is_empty(), "spec.loadBalancerIP is ignored for headless services"),
+        (headless && outside, "spec.externalIPs is ignored for headless services"),
+        (headless && spec["sessionAffinity"] != "None", "spec.SessionAffinity is ignored for headless services"),
+        (
+            outside && !headless && !elsewhere,
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+        ),
+        (outside && elsewhere, "spec.externalIPs is ignored when spec.type is \"ExternalName\""),
+        (
+            !elsewhere && !text(&spec["externalName"]).is_empty(),
+            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+        ),
+        (
+            spec["trafficDistribution"] == "PreferClose",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+        ),
+    ];
+    warnings.extend(rules.into_iter().filter(|(holds, _)| *holds).map(|(_, warning)| warning.to_owned()));
 }
 
 /// Names of pods become names of hosts.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     auth::bootstrap,
     object::{Draft, Name, Object, text},
+    ownership,
     registry::{
         Version,
         priority::{self, LISTING},
@@ -135,7 +136,11 @@ async fn report(api: &Api, object: &Object, mut value: Value) {
     if told["status"] == condition["status"] {
         condition["lastTransitionTime"] = told["lastTransitionTime"].clone();
     }
+    let before = value.clone();
     value["status"] = json!({"conditions": [condition]});
+    if let Some(resource) = api.registry.load().of_collection(COLLECTION) {
+        ownership::report(resource, "kube-apiserver", &before, &mut value);
+    }
     put(api, object, &value).await;
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::definitions::set_condition;
 use crate::{
     object::{Draft, Name, Object, text},
+    ownership,
     server::Api,
     store::{Error, Expect, Write},
 };
@@ -45,9 +46,12 @@ pub(crate) async fn settle(api: &Arc<Api>, namespace: &str) {
         let mut budget = Some(budget);
         while let Some(stored) = budget.take() {
             let old = stored.value();
-            let new = observed(api, &old);
+            let mut new = observed(api, &old);
             if old == new {
                 break;
+            }
+            if let Some(resource) = api.registry.load().of_collection(COLLECTION) {
+                ownership::report(resource, "kube-controller-manager", &old, &mut new);
             }
             let draft = Draft::new(stored.key.clone(), &new);
             match api.store.commit(Write::Put(Box::new(draft), Expect::Version(stored.version))).await {

@@ -9,6 +9,7 @@ use super::definitions::set_condition;
 use crate::{
     auth::{Action, User},
     object::{Draft, Object, text},
+    ownership,
     server::Api,
     store::{Expect, Write},
     verbs::now,
@@ -29,6 +30,9 @@ pub(crate) async fn settle(api: &Arc<Api>) {
         approve(api, &mut new);
         sign(api, &mut new);
         if new != old {
+            if let Some(resource) = api.registry.load().of_collection(COLLECTION) {
+                ownership::report(resource, "kube-controller-manager", &old, &mut new);
+            }
             let draft = Draft::new(object.key.clone(), &new);
             // Stale means that it just changed, which brings another look.
             let _ = api.store.commit(Write::Put(Box::new(draft), Expect::Version(object.version))).await;

@@ -8,6 +8,7 @@ use super::{system_call, system_options, system_request};
 use crate::{
     discovery,
     object::{Object, text},
+    ownership,
     registry::{Registry, Resource, custom_mark, serve_custom},
     server::Api,
     verbs::{Request, delete, now, update},
@@ -237,6 +238,7 @@ async fn write_status(api: &Arc<Api>, object: &Object, edit: impl Fn(&mut Value)
     let outcome = update::replace(&request, &system_options(), |_, old| {
         let mut new = old.clone();
         edit(&mut new);
+        ownership::report(resource, "kube-apiserver", old, &mut new);
         Ok(new)
     })
     .await;

@@ -136,6 +136,21 @@ pub(crate) fn as_stored(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
+/// Brings an autoscaler of the first version into the form in which it will be read again: what it leaves to the server is
+/// decided while it is converted.
+pub(crate) fn settle_view(resource: &Resource, value: &mut Value) {
+    if is_autoscaler(resource) && !is_stored_form(resource) {
+        *value = plainly(resource, as_stored(resource, value.take()));
+    }
+}
+
+/// Whether storing this object would change nothing of what is stored, where both are equal in the version of the request.
+pub(crate) fn is_stored(resource: &Resource, stored: &Object, value: &Value) -> bool {
+    !is_autoscaler(resource)
+        || is_stored_form(resource)
+        || as_stored(resource, value.clone())["spec"] == stored.value()["spec"]
+}
+
 /// An object of one served version in another.
 pub(crate) async fn between(api: &Api, from: &Resource, to: &Resource, value: Value) -> Answer<Value> {
     if from.version == to.version || text(&value["apiVersion"]) == to.api_version() {

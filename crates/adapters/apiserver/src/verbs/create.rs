@@ -127,7 +127,8 @@ fn complete(request: &Request<'_>, value: &mut Value) {
     let Some(metadata) = value["metadata"].as_object_mut() else { return };
     metadata.insert("creationTimestamp".into(), now().into());
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    if strategy::of(resource).generation {
+    // Drivers of storage are counted from their first change on.
+    if strategy::of(resource).generation && !resource.is("storage.k8s.io/csidrivers") {
         metadata.insert("generation".into(), 1.into());
     }
     if resource.has_status()
@@ -146,7 +147,7 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     errors.extend(super::patiently(|| resource.schema.validate(value, None)));
     builtin::combine(&mut errors, builtin::validate(resource, value, None));
     if !errors.is_empty() {
-        return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));
+        return Err(Failure::invalid(resource.judged_group(), &resource.kind, name, &errors));
     }
     metadata::warn(request, None, value);
     builtin::warnings::of(resource, "", None, value).into_iter().for_each(|warning| request.call.warn(warning));

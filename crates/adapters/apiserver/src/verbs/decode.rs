@@ -3,7 +3,7 @@
 use schema::FieldError;
 use serde_json::Value;
 
-use super::{FieldValidation, Request};
+use super::{FieldValidation, Request, convert};
 use crate::{
     builtin, gojson,
     http::Call,
@@ -163,6 +163,7 @@ impl Request<'_> {
         if !self.is_of_other_kind(value) {
             self.resource.schema.default(value);
             builtin::default(self.resource, value);
+            convert::settle_view(self.resource, value);
         }
     }
 

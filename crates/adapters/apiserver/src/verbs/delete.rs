@@ -48,6 +48,9 @@ pub(crate) enum Deleted {
 
 pub(crate) async fn delete(request: &Request<'_>) -> Answer<Response<Body>> {
     let options = options(request)?;
+    if request.resource.is("batch/jobs") && options.policy.is_none() {
+        request.call.warn(PODS_STAY);
+    }
     let deleted = remove(request, request.name, &options).await?;
     let resource = request.resource;
     match deleted {
@@ -95,6 +98,9 @@ pub(crate) async fn delete_collection(request: &Request<'_>) -> Answer<Response<
     });
     Ok(respond::value(200, &list, request.call.accept.yaml, request.call.query.flag("pretty")))
 }
+
+/// What is said to those who delete a job and do not say what becomes of its pods.
+const PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
     if request.call.body.is_empty() {
@@ -361,8 +367,9 @@ fn set_finalizers(resource: &crate::registry::Resource, value: &mut Value, optio
             _ => None,
         })
     });
-    // The oldest of the kinds that own others leaves them behind unless told otherwise.
-    let policy = policy.or_else(|| resource.is("/replicationcontrollers").then_some(Policy::Orphan));
+    // The oldest of the kinds that own others leave them behind unless told otherwise.
+    let leaves = ["/replicationcontrollers", "batch/jobs"].iter().any(|kind| resource.is(kind));
+    let policy = policy.or(leaves.then_some(Policy::Orphan));
     let mut wanted: Vec<String> =
         existing.iter().filter(|finalizer| !matches!(finalizer.as_str(), ORPHAN | FOREGROUND)).cloned().collect();
     match policy {

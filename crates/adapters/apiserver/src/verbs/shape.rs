@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Request;
-use crate::{housekeeping::flow, http::Accept, registry::Resource, server::Api, table};
+use super::{Request, convert};
+use crate::{builtin, housekeeping::flow, http::Accept, registry::Resource, server::Api, table};
 
 pub(crate) fn metadata(mut value: Value, version: &str) -> Value {
     json!({
@@ -46,7 +46,7 @@ pub(crate) fn table_of(
             let embedded = match include {
                 Some("None") => Value::Null,
                 Some("Object") => object.clone(),
-                _ => metadata(object.clone(), &accept.shape_version),
+                _ => metadata(printed(resource, object), &accept.shape_version),
             };
             let mut row = json!({"cells": cells});
             if !embedded.is_null() {
@@ -65,4 +65,19 @@ pub(crate) fn table_of(
         "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", accept.shape_version),
         "metadata": own, "columnDefinitions": columns, "rows": rows,
     })
+}
+
+/// Rows are printed from the stored form, which has no annotations that stand for fields.
+fn printed(resource: &Resource, object: &Value) -> Value {
+    let mut object = convert::as_stored(resource, object.clone());
+    if resource.is("apps/daemonsets")
+        && let Some(metadata) = object["metadata"].as_object_mut()
+        && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+    {
+        annotations.remove(builtin::TEMPLATE_GENERATION);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+    object
 }

@@ -98,10 +98,12 @@ pub(crate) async fn replace(
             _ => admission::mutate(request, write, Some(new)).await?.unwrap_or_default(),
         };
         complete(request, &old, &mut new)?;
-        let same = same_but_for_times(&old, &new);
+        let same = same_but_for_times(&old, &new) && convert::is_stored(resource, &stored, &new);
         if !same {
             check(request, &old, &new)?;
         }
+        let warnings = builtin::warnings::of(resource, request.subresource, Some(&old), &new);
+        warnings.into_iter().for_each(|warning| request.call.warn(warning));
         if request.subresource != "binding" {
             let now = self::shown(request, &new);
             admission::policies::check(request, write, Some(&now)).await?;
@@ -234,11 +236,9 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
         _ => builtin::combine(&mut errors, builtin::validate(resource, new, Some(old))),
     }
     if !errors.is_empty() {
-        return Err(Failure::invalid(&resource.group, &resource.kind, name, &errors));
+        return Err(Failure::invalid(resource.judged_group(), &resource.kind, name, &errors));
     }
     metadata::warn(request, Some(old), new);
-    let warnings = builtin::warnings::of(resource, subresource, Some(old), new);
-    warnings.into_iter().for_each(|warning| call.warn(warning));
     Ok(())
 }
 

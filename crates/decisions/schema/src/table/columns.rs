@@ -52,7 +52,7 @@ flowcontrol.apiserver.k8s.io/flowschemas: Name, PriorityLevel, MatchingPrecedenc
 flowcontrol.apiserver.k8s.io/prioritylevelconfigurations: Name, Type, NominalConcurrencyShares, Queues, HandSize, QueueLengthLimit, Age
 networking.k8s.io/ingressclasses: Name, Controller, Parameters, Age
 networking.k8s.io/ingresses: Name, Class, Hosts, Address, Ports, Age
-networking.k8s.io/ipaddresses: Name, ParentRef, Age
+networking.k8s.io/ipaddresses: Name, ParentRef
 networking.k8s.io/networkpolicies: Name, Pod-Selector, Age
 networking.k8s.io/servicecidrs: Name, CIDRs, Age
 node.k8s.io/runtimeclasses: Name, Handler, Age
@@ -66,7 +66,6 @@ resource.k8s.io/resourceslices: Name, Node, Driver, Pool, Age
 scheduling.k8s.io/priorityclasses: Name, #Value, ?Global-Default, Age, PreemptionPolicy
 storage.k8s.io/csidrivers: Name, ?AttachRequired, ?PodInfoOnMount, ?StorageCapacity, TokenRequests, ?RequiresRepublish, Modes, Age
 storage.k8s.io/csinodes: Name, #Drivers, Age
-storage.k8s.io/csistoragecapacities: Name, StorageClassName, Capacity
 storage.k8s.io/storageclasses: Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age
 storage.k8s.io/volumeattachments: Name, Attacher, PV, Node, ?Attached, Age
 storage.k8s.io/volumeattributesclasses: Name, DriverName, Age";

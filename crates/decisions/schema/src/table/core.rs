@@ -36,7 +36,10 @@ pub(super) fn cells(group: &str, plural: &str, object: &Value, age: &str, now: &
             json!([name, names, images, labels(&object["template"]["metadata"]["labels"])])
         }
         ("", "persistentvolumeclaims") => {
-            let storage = text(&status["capacity"]["storage"]);
+            // Only a claim that has a volume has its size.
+            let bound = !text(&spec["volumeName"]).is_empty();
+            let storage = if bound { text(&status["capacity"]["storage"]) } else { "" };
+            let modes = if bound { modes(&status["accessModes"]) } else { String::new() };
             let class = or(text(&spec["storageClassName"]), "");
             let attributes = or(text(&spec["volumeAttributesClassName"]), "<unset>");
             json!([
@@ -44,7 +47,7 @@ pub(super) fn cells(group: &str, plural: &str, object: &Value, age: &str, now: &
                 text(&status["phase"]),
                 text(&spec["volumeName"]),
                 storage,
-                modes(&status["accessModes"]),
+                modes,
                 class,
                 attributes,
                 age,

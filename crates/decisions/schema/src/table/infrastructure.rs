@@ -69,9 +69,6 @@ pub(super) fn cells(group: &str, plural: &str, object: &Value, age: &str) -> Opt
             let volume = text(&spec["source"]["persistentVolumeName"]);
             json!([name, text(&spec["attacher"]), volume, text(&spec["nodeName"]), status["attached"] == true, age])
         }
-        ("storage.k8s.io", "csistoragecapacities") => {
-            json!([name, text(&object["storageClassName"]), or(text(&object["capacity"]), "<unset>")])
-        }
         ("storage.k8s.io", "volumeattributesclasses") => json!([name, text(&object["driverName"]), age]),
         _ => return None,
     };

@@ -27,14 +27,6 @@ pub(super) fn default(spec: &mut Value) {
     set(&mut spec["behavior"]["scaleUp"], "stabilizationWindowSeconds", 0);
 }
 
-/// The first version knows one metric; the others travel in an annotation.
-pub(super) fn default_first(value: &mut Value) {
-    const OTHERS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-    if value["metadata"].get("annotations").is_none_or(|annotations| annotations.get(OTHERS).is_none()) {
-        set(&mut value["spec"], "targetCPUUtilizationPercentage", UTILIZATION);
-    }
-}
-
 /// The metric that every autoscaler knows: the average use of the processor, in percent.
 pub(crate) fn processor(percent: i64) -> Value {
     json!({"type": "Resource", "resource": {
