@@ -288,7 +288,9 @@ fn mask(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(mask),
         Value::String(text) => {
             let digits = text.trim_end_matches(['s', 'm']);
-            if text.len() == 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T' {
+            if text.starts_with("kube-api-access-") {
+                *text = "TOKEN".to_owned();
+            } else if text.len() == 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T' {
                 *text = "TIME".to_owned();
             } else if digits.len() + 1 == text.len() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 *text = "AGE".to_owned();

@@ -2,6 +2,7 @@
 
 mod mutations;
 pub(crate) mod policies;
+mod service_accounts;
 mod turns;
 pub(crate) mod webhooks;
 
@@ -103,7 +104,10 @@ pub(crate) fn prepare(api: &Api, resource: &Resource, value: &mut Value) -> Answ
 
 pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Value) -> Answer<()> {
     match &*resource.collection {
-        "/pods" => pod(api, resource, value)?,
+        "/pods" => {
+            service_accounts::admit(api, resource, value)?;
+            pod(api, resource, value)?;
+        }
         "/nodes" => not_ready(value),
         "certificates.k8s.io/certificatesigningrequests" => {
             value["spec"]["username"] = call.user.name.as_str().into();

@@ -165,6 +165,12 @@ impl Registry {
         self.version(group, version)?.resources.get(plural)
     }
 
+    /// Whether a group is one of the server's, be it that none of its kinds is in the version somebody asks for.
+    pub(crate) fn is_own(&self, group: &str) -> bool {
+        let versions = self.groups.get(group).map(|group| group.versions.as_slice()).unwrap_or_default();
+        versions.iter().flat_map(|version| version.resources.values()).any(|resource| resource.custom.is_none())
+    }
+
     /// Every group but the core one, as discovery orders them.
     pub(crate) fn named_groups(&self) -> Vec<(&str, &Group)> {
         let mut groups: Vec<_> = self

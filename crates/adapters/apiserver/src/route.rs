@@ -69,7 +69,12 @@ fn other(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
         {
             Ok(respond::text(200, "ok"))
         }
-        _ => Ok(respond::nothing_here()),
+        path => match path.split('/').collect::<Vec<_>>().as_slice() {
+            // A version that is not served of a group that is.
+            ["", "api", _] => Err(Failure::no_such_resource()),
+            ["", "apis", group, _] if api.registry.load().is_own(group) => Err(Failure::no_such_resource()),
+            _ => Ok(respond::nothing_here()),
+        },
     }
 }
 
@@ -115,6 +120,7 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         // A group that is served knows its resources; of any other nothing is known at all.
         return match registry.version(&target.group, &target.version) {
             Some(_) => Err(Failure::no_such_resource()),
+            None if registry.is_own(&target.group) => Err(Failure::no_such_resource()),
             None if api_services::is_elsewhere(api, &target.group, &target.version) => {
                 Ok(respond::text(503, "service unavailable\n"))
             }

@@ -155,7 +155,7 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
 }
 
 /// Letters and digits that form no words and are not mistaken for one another.
-fn suffix() -> String {
+pub(crate) fn suffix() -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut random = rand::rng();
     (0..5).map(|_| ALPHABET[random.random_range(0..ALPHABET.len())] as char).collect()
