@@ -91,6 +91,62 @@ async fn the_objects_of_the_server_itself_are_the_same() {
     assert!(differences.is_empty(), "{} places differ:\n{}", differences.len(), differences.join("\n"));
 }
 
+#[tokio::test]
+async fn services_are_given_what_nobody_has() {
+    let Some((real, embedded)) = both().await else { return };
+    let (theirs, ours) = (taken(&real).await, taken(&embedded).await);
+    assert_eq!(theirs, ours);
+}
+
+/// What is said to those who ask for the address or the port of another, and the address as an object.
+async fn taken(server: &Server) -> Vec<String> {
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+    let service = |name: &str, extra: Value| {
+        let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+        for (key, value) in extra.as_object().unwrap() {
+            service["spec"][key] = value.clone();
+        }
+        service
+    };
+    let first = server.send(Method::POST, SERVICES, JSON, &service("first", json!({}))).await.1;
+    let address = text(&first["spec"]["clusterIP"]);
+    let port = first["spec"]["ports"][0]["nodePort"].as_i64().expect("it was given a port");
+    assert!((30000..=32767).contains(&port), "{port}");
+    let mut said = Vec::new();
+    for extra in [json!({"clusterIP": address}), json!({"ports": [{"port": 80, "nodePort": port}]})] {
+        let refused = server.send(Method::POST, SERVICES, JSON, &service("second", extra)).await.1;
+        said.push(text(&refused["message"]).replace(&address, "ADDRESS").replace(&port.to_string(), "PORT"));
+    }
+    // A change of its own takes nothing from anybody.
+    let kept = server.send(Method::PUT, &format!("{SERVICES}/first"), JSON, &first).await.1;
+    said.push(format!("kept {}", kept["spec"] == first["spec"]));
+    let path = format!("{ADDRESSES}/{address}");
+    let known = server.until(&path, |object| object["kind"] == "IPAddress").await;
+    said.push(format!("{} {}", known["spec"], known["metadata"]["labels"]));
+    let also = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": address},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "x"}}});
+    let refused = server.send(Method::POST, ADDRESSES, JSON, &also).await.1;
+    said.push(text(&refused["message"]).replace(&address, "ADDRESS"));
+    server.send(Method::DELETE, &format!("{SERVICES}/first"), JSON, &json!({})).await;
+    said.push(text(&server.until(&path, |object| object["kind"] == "Status").await["reason"]));
+    let again = server.send(Method::POST, SERVICES, JSON, &service("third", json!({"clusterIP": address}))).await.1;
+    said.push(format!("{} {}", again["kind"], again["spec"]["clusterIP"] == address));
+    // What one type has no use for goes, and comes again with another.
+    let third = format!("{SERVICES}/third");
+    for spec in [
+        json!({"type": "ExternalName", "externalName": "a.example.com"}),
+        json!({"type": "LoadBalancer", "externalName": null, "externalTrafficPolicy": "Local"}),
+        json!({"type": "ClusterIP"}),
+    ] {
+        let changed = server.send(Method::PATCH, &third, MERGE, &json!({"spec": spec})).await.0;
+        said.push(changed["body"]["spec"].to_string());
+    }
+    server.send(Method::DELETE, &third, JSON, &json!({})).await;
+    said
+}
+
 /// The steps of an object's life, each with the answer.
 async fn life(server: &Server, served: &Served, known: &Kinds, plan: &Value) -> Vec<(String, Value)> {
     let object = &plan["object"];
@@ -178,6 +234,18 @@ impl Server {
         request.send().await.unwrap().json().await.unwrap()
     }
 
+    /// What is at a path, once it is as it should be.
+    async fn until(&self, path: &str, done: impl Fn(&Value) -> bool) -> Value {
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        loop {
+            let object = self.get(path, JSON).await;
+            if done(&object) {
+                return object;
+            }
+            assert!(std::time::Instant::now() < patience, "in vain: {object}");
+        }
+    }
+
     /// The object once those who watch over its kind have looked at it.
     async fn settled(&self, path: &str, served: &Served) -> Value {
         let done = |object: &Value| {
@@ -193,14 +261,7 @@ impl Server {
                 _ => true,
             }
         };
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        loop {
-            let object = self.get(path, JSON).await;
-            if done(&object) {
-                return object;
-            }
-            assert!(std::time::Instant::now() < patience, "nobody looked at {object}");
-        }
+        self.until(path, done).await
     }
 
     /// The answer with its code, and without what no two servers share; and as it came.
@@ -279,6 +340,9 @@ fn mask(value: &mut Value) {
                     {
                         *field = "X".into();
                     }
+                    "clusterIP" if field != "None" => *field = "ADDRESS".into(),
+                    "clusterIPs" if field[0] != "None" => *field = "ADDRESS".into(),
+                    "nodePort" | "healthCheckNodePort" => *field = "PORT".into(),
                     // What columns mean is prose.
                     "description" => *field = "".into(),
                     _ => mask(field),
@@ -288,7 +352,11 @@ fn mask(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(mask),
         Value::String(text) => {
             let digits = text.trim_end_matches(['s', 'm']);
-            if text.starts_with("kube-api-access-") {
+            if text.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.octets()[..2] != [10, 9]) {
+                *text = "ADDRESS".to_owned();
+            } else if text.starts_with("80:3") || text.starts_with("53:3") {
+                *text = "PORTS".to_owned();
+            } else if text.starts_with("kube-api-access-") {
                 *text = "TOKEN".to_owned();
             } else if text.len() == 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T' {
                 *text = "TIME".to_owned();

@@ -1,5 +1,6 @@
 //! Checks that look beyond the object: its namespace, the rights of the writer, what else exists.
 
+pub(crate) mod allocation;
 mod mutations;
 pub(crate) mod policies;
 mod service_accounts;

@@ -3,6 +3,7 @@
 mod defaults;
 mod events;
 mod pods;
+pub(crate) mod services;
 mod validate;
 pub(crate) mod warnings;
 
@@ -16,7 +17,7 @@ pub(crate) use defaults::{
     autoscaling::{UTILIZATION, processor},
     default,
 };
-pub(crate) use pods::{SERVICE_RANGE, grace};
+pub(crate) use pods::grace;
 pub(crate) use validate::{combine, ephemeral_containers, validate};
 
 /// Their expressions are looked at when their spec is written, not when their status is.
@@ -40,7 +41,7 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
             value["status"] = json!({"phase": "Active"});
         }
         "/pods" => pods::prepare_create(value),
-        "/services" => pods::service_address(value, None),
+        "/services" => value["status"] = json!({"loadBalancer": {}}),
         "rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles" => rules(value),
         "apiextensions.k8s.io/customresourcedefinitions" => {
             value["status"] = json!({
@@ -156,7 +157,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             new["status"]["lastPhaseTransitionTime"] = crate::verbs::now().into();
         }
         ("/pods", "ephemeralcontainers") => pods::keep_all_but_ephemeral(old, new),
-        ("/services", "") => pods::service_address(new, Some(old)),
+        ("/services", "") => services::keep(old, new),
         ("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles", "") => rules(new),
         ("/nodes", "") => {
             for field in ["podCIDR", "podCIDRs", "providerID"] {

@@ -3,6 +3,7 @@
 //! One task reads every change of the store, in order. It decides from what is stored now, so a missed or repeated change
 //! does no harm, and a first look over everything at the start catches up with what a crash left behind.
 
+pub(crate) mod addresses;
 pub(crate) mod api_services;
 pub(crate) mod budgets;
 mod certificates;
@@ -83,6 +84,7 @@ impl Keeper {
 #[derive(Default)]
 struct Work {
     definitions: bool,
+    addresses: bool,
     api_services: bool,
     certificates: bool,
     flow: bool,
@@ -108,6 +110,7 @@ impl Work {
         self.policies = true;
         self.certificates = true;
         self.flow = true;
+        self.addresses = true;
         self.protection = true;
         for (name, collection) in index.collections() {
             for object in collection.iter(None, None) {
@@ -131,7 +134,12 @@ impl Work {
         match &*object.key.collection {
             "apiextensions.k8s.io/customresourcedefinitions" => self.definitions = true,
             // One that names a Service waits for it.
-            api_services::COLLECTION | "/services" => self.api_services = true,
+            api_services::COLLECTION => self.api_services = true,
+            "/services" => {
+                self.api_services = true;
+                self.addresses = true;
+            }
+            addresses::COLLECTION => self.addresses = true,
             "rbac.authorization.k8s.io/clusterroles" => self.roles = true,
             policies::COLLECTION => self.policies = true,
             flow::SCHEMAS | flow::LEVELS => self.flow = true,
@@ -188,6 +196,9 @@ impl Work {
         }
         if std::mem::take(&mut self.certificates) {
             certificates::settle(api).await;
+        }
+        if std::mem::take(&mut self.addresses) {
+            addresses::settle(api).await;
         }
         if std::mem::take(&mut self.flow) {
             flow::settle(api).await;

@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
+    admission::allocation::Allocations,
     auth::{
         Access, User, bootstrap,
         certificates::{self, Authority, Identity, write_private},
@@ -48,6 +49,7 @@ pub(crate) struct Api {
     pub access: Access,
     pub authority: Authority,
     pub documents: Documents,
+    pub allocations: Allocations,
     pub stopping: watch::Receiver<bool>,
     /// Who plays the kubelet where logs are concerned.
     pub logs: Option<PodLogs>,
@@ -180,6 +182,7 @@ impl Builder {
             access,
             authority,
             documents: Documents::default(),
+            allocations: Allocations::default(),
             stopping,
             logs,
             execs,
@@ -223,6 +226,7 @@ pub(crate) async fn bare(stopping: watch::Receiver<bool>) -> Result<(Arc<Api>, K
         access: Access::new(b"key".to_vec()),
         authority: Authority::new()?,
         documents: Documents::default(),
+        allocations: Allocations::default(),
         stopping,
         logs: None,
         execs: None,

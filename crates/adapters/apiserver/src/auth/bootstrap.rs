@@ -52,14 +52,15 @@ pub(crate) async fn ensure(api: &Arc<Api>) -> Result<(), String> {
     });
     let range = json!({
         "kind": "ServiceCIDR", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "kubernetes"},
-        "spec": {"cidrs": [builtin::SERVICE_RANGE]}, "status": {"conditions": [ready]},
+        "spec": {"cidrs": [builtin::services::RANGE]}, "status": {"conditions": [ready]},
     });
     first.push(("networking.k8s.io/servicecidrs".to_owned(), "", range));
     let service = json!({
         "kind": "Service", "apiVersion": "v1",
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
-            "clusterIP": "10.96.0.1",
+            "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
         },
     });

@@ -117,7 +117,16 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 }
             }
         }
-        "/services" => service(&mut value["spec"]),
+        "/services" => {
+            service(&mut value["spec"]);
+            if let Some(balancer) = value.get_mut("status").and_then(|status| status.get_mut("loadBalancer")) {
+                for ingress in list_or_none(balancer, "ingress") {
+                    if !text(&ingress["ip"]).is_empty() {
+                        set(ingress, "ipMode", "VIP");
+                    }
+                }
+            }
+        }
         "/secrets" => secret(value),
         "/endpoints" => endpoints(value),
         "discovery.k8s.io/endpointslices" => {
@@ -391,6 +400,9 @@ fn service(spec: &mut Value) {
     }
     if matches!(text(&spec["type"]), "NodePort" | "LoadBalancer") {
         set(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if spec["type"] == "LoadBalancer" {
+        set(spec, "allocateLoadBalancerNodePorts", true);
     }
     if spec["sessionAffinity"] == "ClientIP" {
         set(&mut spec["sessionAffinityConfig"]["clientIP"], "timeoutSeconds", 10800);

@@ -1,4 +1,4 @@
-//! Pods and services: what they get at creation, and how long a pod may take to go.
+//! Pods: what they get at creation, and how long one may take to go.
 
 use serde_json::{Map, Value, json};
 
@@ -73,35 +73,4 @@ pub(crate) fn grace(pod: &Value, asked: Option<i64>) -> i64 {
     let scheduled = !text(&pod["spec"]["nodeName"]).is_empty();
     let over = matches!(text(&pod["status"]["phase"]), "Failed" | "Succeeded");
     if !scheduled || over { 0 } else { period }
-}
-
-/// Where the addresses of services come from.
-pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
-
-/// A cluster address for a service that wants one, derived from its identity so that it stays the same.
-pub(super) fn service_address(service: &mut Value, old: Option<&Value>) {
-    if let Some(old) = old {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if service["spec"][field].is_null() && !old["spec"][field].is_null() {
-                service["spec"][field] = old["spec"][field].clone();
-            }
-        }
-        return;
-    }
-    let kind = text(&service["spec"]["type"]);
-    if kind == "ExternalName" {
-        return;
-    }
-    if service["spec"]["clusterIP"].as_str().is_none_or(str::is_empty) {
-        let uid = text(&service["metadata"]["uid"]);
-        let digits = u32::from_str_radix(uid.get(..8).unwrap_or_default(), 16).unwrap_or(1);
-        let address = format!("10.96.{}.{}", (digits >> 8) & 0xff, (digits & 0xff).clamp(2, 254));
-        service["spec"]["clusterIP"] = address.into();
-    }
-    service["spec"]["clusterIPs"] = json!([service["spec"]["clusterIP"]]);
-    if service["spec"]["ipFamilies"].is_null() {
-        service["spec"]["ipFamilies"] = json!(["IPv4"]);
-        service["spec"]["ipFamilyPolicy"] = "SingleStack".into();
-    }
-    service["status"] = json!({"loadBalancer": {}});
 }

@@ -61,6 +61,7 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         node::admit(&call.user, &written)?;
         builtin::prepare_create(resource, &mut value, &call.user);
         validate(request, &value, &name)?;
+        let _held = admission::allocation::allocate(api, resource, None, &mut value)?;
         let write = webhooks::Write { operation: "CREATE", name: &name, old: None };
         admission::policies::check(request, write, Some(&value)).await?;
         webhooks::validate(request, write, Some(&value)).await?;

@@ -99,8 +99,12 @@ pub(crate) async fn replace(
         };
         complete(request, &old, &mut new)?;
         let same = same_but_for_times(&old, &new) && convert::is_stored(resource, &stored, &new);
+        let mut _held = None;
         if !same {
             check(request, &old, &new)?;
+            if request.subresource.is_empty() {
+                _held = admission::allocation::allocate(api, resource, Some(&old), &mut new)?;
+            }
         }
         let warnings = builtin::warnings::of(resource, request.subresource, Some(&old), &new);
         warnings.into_iter().for_each(|warning| request.call.warn(warning));
