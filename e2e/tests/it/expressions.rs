@@ -3,12 +3,17 @@
 //! Every line of the files is one change to a plain policy or binding, or one expression. Both servers are asked, and what
 //! they answer must be the same.
 
+mod mutations;
+mod stories;
+
 use std::collections::BTreeMap;
 
 use http::Request;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use testkit::{ControlPlane, Kind, control_plane};
+
+use crate::waiting::{Look, eventually};
 
 const POLICIES: &str = include_str!("expressions/policies.txt");
 const BINDINGS: &str = include_str!("expressions/bindings.txt");
@@ -38,6 +43,7 @@ async fn expressions_are_judged_and_evaluated_as_by_the_real_server() {
         })
         .collect();
     assert_eq!(theirs.len(), ours.len());
+    println!("{} answers of both servers were compared", theirs.len());
     assert!(
         differences.is_empty(),
         "{} of {} answers differ:\n{}",
@@ -60,6 +66,7 @@ async fn answers(control_plane: &ControlPlane) -> BTreeMap<String, Value> {
     for (number, some) in all.chunks(AT_ONCE).enumerate() {
         server.values(number, some, &mut answers).await;
     }
+    mutations::answers(&server, &mut answers).await;
     answers
 }
 
@@ -73,10 +80,15 @@ impl Server {
 
     /// The code, the answer and the warnings.
     async fn send_and_listen(&self, method: &str, path: &str, body: &Value) -> (u16, Value, Vec<String>) {
+        let media = match method {
+            "PATCH" if path.contains("fieldManager=") => "application/apply-patch+yaml",
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header("content-type", "application/json")
+            .header("content-type", media)
             .body(Body::from(body.to_string().into_bytes()))
             .unwrap();
         let answer = self.0.send(request).await.expect("the server answers");
@@ -139,21 +151,19 @@ impl Server {
             let (code, answer) = self.send("POST", &path, &binding(&name, &bound.to_string())).await;
             assert_eq!(code, 201, "{answer}");
             // A policy takes effect a moment after it is bound.
-            let mut heard = Vec::new();
-            for _ in 0..600 {
+            let heard = eventually("the policy to warn", || async {
                 let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
                 let (code, answer, warnings) = self.send_and_listen("POST", path, &object).await;
                 assert_eq!(code, 201, "{answer}");
-                heard = warnings.into_iter().filter(|text| text.contains(&format!("'{name}'"))).collect();
-                if heard.len() == some.len() {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
+                let own = |text: &String| text.contains(&format!("'{name}'"));
+                let heard: Vec<String> = warnings.into_iter().filter(own).collect();
+                Ok(if heard.len() == some.len() { Look::There(heard) } else { Look::NotYet(format!("{heard:?}")) })
+            })
+            .await
+            .unwrap();
             for (expression, warning) in some.iter().zip(&heard) {
                 answers.insert(format!("run {expression}"), warning.as_str().into());
             }
-            assert_eq!(heard.len(), some.len(), "{heard:?}");
             self.send("DELETE", &format!("{ADMISSION}/validatingadmissionpolicybindings/{name}"), &Value::Null).await;
         }
     }
@@ -259,14 +269,12 @@ impl Server {
     }
 
     async fn until(&self, path: &str, is: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..600 {
+        eventually(path, || async {
             let (_, answer) = self.send("GET", path, &Value::Null).await;
-            if is(&answer) {
-                return answer;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        panic!("{path} never became what it should");
+            Ok(if is(&answer) { Look::There(answer) } else { Look::NotYet(answer.to_string()) })
+        })
+        .await
+        .unwrap()
     }
 }
 
@@ -364,7 +372,7 @@ fn told(code: u16, answer: &Value) -> Value {
 }
 
 /// The real server numbers the types it makes up, differently each time.
-fn without_numbers(text: &str) -> String {
+pub(super) fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {

@@ -25,5 +25,6 @@ mod rules;
 mod schema;
 mod server;
 mod stories;
+mod waiting;
 mod walk;
 mod watching;

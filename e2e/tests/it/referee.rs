@@ -6,7 +6,7 @@
 
 #[macro_use]
 mod behaviour;
-mod hook;
+pub(crate) mod hook;
 mod wire;
 
 mod access;

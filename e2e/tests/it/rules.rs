@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::oracle::Oracle;
+use super::{expressions::without_numbers, oracle::Oracle};
 
 const EXPRESSIONS: &str = include_str!("rules/expressions.txt");
 const SCHEMA: &str = include_str!("rules/schema.json");
@@ -61,15 +61,4 @@ fn deep() -> Vec<String> {
         }
     }
     rules
-}
-
-/// The real server numbers the types it makes up, differently each time.
-fn without_numbers(text: &str) -> String {
-    let mut parts = text.split("selfType");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        out.push_str("selfType");
-        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
-    }
-    out
 }

@@ -10,7 +10,7 @@ use crate::{
     discovery,
     housekeeping::api_services,
     http::{Body, Call, Target, respond},
-    registry::Resource,
+    registry::{Registry, Resource},
     server::Api,
     status::{Answer, Failure},
     verbs::{self, Request, subresources::streams},
@@ -69,13 +69,17 @@ fn other(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
         {
             Ok(respond::text(200, "ok"))
         }
-        path => match path.split('/').collect::<Vec<_>>().as_slice() {
-            // A version that is not served of a group that is.
-            ["", "api", _] => Err(Failure::no_such_resource()),
-            ["", "apis", group, _] if api.registry.load().is_own(group) => Err(Failure::no_such_resource()),
-            _ => Ok(respond::nothing_here()),
-        },
+        path => {
+            let group = path.strip_prefix("/apis/").map(|rest| rest.split('/').next().unwrap_or_default());
+            let group = group.or_else(|| path.starts_with("/api/").then_some(""));
+            group.map_or_else(|| Ok(respond::nothing_here()), |group| nothing(&api.registry.load(), group))
+        }
     }
+}
+
+/// Built-in groups know what they do not have; of others nothing is known at all.
+fn nothing(registry: &Registry, group: &str) -> Answer<Response<Body>> {
+    if registry.is_own(group) { Err(Failure::no_such_resource()) } else { Ok(respond::nothing_here()) }
 }
 
 const CHECKS: [&str; 4] = ["ping", "log", "etcd", "informer-sync"];
@@ -117,14 +121,10 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
     api.access.require(api, &call.user, &action)?;
     let registry = api.registry.load_full();
     let Some(resource) = registry.find(&target.group, &target.version, &target.plural) else {
-        // A group that is served knows its resources; of any other nothing is known at all.
-        return match registry.version(&target.group, &target.version) {
-            Some(_) => Err(Failure::no_such_resource()),
-            None if registry.is_own(&target.group) => Err(Failure::no_such_resource()),
-            None if api_services::is_elsewhere(api, &target.group, &target.version) => {
-                Ok(respond::text(503, "service unavailable\n"))
-            }
-            None => Ok(respond::nothing_here()),
+        let is_served = registry.version(&target.group, &target.version).is_some();
+        return match !is_served && api_services::is_elsewhere(api, &target.group, &target.version) {
+            true => Ok(respond::text(503, "service unavailable\n")),
+            false => nothing(&registry, &target.group),
         };
     };
     if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation.as_ref()) {
@@ -134,7 +134,7 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         call.warn((*warning).to_owned());
     }
     if !resource.namespaced && !target.namespace.is_empty() {
-        return Ok(respond::nothing_here());
+        return nothing(&registry, &target.group);
     }
     // What has a namespace is only listed and watched without one.
     if resource.namespaced && target.namespace.is_empty() && !matches!(verb, "list" | "watch") {
@@ -160,8 +160,14 @@ async fn resource(api: &Arc<Api>, call: &Call, target: &Target) -> Answer<Respon
         if resource.is("/pods") && streams::STREAMS.contains(&target.subresource.as_str()) {
             return streams::start(&request).await;
         }
+        if resource.subresource(&target.subresource).is_none() {
+            return Err(match resource.custom {
+                Some(_) => Failure::not_found(resource, &target.name),
+                None => Failure::no_such_resource(),
+            });
+        }
         // Nothing is behind what leads on to a pod, a service or a node.
-        if resource.subresource(&target.subresource).is_none() || target.subresource == "proxy" {
+        if target.subresource == "proxy" {
             return Ok(respond::nothing_here());
         }
         return verbs::subresources::handle(&request, verb).await;

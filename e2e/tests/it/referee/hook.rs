@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use super::wire::encode_base64;
 
 /// What the webhook says.
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Review(Value),
     Code(u16),
     Text(&'static str),
@@ -25,16 +25,16 @@ pub(super) enum Reply {
 type Judge = fn(&str, &Value) -> Reply;
 
 #[derive(Clone)]
-pub(super) struct Hook {
-    pub(super) port: u16,
+pub(crate) struct Hook {
+    pub(crate) port: u16,
     /// The authority of its certificate, as configurations carry it.
-    pub(super) authority: String,
+    pub(crate) authority: String,
     seen: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Hook {
     /// Serves until the test's runtime ends. Its certificate is for the loopback address and for these names.
-    pub(super) async fn start(names: &[&str], judge: Judge) -> Result<Self> {
+    pub(crate) async fn start(names: &[&str], judge: Judge) -> Result<Self> {
         let authority_key = rcgen::KeyPair::generate()?;
         let mut parameters = rcgen::CertificateParams::new(Vec::new())?;
         parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -62,12 +62,12 @@ impl Hook {
         Ok(hook)
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.port)
     }
 
     /// The reviews that came to a path so far.
-    pub(super) fn seen(&self, path: &str) -> Vec<Value> {
+    pub(crate) fn seen(&self, path: &str) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|(own, _)| own == path).map(|(_, review)| review.clone()).collect()
     }

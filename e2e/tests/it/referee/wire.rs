@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
@@ -11,15 +11,15 @@ use reqwest::{Client, Identity, Method};
 use serde_json::{Value, json};
 use testkit::ControlPlane;
 
+use crate::waiting::PATIENCE;
+pub(super) use crate::waiting::{Look, eventually};
+
 pub(super) const JSON: &str = "application/json";
 pub(super) const MERGE: &str = "application/merge-patch+json";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-
-/// How long a state may take to come about; controllers of the real server work in the background.
-const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A server under judgement.
 pub(super) struct Server {
@@ -252,28 +252,6 @@ impl Scope {
             }
         })
         .await
-    }
-}
-
-/// What one look at the server showed.
-pub(super) enum Look<T> {
-    There(T),
-    /// What was seen instead.
-    NotYet(String),
-}
-
-/// Looks again until what is waited for is there; an error ends it at once, and so does the end of all patience.
-pub(super) async fn eventually<T, F>(what: &str, look: impl Fn() -> F) -> Result<T>
-where
-    F: Future<Output = Result<Look<T>>>,
-{
-    let start = Instant::now();
-    loop {
-        match look().await? {
-            Look::There(found) => return Ok(found),
-            Look::NotYet(seen) if start.elapsed() > PATIENCE => bail!("waited in vain for {what}, last seen: {seen}"),
-            Look::NotYet(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
     }
 }
 

@@ -112,12 +112,12 @@ impl Asked<'_> {
                 return Ok(None);
             }
         }
-        let schema = self.schema()?;
+        let schema = self.schema();
         let (mut now, mut done) = (before.clone(), false);
         for mutation in spec["mutations"].as_array().into_iter().flatten() {
             let changed = crate::verbs::patiently(|| {
                 let review = Review { object: &now, ..review };
-                schema::policy::mutate(mutation, &spec["variables"], &review, &schema)
+                schema::policy::mutate(mutation, &spec["variables"], &review, schema.clone())
             });
             match changed.map(|change| self.complete(change, &now)) {
                 Ok(Ok(after)) => {
@@ -160,21 +160,12 @@ impl Asked<'_> {
         super::other_kind(self.request.subresource).is_some()
     }
 
-    /// The schema that the object is merged by.
-    fn schema(&self) -> Answer<Arc<Schema>> {
-        let Some((group, kind)) = super::other_kind(self.request.subresource) else {
-            return Ok(Arc::clone(&self.bound.resource.schema));
-        };
-        let group_name = match group {
-            "" => "core",
-            group => group,
-        };
-        Schema::builtin(&format!("io.k8s.api.{group_name}.v1.{kind}")).ok_or_else(|| {
-            let message = format!(
-                "Resource kind {group}/v1, Kind={kind} not found. There can be a delay between when CustomResourceDefinitions are created and when they are available."
-            );
-            Failure::new(503, "ServiceUnavailable", message)
-        })
+    /// The schema that the object is merged by. Those of subresources have none, and can only be patched.
+    fn schema(&self) -> Result<&Schema, String> {
+        match super::other_kind(self.request.subresource) {
+            None => Ok(&self.bound.resource.schema),
+            Some((group, kind)) => Err(format!("{group}/v1, Kind={kind}")),
+        }
     }
 
     /// The object after a change, decoded and completed like one that a client sent.
@@ -197,6 +188,11 @@ impl Asked<'_> {
                 let validation = if strict { FieldValidation::Strict } else { FieldValidation::Ignore };
                 let fits = request.fit(&mut after, &[], validation);
                 fits.map_err(|why| Trouble::Request(Failure::internal(why)))?;
+                if let Some(metadata) = after["metadata"].as_object_mut()
+                    && metadata.get("managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty)
+                {
+                    metadata.remove("managedFields");
+                }
                 after
             }
         };

@@ -109,7 +109,7 @@ pub(super) fn bound(
                 continue;
             }
             let (policy, resource) = (Arc::clone(&policy), Arc::clone(&resource));
-            match params(request, of_params.as_deref(), &binding["spec"]["paramRef"]) {
+            match params(request, write, of_params.as_deref(), &binding["spec"]["paramRef"]) {
                 Ok(params) => {
                     let of_params = of_params.clone();
                     found.push(Bound { policy, binding, params, of_params, resource });
@@ -224,10 +224,17 @@ fn param_resource(request: &Request<'_>, kind: &Value) -> Result<Option<Arc<Reso
 }
 
 /// The objects that a binding names or selects as its policy's parameters; null alone if there are none to be had.
-fn params(request: &Request<'_>, resource: Option<&Resource>, reference: &Value) -> Result<Vec<Value>, String> {
+fn params(
+    request: &Request<'_>,
+    write: Write<'_>,
+    resource: Option<&Resource>,
+    reference: &Value,
+) -> Result<Vec<Value>, String> {
     let Some(resource) = resource.filter(|_| reference.is_object()) else { return Ok(vec![Value::Null]) };
     let named = text(&reference["namespace"]);
-    let namespace = match (resource.namespaced, named, request.namespace) {
+    // A namespace is taken for one of its own objects.
+    let own = if request.resource.is("/namespaces") { write.name } else { request.namespace };
+    let namespace = match (resource.namespaced, named, own) {
         (false, "", _) => "",
         (false, ..) => {
             return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());

@@ -122,6 +122,7 @@ fn options(request: &Request<'_>) -> Answer<DeleteOptions> {
             only_options(&document.value)?;
             parse_options(&document.value)
         }
+        Ok(document) if document.value.is_null() => parse_options(&serde_json::json!({})),
         Ok(_) => Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions")),
         Err(decode::Problem::Media) => Err(Failure::unsupported_media(&[
             "application/json",

@@ -23,11 +23,17 @@ pub enum Change {
     Patched(Value),
 }
 
-/// Carries out one mutation of a policy on the object of a review.
+/// Carries out one mutation of a policy on the object of a review; the kind of an object without a schema is named
+/// instead.
 ///
 /// # Errors
 /// The expression cannot be evaluated, or what it gives cannot be applied. The policy says what follows.
-pub fn mutate(mutation: &Value, variables: &Value, review: &Review<'_>, schema: &Schema) -> Result<Change, String> {
+pub fn mutate(
+    mutation: &Value,
+    variables: &Value,
+    review: &Review<'_>,
+    schema: Result<&Schema, String>,
+) -> Result<Change, String> {
     let expression = match plain(&mutation["patchType"]) {
         "JSONPatch" => &mutation["jsonPatch"]["expression"],
         _ => &mutation["applyConfiguration"]["expression"],
@@ -45,7 +51,7 @@ pub fn mutate(mutation: &Value, variables: &Value, review: &Review<'_>, schema: 
     }
 }
 
-fn merged(made: &Made, object: &Value, schema: &Schema) -> Result<Value, String> {
+fn merged(made: &Made, object: &Value, schema: Result<&Schema, String>) -> Result<Value, String> {
     let misplaced = objects::misplaced(made);
     if !misplaced.is_empty() {
         return Err(format!("type mismatch: {}", misplaced.join("\n")));
@@ -56,7 +62,11 @@ fn merged(made: &Made, object: &Value, schema: &Schema) -> Result<Value, String>
     for field in ["apiVersion", "kind"] {
         applied[field] = object[field].clone();
     }
-    managed::overlay(schema, object, &applied, &odd).map_err(|why| format!("error applying patch: {why}"))
+    let overlaid = match schema {
+        Ok(schema) => managed::overlay(schema, object, &applied, &odd),
+        Err(kind) => Err(format!("failed to convert patch object to typed object: no corresponding type for {kind}")),
+    };
+    overlaid.map_err(|why| format!("error applying patch: {why}"))
 }
 
 fn operation(value: &Cel) -> Result<Map<String, Value>, String> {
@@ -112,7 +122,7 @@ mod tests {
         };
         let schema = Schema::builtin("io.k8s.api.core.v1.ConfigMap").expect("in the tables");
         let variables = json!([{"name": "two", "expression": "'2'"}]);
-        let shown = match mutate(&mutation, &variables, &review, &schema) {
+        let shown = match mutate(&mutation, &variables, &review, Ok(&schema)) {
             Ok(Change::None) => "none".to_owned(),
             Ok(Change::Merged(value) | Change::Patched(value)) => value["data"].to_string(),
             Err(why) => why,
