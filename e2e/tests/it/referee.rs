@@ -18,6 +18,7 @@ mod definitions;
 mod deletion;
 mod discovery;
 mod eviction;
+mod judgements;
 mod lists;
 mod mistakes;
 mod patches;

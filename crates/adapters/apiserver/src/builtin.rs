@@ -95,6 +95,9 @@ fn rules(role: &mut Value) {
 fn job_selector(job: &mut Value) {
     let (name, uid) = (job["metadata"]["name"].clone(), job["metadata"]["uid"].clone());
     if job["spec"]["manualSelector"] == true {
+        if job["metadata"]["labels"].as_object().is_none_or(Map::is_empty) {
+            job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
+        }
         return;
     }
     job["spec"]["manualSelector"] = false.into();
@@ -156,6 +159,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
         ("/persistentvolumes", "status") if old["status"]["phase"] != new["status"]["phase"] => {
             new["status"]["lastPhaseTransitionTime"] = crate::verbs::now().into();
         }
+        ("/pods", "") => pods::prepare_update(old, new),
         ("/pods", "ephemeralcontainers") => pods::keep_all_but_ephemeral(old, new),
         ("/services", "") => services::keep(old, new),
         ("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles", "") => rules(new),

@@ -169,7 +169,63 @@ fn go_value(value: &Value) -> String {
 /// Compact JSON with the characters that Go's encoder hides from HTML escaped.
 #[must_use]
 pub fn go_json(value: &Value) -> String {
-    go_escaped(value.to_string())
+    let mut text = String::new();
+    write_ordered(value, &mut text);
+    go_escaped(text)
+}
+
+/// Fields that Go writes before others of their struct; the rest of what is shown in errors is sorted by name anyway.
+const BEFORE_OTHERS: [&str; 20] = [
+    "matchLabels",
+    "matchExpressions",
+    "Type",
+    "RollingUpdate",
+    "Partition",
+    "MaxUnavailable",
+    "MaxSurge",
+    "SucceededIndexes",
+    "Capabilities",
+    "Privileged",
+    "SELinuxOptions",
+    "WindowsOptions",
+    "RunAsUser",
+    "RunAsGroup",
+    "RunAsNonRoot",
+    "ReadOnlyRootFilesystem",
+    "AllowPrivilegeEscalation",
+    "ProcMount",
+    "SeccompProfile",
+    "AppArmorProfile",
+];
+
+fn write_ordered(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut fields: Vec<(&String, &Value)> = map.iter().collect();
+            let rank = |name: &str| BEFORE_OTHERS.iter().position(|own| *own == name).unwrap_or(BEFORE_OTHERS.len());
+            fields.sort_by_key(|(name, _)| rank(name));
+            text.push('{');
+            for (at, (name, value)) in fields.into_iter().enumerate() {
+                let comma = if at == 0 { "" } else { "," };
+                let _ = write!(text, "{comma}{}:", Value::from(name.as_str()));
+                write_ordered(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    text.push(',');
+                }
+                write_ordered(item, text);
+            }
+            text.push(']');
+        }
+        other => {
+            let _ = write!(text, "{other}");
+        }
+    }
 }
 
 pub(crate) fn go_escaped(text: String) -> String {

@@ -14,7 +14,6 @@ mod error;
 mod node;
 mod path;
 mod prune;
-mod quantity;
 mod validate;
 mod zero;
 
@@ -26,6 +25,7 @@ pub mod openapi;
 pub mod patch;
 pub mod policy;
 pub mod protobuf;
+pub mod quantity;
 pub mod selector;
 pub mod status;
 pub mod strict;

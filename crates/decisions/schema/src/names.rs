@@ -14,7 +14,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 /// What is wrong with a DNS subdomain (RFC 1123).
 #[must_use]
 pub fn is_subdomain(text: &str) -> Vec<String> {
-    let mut errors = length(text, SUBDOMAIN_LENGTH);
+    let mut errors = length(text, SUBDOMAIN_LENGTH, "characters");
     if !text.split('.').all(|part| bounded(part, is_lower, is_lower_or_dash)) {
         errors.push(SUBDOMAIN.to_string());
     }
@@ -24,7 +24,7 @@ pub fn is_subdomain(text: &str) -> Vec<String> {
 /// What is wrong with a DNS label (RFC 1123).
 #[must_use]
 pub fn is_label(text: &str) -> Vec<String> {
-    let mut errors = length(text, LABEL_LENGTH);
+    let mut errors = length(text, LABEL_LENGTH, "characters");
     if !bounded(text, is_lower, is_lower_or_dash) {
         let dots = text.split('.').all(|part| bounded(part, is_lower, is_lower_or_dash));
         errors.push(if dots { "must not contain dots".to_owned() } else { LABEL.to_owned() });
@@ -35,7 +35,7 @@ pub fn is_label(text: &str) -> Vec<String> {
 /// What is wrong with a DNS label (RFC 1035: it starts with a letter).
 #[must_use]
 pub fn is_label_1035(text: &str) -> Vec<String> {
-    let mut errors = length(text, LABEL_LENGTH);
+    let mut errors = length(text, LABEL_LENGTH, "characters");
     if !bounded(text, is_lower, is_lower_or_dash) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         errors.push(LABEL_1035.to_string());
     }
@@ -45,7 +45,7 @@ pub fn is_label_1035(text: &str) -> Vec<String> {
 /// What is wrong with a label value.
 #[must_use]
 pub fn is_label_value(text: &str) -> Vec<String> {
-    let mut errors = length(text, LABEL_LENGTH);
+    let mut errors = length(text, LABEL_LENGTH, "bytes");
     if !text.is_empty() && !bounded(text, is_alphanumeric, is_name_byte) {
         errors.push(LABEL_VALUE.to_string());
     }
@@ -63,7 +63,8 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_string());
             } else {
-                errors.extend(is_subdomain(prefix).into_iter().map(|e| format!("prefix part {e}")));
+                let problems = is_subdomain(prefix).into_iter().map(|problem| problem.replace(" characters", " bytes"));
+                errors.extend(problems.map(|problem| format!("prefix part {problem}")));
             }
             name
         }
@@ -105,9 +106,10 @@ pub fn is_path_segment(text: &str, prefix: bool) -> Vec<String> {
     errors
 }
 
-fn length(text: &str, limit: usize) -> Vec<String> {
+/// The older rules of the real server say characters, the newer ones bytes; both count bytes.
+fn length(text: &str, limit: usize, unit: &str) -> Vec<String> {
     match text.len() > limit {
-        true => vec![format!("must be no more than {limit} bytes")],
+        true => vec![format!("must be no more than {limit} {unit}")],
         false => Vec::new(),
     }
 }
@@ -156,7 +158,7 @@ mod tests {
         for name in ["", "A", "a..b", "-a", "a-", "a_b"] {
             assert_eq!(is_subdomain(name), [SUBDOMAIN], "{name}");
         }
-        assert_eq!(is_subdomain(&"a".repeat(254)), ["must be no more than 253 bytes"]);
+        assert_eq!(is_subdomain(&"a".repeat(254)), ["must be no more than 253 characters"]);
         assert_eq!(is_label("a.b"), ["must not contain dots"]);
         assert_eq!(is_label("a..b"), [LABEL]);
         assert_eq!(is_label_value("a b"), [LABEL_VALUE]);

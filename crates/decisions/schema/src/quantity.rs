@@ -103,7 +103,7 @@ pub(crate) fn canonical(text: &str) -> Result<String, &'static str> {
 ///
 /// # Errors
 /// The text is no quantity; the error is the real server's.
-pub(crate) fn amount(text: &str) -> Result<(i128, i32, bool), &'static str> {
+pub fn amount(text: &str) -> Result<(i128, i32, bool), &'static str> {
     if text.is_empty() {
         return Err(WRONG);
     }

@@ -2,12 +2,14 @@
 
 pub(super) mod autoscaling;
 mod limits;
+mod pods;
 mod storage;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use crate::{object::text, registry::Resource};
+use pods::template;
 
 pub(crate) fn default(resource: &Resource, value: &mut Value) {
     match &*resource.collection {
@@ -17,18 +19,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 role.entry("rules").or_insert(Value::Null);
             }
         }
-        "/pods" => {
-            pod_spec(&mut value["spec"]);
-            for field in ["containers", "initContainers"] {
-                for container in list_or_none(&mut value["spec"], field) {
-                    requests_from_limits(&mut container["resources"]);
-                }
-            }
-            set(&mut value["spec"], "enableServiceLinks", true);
-            if value["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
-                value["spec"]["terminationGracePeriodSeconds"] = 1.into();
-            }
-        }
+        "/pods" => pods::pod(value),
         "apiregistration.k8s.io/apiservices" if value["spec"]["service"].is_object() => {
             set(&mut value["spec"]["service"], "port", 443);
         }
@@ -37,7 +28,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             set(spec, "replicas", 1);
             set(spec, "revisionHistoryLimit", 10);
             set(spec, "progressDeadlineSeconds", 600);
-            set(&mut spec["strategy"], "type", "RollingUpdate");
+            strategy_type(spec, "strategy");
             if spec["strategy"]["type"] == "RollingUpdate" {
                 set(&mut spec["strategy"]["rollingUpdate"], "maxSurge", "25%");
                 set(&mut spec["strategy"]["rollingUpdate"], "maxUnavailable", "25%");
@@ -48,7 +39,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             set(&mut value["metadata"]["annotations"], super::TEMPLATE_GENERATION, "1");
             let spec = &mut value["spec"];
             set(spec, "revisionHistoryLimit", 10);
-            set(&mut spec["updateStrategy"], "type", "RollingUpdate");
+            strategy_type(spec, "updateStrategy");
             if spec["updateStrategy"]["type"] == "RollingUpdate" {
                 set(&mut spec["updateStrategy"]["rollingUpdate"], "maxSurge", 0);
                 set(&mut spec["updateStrategy"]["rollingUpdate"], "maxUnavailable", 1);
@@ -73,10 +64,16 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             let spec = &mut value["spec"];
             set(spec, "replicas", 1);
             set(spec, "revisionHistoryLimit", 10);
-            set(spec, "podManagementPolicy", "OrderedReady");
-            set(&mut spec["updateStrategy"], "type", "RollingUpdate");
-            if spec["updateStrategy"]["type"] == "RollingUpdate" {
+            fill(spec, "podManagementPolicy", "OrderedReady");
+            let chosen = !text(&spec["updateStrategy"]["type"]).is_empty();
+            strategy_type(spec, "updateStrategy");
+            let rolls = spec["updateStrategy"].get("rollingUpdate").is_some_and(Value::is_object);
+            if spec["updateStrategy"]["type"] == "RollingUpdate" && (rolls || !chosen) {
                 set(&mut spec["updateStrategy"]["rollingUpdate"], "partition", 0);
+            }
+            if let Some(rolling) = spec["updateStrategy"].get_mut("rollingUpdate").and_then(Value::as_object_mut) {
+                // The real server does not know it until it is switched on.
+                rolling.remove("maxUnavailable");
             }
             let policy = &mut spec["persistentVolumeClaimRetentionPolicy"];
             set(policy, "whenDeleted", "Retain");
@@ -96,11 +93,11 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         }
         "batch/cronjobs" => {
             let spec = &mut value["spec"];
-            set(spec, "concurrencyPolicy", "Allow");
+            fill(spec, "concurrencyPolicy", "Allow");
             set(spec, "suspend", false);
             set(spec, "successfulJobsHistoryLimit", 3);
             set(spec, "failedJobsHistoryLimit", 1);
-            template(&mut spec["jobTemplate"]["spec"]);
+            job_template(&mut spec["jobTemplate"]["spec"]);
         }
         "flowcontrol.apiserver.k8s.io/flowschemas" => set_zero(&mut value["spec"], "matchingPrecedence", 1000),
         "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations" => limits::priority_level(&mut value["spec"]),
@@ -229,6 +226,26 @@ fn claim(spec: &mut Value) {
     }
 }
 
+fn strategy_type(spec: &mut Value, field: &str) {
+    if spec[field].is_null() {
+        spec[field] = Map::new().into();
+    }
+    fill(&mut spec[field], "type", "RollingUpdate");
+}
+
+/// Sets a field that has no value of its own: absent, an empty text, or zero.
+fn fill(parent: &mut Value, field: &str, value: impl Into<Value>) {
+    let empty = match &parent[field] {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        _ => false,
+    };
+    if empty {
+        parent[field] = value.into();
+    }
+}
+
 fn webhooks(value: &mut Value, mutating: bool) {
     for webhook in list_or_none(value, "webhooks") {
         set(webhook, "failurePolicy", "Fail");
@@ -245,23 +262,6 @@ fn webhooks(value: &mut Value, mutating: bool) {
         for rule in list_or_none(webhook, "rules") {
             set(rule, "scope", "*");
         }
-    }
-}
-
-fn list(value: &mut Value) -> &mut [Value] {
-    match value {
-        Value::Array(items) => items,
-        _ => &mut [],
-    }
-}
-
-fn template(spec: &mut Value) {
-    if spec["template"].is_object() {
-        pod_spec(&mut spec["template"]["spec"]);
-    } else if spec.get("template").is_some_and(Value::is_null)
-        && let Some(object) = spec.as_object_mut()
-    {
-        object.remove("template");
     }
 }
 
@@ -283,112 +283,40 @@ fn node(value: &mut Value) {
     }
 }
 
-fn job(spec: &mut Value) {
-    let indexed = spec["completionMode"] == "Indexed";
-    if spec["completions"].is_null() && spec["parallelism"].is_null() && !indexed {
-        set(spec, "completions", 1);
-        set(spec, "parallelism", 1);
+/// What a job has in any place, also in the template of a cron job.
+fn job_template(spec: &mut Value) {
+    if let Some(policy) = spec.get_mut("podFailurePolicy").and_then(Value::as_object_mut) {
+        if policy.get("rules").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            policy.insert("rules".into(), Value::Null);
+        }
     }
-    set(spec, "parallelism", 1);
-    set(spec, "backoffLimit", 6);
-    set(spec, "completionMode", "NonIndexed");
-    set(spec, "suspend", false);
-    set(spec, "podReplacementPolicy", "TerminatingOrFailed");
+    for rule in spec.get_mut("podFailurePolicy").map(|policy| list_or_none(policy, "rules")).unwrap_or_default() {
+        for pattern in list_or_none(rule, "onPodConditions") {
+            fill(pattern, "status", "True");
+        }
+    }
     template(spec);
 }
 
-fn pod_spec(spec: &mut Value) {
-    if !spec.is_object() {
-        return;
+fn job(spec: &mut Value) {
+    if spec["completions"].is_null() && spec["parallelism"].is_null() {
+        set(spec, "completions", 1);
     }
-    set(spec, "restartPolicy", "Always");
-    set(spec, "dnsPolicy", "ClusterFirst");
-    set(spec, "schedulerName", "default-scheduler");
-    set(spec, "securityContext", Map::new());
-    set(spec, "terminationGracePeriodSeconds", 30);
-    for field in ["containers", "initContainers", "ephemeralContainers"] {
-        list(&mut spec[field]).iter_mut().for_each(container);
-        if spec[field].is_null()
-            && let Some(object) = spec.as_object_mut()
-        {
-            object.remove(field);
-        }
-    }
-    let account = text(&spec["serviceAccountName"]).to_owned();
-    if !account.is_empty() {
-        set(spec, "serviceAccount", account);
-    } else if let Some(old_name) = spec.get("serviceAccount").and_then(Value::as_str).map(str::to_owned) {
-        set(spec, "serviceAccountName", old_name);
-    }
-    for volume in list_or_none(spec, "volumes") {
-        volume_defaults(volume);
-    }
+    set(spec, "parallelism", 1);
+    let limit = if spec["backoffLimitPerIndex"].is_null() { 6 } else { i32::MAX };
+    set(spec, "backoffLimit", limit);
+    set(spec, "completionMode", "NonIndexed");
+    set(spec, "suspend", false);
+    set(spec, "manualSelector", false);
+    let replaced = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
+    set(spec, "podReplacementPolicy", replaced);
+    job_template(spec);
 }
 
 fn list_or_none<'a>(parent: &'a mut Value, field: &str) -> &'a mut [Value] {
     match parent.get_mut(field) {
         Some(Value::Array(items)) => items,
         _ => &mut [],
-    }
-}
-
-fn volume_defaults(volume: &mut Value) {
-    let sources = ["name"];
-    let is_empty = volume.as_object().is_some_and(|object| object.keys().all(|key| sources.contains(&key.as_str())));
-    if is_empty {
-        volume["emptyDir"] = Map::new().into();
-    }
-    for (source, mode) in [("configMap", 420), ("secret", 420), ("projected", 420), ("downwardAPI", 420)] {
-        if volume.get(source).is_some_and(Value::is_object) {
-            set(&mut volume[source], "defaultMode", mode);
-        }
-    }
-    if volume.get("hostPath").is_some_and(Value::is_object) {
-        set(&mut volume["hostPath"], "type", "");
-    }
-}
-
-fn container(container: &mut Value) {
-    let image = text(&container["image"]);
-    let tag = image.rsplit('/').next().unwrap_or_default().split_once(':').map(|(_, tag)| tag);
-    let always = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
-    let policy = if always { "Always" } else { "IfNotPresent" };
-    set(container, "imagePullPolicy", policy);
-    set(container, "terminationMessagePath", "/dev/termination-log");
-    set(container, "terminationMessagePolicy", "File");
-    set(container, "resources", Map::new());
-    for port in list_or_none(container, "ports") {
-        set(port, "protocol", "TCP");
-    }
-    for variable in list_or_none(container, "env") {
-        if variable["valueFrom"].get("fieldRef").is_some_and(Value::is_object) {
-            set(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
-        } else if variable.get("valueFrom").is_some_and(Value::is_null)
-            && let Some(object) = variable.as_object_mut()
-        {
-            object.remove("valueFrom");
-        }
-    }
-    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if container.get(probe).is_some_and(Value::is_object) {
-            let probe = &mut container[probe];
-            for (field, value) in
-                [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
-            {
-                set(probe, field, value);
-            }
-            if probe.get("httpGet").is_some_and(Value::is_object) {
-                set(&mut probe["httpGet"], "path", "/");
-                set(&mut probe["httpGet"], "scheme", "HTTP");
-            }
-        }
-    }
-}
-
-fn requests_from_limits(resources: &mut Value) {
-    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
-    for (kind, limit) in limits {
-        set(&mut resources["requests"], &kind, limit);
     }
 }
 

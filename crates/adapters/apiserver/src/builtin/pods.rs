@@ -7,6 +7,13 @@ use crate::object::text;
 pub(super) fn prepare_create(pod: &mut Value) {
     let class = quality(&pod["spec"]);
     pod["status"] = json!({"phase": "Pending", "qosClass": class});
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "lastProbeTime": null,
+            "lastTransitionTime": crate::verbs::now(),
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
     if let Some(spec) = pod["spec"].as_object_mut() {
         tolerate_node_troubles(spec);
     }
@@ -26,6 +33,18 @@ pub(super) fn keep_all_but_ephemeral(old: &Value, new: &mut Value) {
         };
     }
     *new = kept;
+}
+
+/// What admission adds to a pod, it adds again, and what it chose stays.
+pub(super) fn prepare_update(old: &Value, pod: &mut Value) {
+    if let Some(spec) = pod["spec"].as_object_mut() {
+        tolerate_node_troubles(spec);
+        for field in ["priority", "preemptionPolicy"] {
+            if spec.get(field).is_none_or(Value::is_null) && !old["spec"][field].is_null() {
+                spec.insert(field.into(), old["spec"][field].clone());
+            }
+        }
+    }
 }
 
 /// Pods stay five minutes on a node that is not ready or cannot be reached, unless they say otherwise.

@@ -1,30 +1,70 @@
 //! Checks of built-in kinds that their schemas do not carry.
 
+mod cron;
+mod jobs;
+mod place;
+mod pods;
+mod rules;
+mod sources;
+mod storage;
+mod workloads;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use schema::{FieldError, crd, names};
 use serde_json::{Value, json};
 
 use crate::{object::text, registry::Resource};
+use place::Place;
 
 const IMMUTABLE: &str = "field is immutable";
 
+/// Kinds whose schemas have no say: what they miss is found here, as on the real server.
+const JUDGED: [&str; 11] = [
+    "/pods",
+    "/podtemplates",
+    "/replicationcontrollers",
+    "/persistentvolumeclaims",
+    "apps/controllerrevisions",
+    "apps/daemonsets",
+    "apps/deployments",
+    "apps/replicasets",
+    "apps/statefulsets",
+    "batch/cronjobs",
+    "batch/jobs",
+];
+
 /// Adds own findings to those of the schema; where both miss a field, the own words are kept.
-pub(crate) fn combine(errors: &mut Vec<FieldError>, own: Vec<FieldError>) {
+pub(crate) fn combine(resource: &Resource, errors: &mut Vec<FieldError>, own: Vec<FieldError>) {
+    let judged = JUDGED.iter().any(|known| resource.is(known));
     let misses = |error: &FieldError| error.reason() == "FieldValueRequired";
-    errors.retain(|error| !(misses(error) && own.iter().any(|own| misses(own) && own.field == error.field)));
+    errors.retain(|error| {
+        let said = |own: &FieldError| misses(own) && own.field == error.field;
+        !misses(error) || !(own.iter().any(said) || judged && !error.field.starts_with("metadata."))
+    });
     errors.extend(own);
 }
 
 pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let place = Place::root(value);
     if matches!(resource.group.as_str(), "" | "apps" | "batch" | "policy" | "rbac.authorization.k8s.io") {
         finalizers(value, &mut errors);
     }
     match &*resource.collection {
-        "/pods" => pod(value, old, &mut errors),
-        "apps/deployments" | "apps/daemonsets" | "apps/replicasets" | "apps/statefulsets" => {
-            workload(value, old, &mut errors);
-        }
+        "/pods" => match old {
+            Some(old) => pods::update(&place, old, &mut errors),
+            None => pods::create(&place, &mut errors),
+        },
+        "/podtemplates" => workloads::pod_template(&place, &mut errors),
+        "/replicationcontrollers" => workloads::replication_controller(&place, &mut errors),
+        "/persistentvolumeclaims" => storage::claim(&place, old, &mut errors),
+        "apps/deployments" => workloads::deployment(&place, old, &mut errors),
+        "apps/daemonsets" => workloads::daemon_set(&place, old, &mut errors),
+        "apps/replicasets" => workloads::replica_set(&place, old, &mut errors),
+        "apps/statefulsets" => workloads::stateful_set(&place, old, &mut errors),
+        "apps/controllerrevisions" => workloads::controller_revision(&place, old, &mut errors),
+        "batch/jobs" => jobs::job(&place, old, &mut errors),
+        "batch/cronjobs" => jobs::cron_job(&place, old, &mut errors),
         "/configmaps" => {
             data(value, &["data", "binaryData"], &mut errors);
             frozen(value, old, &["data", "binaryData"], &mut errors);
@@ -156,209 +196,13 @@ pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn pod(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    containers(&value["spec"], "spec", errors);
-    if old.is_none() && !items(&value["spec"]["ephemeralContainers"]).is_empty() {
-        errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
-    }
-    let Some(old) = old else { return };
-    // Only images, deadlines, added tolerations and gates may change; a kubelet acts on the rest once.
-    let essence = |pod: &Value| {
-        let mut spec = pod["spec"].clone();
-        for field in ["containers", "initContainers"] {
-            if let Some(list) = spec.get_mut(field).and_then(Value::as_array_mut) {
-                list.iter_mut().for_each(|container| container["image"] = Value::Null);
-            }
-        }
-        for field in [
-            "activeDeadlineSeconds",
-            "terminationGracePeriodSeconds",
-            "tolerations",
-            "schedulingGates",
-            "nodeName",
-            "resources",
-        ] {
-            if let Some(spec) = spec.as_object_mut() {
-                spec.remove(field);
-            }
-        }
-        spec
-    };
-    let moved = !text(&old["spec"]["nodeName"]).is_empty() && old["spec"]["nodeName"] != value["spec"]["nodeName"];
-    let bound_directly = text(&old["spec"]["nodeName"]).is_empty() && !text(&value["spec"]["nodeName"]).is_empty();
-    if essence(old) != essence(value) || moved || bound_directly {
-        let detail = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-        errors.push(FieldError::forbidden("spec", detail));
-    }
-}
-
-fn containers(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    if items(&spec["containers"]).is_empty() {
-        errors.push(FieldError::required(format!("{path}.containers"), ""));
-    }
-    let mut seen = Vec::new();
-    for (position, container) in items(&spec["containers"]).iter().enumerate() {
-        let path = format!("{path}.containers[{position}]");
-        let name = text(&container["name"]);
-        if name.is_empty() {
-            errors.push(FieldError::required(format!("{path}.name"), ""));
-        } else if let [problem, ..] = names::is_label(name).as_slice() {
-            errors.push(FieldError::invalid(format!("{path}.name"), name, problem.clone()));
-        } else if seen.contains(&name) {
-            errors.push(FieldError::duplicate(format!("{path}.name"), name));
-        }
-        seen.push(name);
-        if text(&container["image"]).is_empty() {
-            errors.push(FieldError::required(format!("{path}.image"), ""));
-        }
-        ports(&container["ports"], &format!("{path}.ports"), errors);
-    }
-    let policy = text(&spec["restartPolicy"]);
-    if !policy.is_empty() && !matches!(policy, "Always" | "OnFailure" | "Never") {
-        let supported = ["Always", "OnFailure", "Never"].map(str::to_owned);
-        errors.push(FieldError::not_supported(format!("{path}.restartPolicy"), policy, &supported));
-    }
-}
-
-fn ports(ports: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let mut seen = Vec::new();
-    for (at, port) in items(ports).iter().enumerate() {
-        let path = format!("{path}[{at}]");
-        let name = text(&port["name"]);
-        let problems = if name.is_empty() { Vec::new() } else { port_name(name) };
-        if !problems.is_empty() {
-            let problems = problems.into_iter();
-            errors.extend(problems.map(|problem| FieldError::invalid(format!("{path}.name"), name, problem)));
-        } else if !name.is_empty() && seen.contains(&name) {
-            errors.push(FieldError::duplicate(format!("{path}.name"), name));
-        } else {
-            seen.push(name);
-        }
-        for (field, required) in [("containerPort", true), ("hostPort", false)] {
-            match port[field].as_i64().unwrap_or(0) {
-                0 if required => errors.push(FieldError::required(format!("{path}.{field}"), "")),
-                0..=65535 => {}
-                number => {
-                    let detail = "must be between 1 and 65535, inclusive";
-                    errors.push(FieldError::invalid(format!("{path}.{field}"), number, detail));
-                }
-            }
-        }
-        let protocol = text(&port["protocol"]);
-        if !matches!(protocol, "SCTP" | "TCP" | "UDP") {
-            let supported = ["SCTP", "TCP", "UDP"].map(str::to_owned);
-            errors.push(FieldError::not_supported(format!("{path}.protocol"), protocol, &supported));
-        }
-    }
-}
-
-/// What is wrong with the name of a port.
-fn port_name(name: &str) -> Vec<&'static str> {
-    let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let rules = [
-        (name.len() > 15, "must be no more than 15 characters"),
-        (!name.bytes().all(is_known), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
-        (!name.bytes().any(|byte| byte.is_ascii_lowercase()), "must contain at least one letter (a-z)"),
-        (name.contains("--"), "must not contain consecutive hyphens"),
-        (name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen"),
-    ];
-    rules.into_iter().filter(|(broken, _)| *broken).map(|(_, rule)| rule).collect()
-}
-
 /// Containers for debugging are added to a pod, and then stay as they are.
 pub(crate) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> {
-    const FIELD: &str = "spec.ephemeralContainers";
-    let mut errors = Vec::new();
-    let spec = &new["spec"];
-    let name = |container: &Value| text(&container["name"]).to_owned();
-    let others: Vec<String> =
-        ["containers", "initContainers"].iter().flat_map(|field| items(&spec[*field])).map(name).collect();
-    let mut seen = others.clone();
-    for (at, container) in items(&spec["ephemeralContainers"]).iter().enumerate() {
-        let path = format!("{FIELD}[{at}]");
-        let own = name(container);
-        if own.is_empty() {
-            errors.push(FieldError::required(format!("{path}.name"), ""));
-        } else if let [problem, ..] = names::is_label(&own).as_slice() {
-            errors.push(FieldError::invalid(format!("{path}.name"), own.as_str(), problem.clone()));
-        }
-        if text(&container["image"]).is_empty() {
-            errors.push(FieldError::required(format!("{path}.image"), ""));
-        }
-        if seen.contains(&own) {
-            errors.push(FieldError::duplicate(format!("{path}.name"), own.as_str()));
-        }
-        seen.push(own);
-        let target = text(&container["targetContainerName"]);
-        if !target.is_empty() && !others.iter().any(|other| other == target) {
-            let field = format!("{path}.targetContainerName");
-            errors.push(FieldError::new(schema::ErrorKind::NotFound, field, Some(target.into()), ""));
-        }
-        for field in ["ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
-            let set = match &container[field] {
-                Value::Null => false,
-                Value::Object(map) => !map.is_empty(),
-                Value::Array(list) => !list.is_empty(),
-                _ => true,
-            };
-            if set {
-                errors
-                    .push(FieldError::forbidden(format!("{path}.{field}"), "cannot be set for an Ephemeral Container"));
-            }
-        }
-    }
-    for before in items(&old["spec"]["ephemeralContainers"]) {
-        let after = items(&spec["ephemeralContainers"]).iter().find(|after| after["name"] == before["name"]);
-        let what = match after {
-            Some(after) if after == before => continue,
-            Some(_) => "changed",
-            None => "removed",
-        };
-        let detail = format!("existing ephemeral containers {:?} may not be {what}\n", name(before));
-        errors.push(FieldError::forbidden(FIELD, detail));
-    }
-    errors
-}
-
-fn workload(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    let spec = &value["spec"];
-    if let Some(replicas) = spec["replicas"].as_i64().filter(|replicas| *replicas < 0) {
-        errors.push(FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
-    }
-    let strategy = &spec["strategy"];
-    if strategy["type"] == "Recreate" && !strategy["rollingUpdate"].is_null() {
-        let detail = "may not be specified when strategy `type` is 'Recreate'";
-        errors.push(FieldError::forbidden("spec.strategy.rollingUpdate", detail));
-    }
-    let selector = &spec["selector"];
-    let empty = selector.as_object().is_none_or(|map| {
-        map.values().all(|part| {
-            part.as_object().is_some_and(serde_json::Map::is_empty) || part.as_array().is_some_and(Vec::is_empty)
-        })
-    });
-    if selector.is_null() {
-        errors.push(FieldError::required("spec.selector", ""));
-    } else if empty {
-        errors.push(FieldError::invalid("spec.selector", selector.clone(), "empty selector is invalid for deployment"));
-    }
-    if let Some(parsed) = schema::selector::from_object(selector).ok().filter(|_| selector.is_null() || !empty) {
-        let labels = &spec["template"]["metadata"]["labels"];
-        if !parsed.matches(labels.as_object()) {
-            let shown = labels.clone();
-            let detail = "`selector` does not match template `labels`";
-            errors.push(FieldError::invalid("spec.template.metadata.labels", shown, detail));
-        }
-    }
-    if spec["template"].is_object() {
-        containers(&spec["template"]["spec"], "spec.template.spec", errors);
-    } else {
-        errors.push(FieldError::required("spec.template.spec.containers", ""));
-    }
-    if let Some(old) = old
-        && old["spec"]["selector"] != *selector
-    {
-        errors.push(FieldError::invalid("spec.selector", selector.clone(), IMMUTABLE));
-    }
+    let mut findings = Vec::new();
+    let place = Place::root(new);
+    pods::metadata_and_spec(&place, &mut findings);
+    pods::ephemeral_changes(&place, old, &mut findings);
+    findings
 }
 
 fn data(value: &Value, fields: &[&str], errors: &mut Vec<FieldError>) {

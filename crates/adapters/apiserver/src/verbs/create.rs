@@ -146,7 +146,7 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     let mut errors: Vec<FieldError> =
         schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
     errors.extend(super::patiently(|| resource.schema.validate(value, None)));
-    builtin::combine(&mut errors, builtin::validate(resource, value, None));
+    builtin::combine(resource, &mut errors, builtin::validate(resource, value, None));
     if !errors.is_empty() {
         return Err(Failure::invalid(resource.judged_group(), &resource.kind, name, &errors));
     }

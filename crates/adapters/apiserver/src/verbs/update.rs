@@ -236,8 +236,8 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
         // A binding sets what no update may.
         "binding" => {}
         "status" if resource.is(builtin::POLICIES) => {}
-        "ephemeralcontainers" => builtin::combine(&mut errors, builtin::ephemeral_containers(new, old)),
-        _ => builtin::combine(&mut errors, builtin::validate(resource, new, Some(old))),
+        "ephemeralcontainers" => builtin::combine(resource, &mut errors, builtin::ephemeral_containers(new, old)),
+        _ => builtin::combine(resource, &mut errors, builtin::validate(resource, new, Some(old))),
     }
     if !errors.is_empty() {
         return Err(Failure::invalid(resource.judged_group(), &resource.kind, name, &errors));

@@ -10,8 +10,8 @@ pub(super) fn claim(spec: &mut Value) {
 
 /// The claims that a StatefulSet makes are written down as objects of their own.
 pub(super) fn claim_template(template: &mut Value) {
-    set(template, "apiVersion", "v1");
-    set(template, "kind", "PersistentVolumeClaim");
+    template["apiVersion"] = "v1".into();
+    template["kind"] = "PersistentVolumeClaim".into();
     claim(&mut template["spec"]);
     set(&mut template["status"], "phase", "Pending");
 }
