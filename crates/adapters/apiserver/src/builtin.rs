@@ -160,6 +160,9 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             new["status"]["lastPhaseTransitionTime"] = crate::verbs::now().into();
         }
         ("/pods", "") => pods::prepare_update(old, new),
+        ("batch/jobs", "") if new["metadata"]["labels"].as_object().is_none_or(Map::is_empty) => {
+            new["metadata"]["labels"] = new["spec"]["template"]["metadata"]["labels"].clone();
+        }
         ("/pods", "ephemeralcontainers") => pods::keep_all_but_ephemeral(old, new),
         ("/services", "") => services::keep(old, new),
         ("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles", "") => rules(new),

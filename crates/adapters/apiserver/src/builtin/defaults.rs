@@ -87,10 +87,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 autoscaling::default(&mut value["spec"]);
             }
         }
-        "batch/jobs" => {
-            labels_from_template(value);
-            job(&mut value["spec"]);
-        }
+        "batch/jobs" => job(&mut value["spec"]),
         "batch/cronjobs" => {
             let spec = &mut value["spec"];
             fill(spec, "concurrencyPolicy", "Allow");
@@ -285,10 +282,10 @@ fn node(value: &mut Value) {
 
 /// What a job has in any place, also in the template of a cron job.
 fn job_template(spec: &mut Value) {
-    if let Some(policy) = spec.get_mut("podFailurePolicy").and_then(Value::as_object_mut) {
-        if policy.get("rules").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-            policy.insert("rules".into(), Value::Null);
-        }
+    if let Some(policy) = spec.get_mut("podFailurePolicy").and_then(Value::as_object_mut)
+        && policy.get("rules").and_then(Value::as_array).is_none_or(Vec::is_empty)
+    {
+        policy.insert("rules".into(), Value::Null);
     }
     for rule in spec.get_mut("podFailurePolicy").map(|policy| list_or_none(policy, "rules")).unwrap_or_default() {
         for pattern in list_or_none(rule, "onPodConditions") {

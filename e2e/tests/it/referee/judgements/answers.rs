@@ -60,12 +60,17 @@ pub(super) fn forgive_types(real: &Value, embedded: &mut Value) {
     }
 }
 
+/// Volumes with tokens end in letters that form no words.
+const TOKENS: &str = "kube-api-access-";
+
 /// A text in which uids, times and addresses of services stand as words.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let (word, length) = if rest.get(..36).is_some_and(is_uid) {
+        let (word, length) = if rest.starts_with(TOKENS) && rest.len() >= TOKENS.len() + 5 {
+            (TOKENS, TOKENS.len() + 5)
+        } else if rest.get(..36).is_some_and(is_uid) {
             ("uid", 36)
         } else if rest.get(..20).is_some_and(is_time) {
             ("time", 20)
