@@ -19,9 +19,10 @@ const NODE_COUNT: usize = 1000;
 const IDLE: usize = 2000;
 const STALLED_WATCHERS: usize = 500;
 const CONCURRENT: usize = 16;
-/// A rate is taken in short turns, by turns with the twin's: the machine itself is faster and slower from second to second.
-const TURNS: usize = 12;
-const TURN: Duration = Duration::from_millis(500);
+/// A rate is taken in many short turns, each beside one of the twin's: the machine itself is faster and slower from second to
+/// second, and only what both had in the same moment can be compared.
+const TURNS: usize = 60;
+const TURN: Duration = Duration::from_millis(150);
 
 pub(crate) async fn measure() {
     let [folder, other] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -128,6 +129,12 @@ struct Rate {
 }
 
 impl Rate {
+    fn add(&mut self, other: Rate) {
+        self.delays.extend(other.delays);
+        self.time += other.time;
+        self.cpu += other.cpu;
+    }
+
     fn each_second(&self) -> f64 {
         self.delays.len() as f64 / self.time.as_secs_f64()
     }
@@ -144,15 +151,27 @@ impl std::fmt::Display for Rate {
     }
 }
 
-/// The server's rate, told against its twin's.
+/// The server's rate, told against its twin's: the middle of what the turns say one by one, and the middle half of them.
 async fn compare(server: &Server, twin: &Server, names: &[String]) -> String {
     let (mut rate, mut control) = (Rate::default(), Rate::default());
-    for _ in 0..TURNS {
-        requests(server, names, &mut rate).await;
-        requests(twin, names, &mut control).await;
+    let mut shares = Vec::new();
+    for turn in 0..TURNS {
+        let (mut own, mut other) = (Rate::default(), Rate::default());
+        // Neither is always the first of a pair.
+        if turn % 2 == 0 {
+            requests(server, names, &mut own).await;
+            requests(twin, names, &mut other).await;
+        } else {
+            requests(twin, names, &mut other).await;
+            requests(server, names, &mut own).await;
+        }
+        shares.push(100.0 * own.each_second() / other.each_second());
+        rate.add(own);
+        control.add(other);
     }
-    let percent = 100.0 * rate.each_second() / control.each_second();
-    format!("{percent:.0} % of the rate: {rate}; without them {control}")
+    shares.sort_by(f64::total_cmp);
+    let [low, middle, high] = [TURNS / 4, TURNS / 2, TURNS * 3 / 4].map(|at| shares[at]);
+    format!("{middle:.0} % of the rate ({low:.0} to {high:.0}): {rate}; without them {control}")
 }
 
 /// Gets and patches nodes as fast as the server answers.
