@@ -186,4 +186,68 @@ behaviours! {
         s.delete_with(&format!("{path}?dryRun=All"), &options).await?.expect(200)?;
         same!(s.get(&path).await?.code, 404);
     }
+    a_claim_that_a_pod_uses_stays_until_the_pod_is_gone(s) {
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        let claims = s.core("persistentvolumeclaims");
+        s.post(&claims, &claim).await?.expect(201)?;
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}, "spec": {
+            "nodeName": "somewhere", "automountServiceAccountToken": false, "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}});
+        s.until(&s.core("serviceaccounts/default"), "the account of pods", |answer| answer.code == 200).await?;
+        s.post(&s.core("pods"), &pod).await?.expect(201)?;
+        let deleted = s.delete(&format!("{claims}/data")).await?.expect(200)?;
+        same!(deleted["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+        // One that nobody uses goes at once, so those who let go have seen the other as well.
+        let mut other = claim.clone();
+        other["metadata"]["name"] = "unused".into();
+        s.post(&claims, &other).await?.expect(201)?;
+        s.delete(&format!("{claims}/unused")).await?.expect(200)?;
+        s.until(&format!("{claims}/unused"), "the unused claim to go", |answer| answer.code == 404).await?;
+        same!(s.get(&format!("{claims}/data")).await?.code, 200);
+        s.delete_with(&s.core("pods/user"), &json!({"gracePeriodSeconds": 0})).await?.expect(200)?;
+        s.until(&format!("{claims}/data"), "the claim to go", |answer| answer.code == 404).await?;
+    }
+    a_volume_stays_while_it_is_bound(s) {
+        let name = s.unique("volume");
+        let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}}});
+        let path = format!("/api/v1/persistentvolumes/{name}");
+        s.post("/api/v1/persistentvolumes", &volume).await?.expect(201)?;
+        s.patch(&format!("{path}/status"), MERGE, &json!({"status": {"phase": "Bound"}})).await?.expect(200)?;
+        let deleted = s.delete(&path).await?.expect(200)?;
+        same!(deleted["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
+        same!(s.get(&path).await?.code, 200);
+        s.patch(&format!("{path}/status"), MERGE, &json!({"status": {"phase": "Released"}})).await?.expect(200)?;
+        s.until(&path, "the volume to go", |answer| answer.code == 404).await?;
+    }
+    a_class_of_volumes_stays_while_a_claim_names_it(s) {
+        let name = s.unique("class");
+        let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": name},
+            "driverName": "x.example.com", "parameters": {"a": "b"}});
+        let path = format!("/apis/storage.k8s.io/v1/volumeattributesclasses/{name}");
+        s.post("/apis/storage.k8s.io/v1/volumeattributesclasses", &class).await?.expect(201)?;
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {
+            "volumeAttributesClassName": name, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        s.post(&s.core("persistentvolumeclaims"), &claim).await?.expect(201)?;
+        s.delete(&path).await?.expect(200)?;
+        same!(s.get(&path).await?.code, 200);
+        s.delete(&s.core("persistentvolumeclaims/data")).await?.expect(200)?;
+        s.until(&path, "the class to go", |answer| answer.code == 404).await?;
+    }
+    the_pods_of_a_job_and_of_a_replication_controller_stay(s) {
+        let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {"template": template}});
+        let jobs = s.path("batch/v1", "jobs");
+        let made = s.post(&jobs, &job).await?.expect(201)?;
+        let mut body = config_map("owned");
+        body["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}]);
+        s.post(&s.core("configmaps"), &body).await?.expect(201)?;
+        let answer = s.delete(&format!("{jobs}/job")).await?;
+        holds!(answer.header("warning").contains("child pods are preserved by default when jobs are deleted"), "{:?}", answer.headers);
+        same!(answer.expect(200)?["metadata"]["finalizers"], json!(["orphan"]));
+        s.until(&format!("{jobs}/job"), "the job to go", |answer| answer.code == 404).await?;
+        let left = s.get(&s.core("configmaps/owned")).await?.expect(200)?;
+        same!(left["metadata"]["ownerReferences"], Value::Null);
+    }
 }

@@ -208,4 +208,42 @@ behaviours! {
         let message = s.post(&s.core("pods"), &pod).await?.refused(422, "Invalid")?;
         same!(message, "Pod \"b\" is invalid: spec.ephemeralContainers: Forbidden: cannot be set on create");
     }
+    a_binding_may_name_its_pod_alone(s) {
+        s.until(&s.core("serviceaccounts/default"), "the account of pods", |answer| answer.code == 200).await?;
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "homeless"},
+            "spec": {"automountServiceAccountToken": false, "containers": [{"name": "c", "image": "i"}]}});
+        s.post(&s.core("pods"), &pod).await?.expect(201)?;
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "homeless"}, "target": {"kind": "Node", "name": "home"}});
+        let answer = s.post(&s.core("bindings"), &binding).await?.expect(201)?;
+        same!((&answer["kind"], &answer["status"]), (&json!("Status"), &json!("Success")));
+        same!(s.get(&s.core("pods/homeless")).await?.body["spec"]["nodeName"], "home");
+        let message = s.post(&s.core("bindings"), &binding).await?.refused(409, "Conflict")?;
+        holds!(message.contains("is already assigned to node \"home\""), "{message}");
+        same!(s.get(&s.core("bindings")).await?.code, 405);
+    }
+    a_flow_schema_says_whether_its_level_exists(s) {
+        const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+        let name = s.unique("level");
+        let schema = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": name},
+            "spec": {"priorityLevelConfiguration": {"name": name}, "rules": []}});
+        s.post(&format!("{GROUP}/flowschemas"), &schema).await?.expect(201)?;
+        let path = format!("{GROUP}/flowschemas/{name}");
+        let is = |status: &'static str| move |answer: &super::wire::Answer| answer.body["status"]["conditions"][0]["status"] == status;
+        let seen = s.until(&path, "it to dangle", is("True")).await?.body;
+        same!(seen["status"]["conditions"][0]["reason"], "NotFound");
+        same!(seen["status"]["conditions"][0]["message"], format!("This FlowSchema references the PriorityLevelConfiguration object named {name:?} but there is no such object"));
+        let level = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration", "metadata": {"name": name},
+            "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}});
+        s.post(&format!("{GROUP}/prioritylevelconfigurations"), &level).await?.expect(201)?;
+        let seen = s.until(&path, "it to have a level", is("False")).await?.body;
+        same!(seen["status"]["conditions"][0]["reason"], "Found");
+        for path in [path, format!("{GROUP}/prioritylevelconfigurations/{name}")] {
+            s.delete(&path).await?.expect(200)?;
+        }
+    }
+    a_version_that_is_not_served_of_a_group_that_is(s) {
+        for path in ["/apis/batch/v1beta1/cronjobs", "/apis/batch/v1beta1", "/api/v2/pods", "/api/v2"] {
+            same!(s.get(path).await?.refused(404, "NotFound")?, "the server could not find the requested resource");
+        }
+    }
 }

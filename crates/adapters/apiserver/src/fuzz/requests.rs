@@ -127,6 +127,47 @@ pub(super) fn sorts() -> Vec<Sort> {
             json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}),
         ),
         sort(
+            "/apis/autoscaling/v1",
+            "horizontalpodautoscalers",
+            true,
+            "HorizontalPodAutoscaler",
+            json!({
+                "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": "[{\"type\":\"Pods\",\"pods\":{\"metricName\":\"m\"}}]"}},
+                "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 3},
+            }),
+        ),
+        sort(
+            "/apis/autoscaling/v2",
+            "horizontalpodautoscalers",
+            true,
+            "HorizontalPodAutoscaler",
+            json!({"spec": {
+                "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 3, "behavior": {"scaleDown": {}},
+                "metrics": [{"type": "External", "external": {"metric": {"name": "m"}, "target": {"type": "Value", "value": "1"}}}],
+            }}),
+        ),
+        sort(
+            "/apis/flowcontrol.apiserver.k8s.io/v1",
+            "prioritylevelconfigurations",
+            false,
+            "PriorityLevelConfiguration",
+            json!({"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}}),
+        ),
+        sort(
+            "/api/v1",
+            "persistentvolumeclaims",
+            true,
+            "PersistentVolumeClaim",
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
+        ),
+        sort(
+            "/api/v1",
+            "services",
+            true,
+            "Service",
+            json!({"spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}}),
+        ),
+        sort(
             "/apis/policy/v1",
             "poddisruptionbudgets",
             true,

@@ -131,7 +131,7 @@ pub(crate) fn as_stored(resource: &Resource, mut value: Value) -> Value {
     if is_event_view(resource) {
         EVENT_FIELDS.iter().for_each(|(view, stored)| rename(&mut value, view, stored));
     } else if is_autoscaler(resource) {
-        autoscaling::from_first(&mut value);
+        return autoscaling::stored(value);
     }
     value
 }

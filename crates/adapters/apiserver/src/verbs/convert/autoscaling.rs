@@ -1,6 +1,7 @@
 //! The first version of an autoscaler knows one metric, the processor. What only the second knows travels in annotations
 //! of the first, so that a client that reads, changes and writes it loses nothing.
 
+use schema::Schema;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -60,8 +61,20 @@ pub(super) fn to_first(value: &mut Value) {
     }
 }
 
-/// From the first version to the second.
-pub(super) fn from_first(value: &mut Value) {
+/// From the first version to the second. Annotations that hold nothing of the second are as if they were not there.
+pub(super) fn stored(mut value: Value) -> Value {
+    const SECOND: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler";
+    let mut converted = value.clone();
+    from_first(&mut converted);
+    if Schema::builtin(SECOND).is_some_and(|second| second.decode_error(&converted).is_none()) {
+        return converted;
+    }
+    forget(&mut value);
+    from_first(&mut value);
+    value
+}
+
+fn from_first(value: &mut Value) {
     let said = |annotation: &str| -> Option<Value> {
         serde_json::from_str(value["metadata"]["annotations"][annotation].as_str()?).ok()
     };
@@ -335,5 +348,48 @@ fn external(value: &Value) -> Value {
         }
         Value::Array(items) => items.iter().map(external).collect(),
         other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(annotations: Value) -> Value {
+        json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "a", "annotations": annotations},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "a"}, "maxReplicas": 3},
+        })
+    }
+
+    #[test]
+    fn annotations_that_make_no_sense_are_left_out() {
+        for (annotation, nonsense) in [
+            (METRICS, "[5]"),
+            (METRICS, "{"),
+            (METRICS, r#"[{"type":"Resource","resource":{"name":"cpu","targetAverageValue":{}}}]"#),
+            (BEHAVIOR, r#"{"ScaleUp":7}"#),
+            (CURRENT, r#"["x"]"#),
+            (CONDITIONS, "[[]]"),
+        ] {
+            let stored = stored(first(json!({annotation: nonsense, "own": "kept"})));
+            assert_eq!(stored["spec"]["metrics"], json!([processor(UTILIZATION)]), "{annotation} {nonsense}");
+            assert_eq!(stored["metadata"]["annotations"], json!({"own": "kept"}));
+            assert_eq!(stored["status"]["conditions"], Value::Null, "{annotation} {nonsense}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_second_version_knows_survives_the_first() {
+        let metric = json!({"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1k"}}});
+        let mut value = first(json!({}));
+        value["spec"]["metrics"] = json!([metric]);
+        value["spec"]["behavior"] = json!({"scaleUp": {"selectPolicy": "Max", "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}]}});
+        let mut seen = value.clone();
+        to_first(&mut seen);
+        assert!(seen["spec"]["metrics"].is_null() && seen["spec"]["behavior"].is_null());
+        let again = stored(seen);
+        assert_eq!(again["spec"], value["spec"]);
     }
 }
