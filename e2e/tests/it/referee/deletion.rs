@@ -217,6 +217,12 @@ behaviours! {
         s.patch(&format!("{path}/status"), MERGE, &json!({"status": {"phase": "Bound"}})).await?.expect(200)?;
         let deleted = s.delete(&path).await?.expect(200)?;
         same!(deleted["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
+        let other = format!("/api/v1/persistentvolumes/{name}-free");
+        let mut free = volume.clone();
+        free["metadata"]["name"] = format!("{name}-free").into();
+        s.post("/api/v1/persistentvolumes", &free).await?.expect(201)?;
+        s.delete(&other).await?.expect(200)?;
+        s.until(&other, "the free volume to go", |answer| answer.code == 404).await?;
         same!(s.get(&path).await?.code, 200);
         s.patch(&format!("{path}/status"), MERGE, &json!({"status": {"phase": "Released"}})).await?.expect(200)?;
         s.until(&path, "the volume to go", |answer| answer.code == 404).await?;
@@ -231,6 +237,12 @@ behaviours! {
             "volumeAttributesClassName": name, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
         s.post(&s.core("persistentvolumeclaims"), &claim).await?.expect(201)?;
         s.delete(&path).await?.expect(200)?;
+        let other = format!("{path}-free");
+        let mut free = class.clone();
+        free["metadata"]["name"] = format!("{name}-free").into();
+        s.post("/apis/storage.k8s.io/v1/volumeattributesclasses", &free).await?.expect(201)?;
+        s.delete(&other).await?.expect(200)?;
+        s.until(&other, "the free class to go", |answer| answer.code == 404).await?;
         same!(s.get(&path).await?.code, 200);
         s.delete(&s.core("persistentvolumeclaims/data")).await?.expect(200)?;
         s.until(&path, "the class to go", |answer| answer.code == 404).await?;
