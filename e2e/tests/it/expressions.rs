@@ -79,18 +79,20 @@ impl Server {
     }
 
     /// The code, the answer and the warnings.
+    ///
+    /// `POST as bob` is asked in the name of somebody else.
     async fn send_and_listen(&self, method: &str, path: &str, body: &Value) -> (u16, Value, Vec<String>) {
+        let (method, user) = method.split_once(" as ").map_or((method, None), |(method, user)| (method, Some(user)));
         let media = match method {
             "PATCH" if path.contains("fieldManager=") => "application/apply-patch+yaml",
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
         };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", media)
-            .body(Body::from(body.to_string().into_bytes()))
-            .unwrap();
+        let mut request = Request::builder().method(method).uri(path).header("content-type", media);
+        if let Some(user) = user {
+            request = request.header("impersonate-user", user).header("impersonate-group", "authors");
+        }
+        let request = request.body(Body::from(body.to_string().into_bytes())).unwrap();
         let answer = self.0.send(request).await.expect("the server answers");
         let code = answer.status().as_u16();
         let warnings = answer.headers().get_all("warning");

@@ -1,6 +1,7 @@
 //! Checks that look beyond the object: its namespace, the rights of the writer, what else exists.
 
 pub(crate) mod allocation;
+pub(crate) mod authors;
 mod mutations;
 pub(crate) mod policies;
 mod service_accounts;

@@ -22,6 +22,7 @@ pub(crate) use validate::{combine, ephemeral_containers, validate};
 
 /// Their expressions are looked at when their spec is written, not when their status is.
 pub(crate) const POLICIES: &str = "admissionregistration.k8s.io/validatingadmissionpolicies";
+pub(crate) const BINDINGS: &str = "admissionregistration.k8s.io/validatingadmissionpolicybindings";
 pub(crate) const MUTATING_POLICIES: &str = "admissionregistration.k8s.io/mutatingadmissionpolicies";
 pub(crate) const MUTATING_BINDINGS: &str = "admissionregistration.k8s.io/mutatingadmissionpolicybindings";
 /// How often the template of a DaemonSet has changed.

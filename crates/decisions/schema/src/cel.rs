@@ -14,6 +14,7 @@ mod library;
 mod literals;
 mod macros;
 pub(crate) mod objects;
+mod respell;
 pub(crate) mod run;
 mod sizes;
 mod source;

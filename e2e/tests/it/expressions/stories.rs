@@ -240,6 +240,7 @@ pub(super) fn all() -> Vec<Story> {
             .ask("PATCH", &format!("{CONFIG_MAPS}/tracked-fields?dryRun=All&fieldManager=somebody"), object("cm", "tracked-fields").1),
     ];
     all.extend(on_other_requests(&rules));
+    all.push(of_authors());
     all.push(
         Story::new(HOOKED).policy(json!({"reinvocationPolicy": "IfNeeded", "mutations": merged(&[APPEND])}), json!({})),
     );
@@ -349,6 +350,86 @@ fn on_other_requests(rules: &dyn Fn(&str, &str, Value) -> Value) -> Vec<Story> {
             .ask("PUT", &format!("{ADMISSION}/mutatingadmissionpolicies/absent?dryRun=All"), policy("absent", "A", "Object{}"))
             .ask("GET", &format!("{ADMISSION}/mutatingadmissionpolicies/changed-policies-0/status"), Value::Null),
     ]
+}
+
+/// What somebody may write who may write policies, but not read everything.
+fn of_authors() -> Story {
+    const GROUP: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let rules = json!([{"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["services"], "verbs": ["get", "list"], "resourceNames": ["one"]}]);
+    let kind = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": name, "metadata": {"name": "authors"}});
+    let mut role = kind("ClusterRole");
+    role["rules"] = rules;
+    let mut bound = kind("ClusterRoleBinding");
+    bound["subjects"] = json!([{"kind": "User", "name": "author", "apiGroup": "rbac.authorization.k8s.io"}]);
+    bound["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "authors"});
+    let mut story = Story::new("authors").before("POST", &format!("{GROUP}/clusterroles"), role).before(
+        "POST",
+        &format!("{GROUP}/clusterrolebindings"),
+        bound,
+    );
+    for family in ["mutating", "validating"] {
+        let policies = format!("{ADMISSION}/{family}admissionpolicies");
+        let bindings = format!("{ADMISSION}/{family}admissionpolicybindings");
+        let policy = |version: &str, kind: &str| {
+            let name = format!("of-{}", kind.to_lowercase());
+            let param_kind = json!({"apiVersion": version, "kind": kind});
+            let mut policy = match family {
+                "mutating" => policy(&name, "A", "Object{}"),
+                _ => super::policy(&name, "{}"),
+            };
+            policy["spec"]["paramKind"] = param_kind;
+            policy
+        };
+        let binding = |name: &str, reference: &Value| {
+            let mut binding = match family {
+                "mutating" => binding("author"),
+                _ => super::binding("author", "{}"),
+            };
+            binding["spec"]["policyName"] = name.into();
+            binding["spec"]["paramRef"] = reference.clone();
+            binding["spec"]["matchResources"] = json!({"objectSelector": {"matchLabels": {"of": "nobody"}}});
+            binding
+        };
+        for (version, kind) in
+            [("v1", "ConfigMap"), ("v1", "Secret"), ("v1", "Service"), ("v1", "Nothing"), ("nowhere.dev/v1", "Nothing")]
+        {
+            story = story.ask("POST as author", &format!("{policies}?dryRun=All"), policy(version, kind));
+        }
+        for kind in ["ConfigMap", "Secret", "Service", "Nothing"] {
+            story = story.before("POST", &policies, policy("v1", kind));
+        }
+        let bare = |labels: Value| json!({"metadata": {"labels": labels}});
+        let change = |kind: &str| json!({"spec": {"paramKind": {"kind": kind}}});
+        story = story
+            .ask("PATCH as author", &format!("{policies}/of-configmap?dryRun=All"), bare(json!({"a": "b"})))
+            .ask("PATCH as author", &format!("{policies}/of-configmap?dryRun=All"), change("Secret"))
+            .ask("PATCH as author", &format!("{policies}/of-secret?dryRun=All"), change("ConfigMap"))
+            .ask("PATCH as author", &format!("{policies}/of-secret?dryRun=All"), json!({"spec": {"paramKind": null}}));
+        let deny = "Deny";
+        let references = [
+            json!({"name": "one", "parameterNotFoundAction": deny}),
+            json!({"name": "two", "namespace": "default", "parameterNotFoundAction": deny}),
+            json!({"selector": {}, "parameterNotFoundAction": deny}),
+        ];
+        for name in ["of-configmap", "of-secret", "of-service", "of-nothing", "absent"] {
+            for reference in &references {
+                story = story.ask("POST as author", &format!("{bindings}?dryRun=All"), binding(name, reference));
+            }
+        }
+        let stored = binding("of-configmap", &references[0]);
+        story = story
+            .before("POST", &bindings, stored)
+            .ask("PATCH as author", &format!("{bindings}/author?dryRun=All"), bare(json!({"a": "b"})))
+            .ask(
+                "PATCH as author",
+                &format!("{bindings}/author?dryRun=All"),
+                json!({"spec": {"policyName": "of-secret"}}),
+            )
+            .ask("PATCH as author", &format!("{bindings}/author?dryRun=All"), json!({"spec": {"paramRef": null}}));
+    }
+    story
 }
 
 const HOOKED: &str = "before-and-after-webhooks";

@@ -9,14 +9,13 @@ use serde_json::{Value, json};
 use super::webhooks::{self, Write};
 use crate::{
     auth::{Action, User},
-    builtin::POLICIES,
+    builtin::{BINDINGS, POLICIES},
     object::{Name, text},
     registry::Resource,
     status::{Answer, Failure},
     verbs::{Request, convert},
 };
 
-const BINDINGS: &str = "admissionregistration.k8s.io/validatingadmissionpolicybindings";
 const NONE: Value = Value::Null;
 
 /// A policy that a binding turns on for a write.

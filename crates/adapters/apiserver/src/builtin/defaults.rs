@@ -146,7 +146,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         "admissionregistration.k8s.io/validatingwebhookconfigurations" => webhooks(value, false),
         "admissionregistration.k8s.io/mutatingwebhookconfigurations" => webhooks(value, true),
         super::POLICIES | super::MUTATING_POLICIES => schema::policy::default(value),
-        "admissionregistration.k8s.io/validatingadmissionpolicybindings" | super::MUTATING_BINDINGS => {
+        super::BINDINGS | super::MUTATING_BINDINGS => {
             schema::policy::default_binding(value);
         }
         "/nodes" => node(value),

@@ -116,7 +116,7 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
             errors.extend(schema::webhook::validate(value, old));
         }
         super::POLICIES => errors.extend(schema::policy::validate(value, old)),
-        "admissionregistration.k8s.io/validatingadmissionpolicybindings" => {
+        super::BINDINGS => {
             errors.extend(schema::policy::validate_binding(value));
         }
         super::MUTATING_POLICIES => errors.extend(schema::policy::validate_mutating(value, old)),

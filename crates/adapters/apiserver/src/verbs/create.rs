@@ -62,7 +62,9 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         builtin::prepare_create(resource, &mut value, &call.user);
         validate(request, &value, &name)?;
         let _held = admission::allocation::allocate(api, resource, None, &mut value)?;
-        let write = webhooks::Write { operation: "CREATE", name: &name, old: None };
+        // Whoever renames an object is not believed here: it is asked about under the name that it came with.
+        let asked = if own.is_empty() { &name } else { &own };
+        let write = webhooks::Write { operation: "CREATE", name: asked, old: None };
         admission::policies::check(request, write, Some(&value)).await?;
         webhooks::validate(request, write, Some(&value)).await?;
         if options.dry_run {
@@ -147,6 +149,9 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
         schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
     errors.extend(super::patiently(|| resource.schema.validate(value, None)));
     builtin::combine(resource, &mut errors, builtin::validate(resource, value, None));
+    if errors.is_empty() {
+        errors.extend(admission::authors::check(request, None, value));
+    }
     if !errors.is_empty() {
         return Err(Failure::invalid(resource.judged_group(), &resource.kind, name, &errors));
     }

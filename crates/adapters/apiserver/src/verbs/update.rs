@@ -239,6 +239,9 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
         "ephemeralcontainers" => builtin::combine(resource, &mut errors, builtin::ephemeral_containers(new, old)),
         _ => builtin::combine(resource, &mut errors, builtin::validate(resource, new, Some(old))),
     }
+    if errors.is_empty() && subresource.is_empty() {
+        errors.extend(admission::authors::check(request, Some(old), new));
+    }
     if !errors.is_empty() {
         return Err(Failure::invalid(resource.judged_group(), &resource.kind, name, &errors));
     }

@@ -190,7 +190,7 @@ fn is_name(byte: u8) -> bool {
 }
 
 /// How long a text in quotes is, with its quotes; to the end if it is not closed.
-fn quoted(bytes: &[u8], is_raw: bool) -> usize {
+pub(super) fn quoted(bytes: &[u8], is_raw: bool) -> usize {
     let quote = bytes[0];
     let width = if bytes.starts_with(&[quote; 3]) { 3 } else { 1 };
     let mut at = width;

@@ -7,6 +7,7 @@ use kube_cel::cel::{IdedExpr, common::ast::SourceInfo, parser::Parser};
 use super::{
     depth,
     macros::Expander,
+    respell::{Respelled, respell},
     run::{self, Around},
     value::Outcome,
 };
@@ -22,6 +23,7 @@ pub(super) struct Problem {
 /// An expression's text, and which part of it each node came from.
 pub(super) struct Source<'t> {
     text: &'t str,
+    respelled: &'t Respelled<'t>,
     places: Option<Arc<SourceInfo>>,
     /// Nodes made here stand where the macro stood.
     made: HashMap<u64, u64>,
@@ -32,25 +34,53 @@ pub(super) struct Source<'t> {
 /// # Errors
 /// The text is no expression, or one that is too deep.
 pub(super) fn read<T>(text: &str, work: impl FnOnce(&IdedExpr, &Source<'_>) -> T) -> Result<T, String> {
+    let respelled = respell(text);
     let read = || {
-        let parsed = parser().parse(text);
+        let parsed = parser().parse(&respelled.text);
         parsed.map_err(|errors| {
-            let problem = |(line, column): (isize, isize), text: String| Problem {
-                line: usize::try_from(line).unwrap_or(1),
-                column: usize::try_from(column).unwrap_or(1),
-                text,
+            let problem = |(line, column): (isize, isize), complaint: String| {
+                let line = usize::try_from(line).unwrap_or(1).max(1);
+                let column = usize::try_from(column).unwrap_or(1).max(1);
+                let before = origin(text, &respelled, line, column);
+                let before = if complaint == "invalid int literal" { without_sign(before) } else { before };
+                let (line, column) = position(before);
+                Problem { line, column, text: complaint }
             };
             let problems = errors.errors.into_iter().map(|error| problem(error.pos, error.msg)).collect();
             shown(text, problems)
         })
     };
     depth::with_room(text, read, |expression| {
-        let mut source = Source { text, places: places(text), made: HashMap::new() };
+        let places = places(&respelled.text);
+        let mut source = Source { text, respelled: &respelled, places, made: HashMap::new() };
         let mut expander = Expander::new(&source);
         let expression = expander.expand(expression);
         source.made = expander.made;
         work(&expression, &source)
     })
+}
+
+/// What stood before a line and column of the respelled text.
+fn origin<'t>(text: &'t str, respelled: &Respelled<'_>, line: usize, column: usize) -> &'t str {
+    let lines = respelled.text.split_inclusive('\n');
+    let start: usize = lines.clone().take(line - 1).map(str::len).sum();
+    let within = lines.clone().nth(line - 1).unwrap_or_default();
+    let inside: usize = within.chars().take(column - 1).map(char::len_utf8).sum();
+    text.get(..respelled.origin(start + inside)).unwrap_or(text)
+}
+
+/// What stands before the sign of a number, if it has one.
+fn without_sign(before: &str) -> &str {
+    let Some(rest) = before.trim_end().strip_suffix('-') else { return before };
+    let ends_operand = |c: char| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '}' | '"' | '\'');
+    if rest.trim_end().ends_with(ends_operand) { before } else { rest }
+}
+
+/// The line and the column of what comes after a text, both from one.
+fn position(before: &str) -> (usize, usize) {
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    (line, column)
 }
 
 /// The parser; how deep a text may be is looked at before.
@@ -67,7 +97,8 @@ impl Expression {
     /// # Errors
     /// The text is no expression.
     pub(crate) fn parse(text: &str) -> Result<Expression, String> {
-        let read = || parser().parse(text).map_err(|errors| errors.to_string());
+        let respelled = respell(text);
+        let read = || parser().parse(&respelled.text).map_err(|errors| errors.to_string());
         depth::with_room(text, read, |parsed| Expression(Expander::to_run().expand(parsed)))
     }
 
@@ -92,7 +123,8 @@ impl<'t> Source<'t> {
     pub(super) fn before(&self, id: u64) -> Option<(&'t str, u32)> {
         let (offset, _) = self.places.as_ref()?.offset_for(id)?;
         // One for the bracket in front of the text; places are counted in bytes.
-        Some((self.text.get(..(offset as usize).checked_sub(1)?)?, offset))
+        let place = self.respelled.origin((offset as usize).checked_sub(1)?);
+        Some((self.text.get(..place)?, offset))
     }
 
     /// The first node that the parser made at a place.
@@ -106,9 +138,7 @@ impl<'t> Source<'t> {
 
     pub(super) fn problem(&self, id: u64, text: String) -> Problem {
         let id = self.made.get(&id).copied().unwrap_or(id);
-        let before: Vec<char> = self.before(id).map_or("", |(text, _)| text).chars().collect();
-        let line = before.iter().filter(|c| **c == '\n').count() + 1;
-        let column = before.iter().rev().take_while(|c| **c != '\n').count() + 1;
+        let (line, column) = position(self.before(id).map_or("", |(text, _)| text));
         Problem { line, column, text }
     }
 

@@ -29,7 +29,8 @@ pub(crate) fn overlay(schema: &Schema, object: &Value, applied: &Value, odd: &[O
 fn find(schema: &Schema, place: Place, value: &Value, path: &str, found: &mut Vec<String>) {
     match (shape(schema, place, value), value) {
         (Shape::Map { atomic, node }, Value::Object(map)) => {
-            if atomic {
+            // Who manages what is named once, as the list that it is.
+            if atomic && !path.starts_with(".metadata.managedFields[") {
                 found.push(path.to_owned());
             }
             for (key, child) in map {
