@@ -245,6 +245,12 @@ pub(crate) fn system_request<'a>(
     Request { api, call, resource, subresource: "", namespace: &key.name.namespace, name: &key.name.name }
 }
 
+/// The objects of a collection as they are now.
+fn all(api: &Api, collection: &str) -> Vec<Arc<Object>> {
+    let index = api.store.read();
+    index.collection(collection).map(|found| found.iter(None, None).cloned().collect()).unwrap_or_default()
+}
+
 /// Writes the status of an object under a name of the control plane's.
 async fn apply_status(api: &Arc<Api>, object: &Object, manager: &str, status: &Value) {
     let registry = api.registry.load();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     auth::bootstrap,
-    object::{Object, text},
+    object::text,
     server::Api,
     store::{Expect, Write},
 };
@@ -16,19 +16,15 @@ const MANAGED: &str = "ipaddress.kubernetes.io/managed-by";
 const OURS: &str = "ipallocator.k8s.io";
 
 pub(super) async fn settle(api: &Arc<Api>) {
-    let all = |collection: &str| -> Vec<Arc<Object>> {
-        let index = api.store.read();
-        index.collection(collection).map(|found| found.iter(None, None).cloned().collect()).unwrap_or_default()
-    };
     let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
-    for service in all("/services") {
+    for service in super::all(api, "/services") {
         let address = text(&service.value()["spec"]["clusterIP"]).to_owned();
         if !matches!(address.as_str(), "" | "None") {
             let (namespace, name) = (service.namespace(), service.name());
             wanted.insert(address, json!({"resource": "services", "namespace": namespace, "name": name}));
         }
     }
-    for present in all(COLLECTION) {
+    for present in super::all(api, COLLECTION) {
         let value = present.value();
         let parent = wanted.remove(present.name());
         let ours = value["metadata"]["labels"][MANAGED] == OURS;

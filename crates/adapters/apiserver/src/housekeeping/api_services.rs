@@ -34,11 +34,7 @@ pub(crate) enum Moment {
 
 pub(crate) async fn settle(api: &Arc<Api>, moment: Moment) {
     let mut wanted = wanted(api);
-    let present: Vec<Arc<Object>> = match api.store.read().collection(COLLECTION) {
-        Some(found) => found.iter(None, None).cloned().collect(),
-        None => Vec::new(),
-    };
-    for object in present {
+    for object in super::all(api, COLLECTION) {
         let value = object.value();
         let desired = wanted.remove(object.name());
         let ours = match value["metadata"]["labels"][MANAGED].as_str() {

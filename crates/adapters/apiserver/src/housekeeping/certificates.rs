@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::definitions::set_condition;
 use crate::{
     auth::{Action, User},
-    object::{Draft, Object, text},
+    object::{Draft, text},
     ownership,
     server::Api,
     store::{Expect, Write},
@@ -20,11 +20,7 @@ const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 const KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
 pub(crate) async fn settle(api: &Arc<Api>) {
-    let requests: Vec<Arc<Object>> = match api.store.read().collection(COLLECTION) {
-        Some(found) => found.iter(None, None).cloned().collect(),
-        None => return,
-    };
-    for object in requests {
+    for object in super::all(api, COLLECTION) {
         let old = object.value();
         let mut new = old.clone();
         approve(api, &mut new);

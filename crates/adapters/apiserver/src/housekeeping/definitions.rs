@@ -164,11 +164,7 @@ async fn remove_instances(api: &Arc<Api>, object: &Object) {
     let call = system_call();
     let mut left = false;
     if let Some(resource) = registry.of_collection(&collection) {
-        let instances: Vec<Arc<Object>> = match api.store.read().collection(&collection) {
-            Some(found) => found.iter(None, None).cloned().collect(),
-            None => Vec::new(),
-        };
-        for instance in instances {
+        for instance in super::all(api, &collection) {
             let request = system_request(api, &call, resource, &instance.key);
             match delete::remove(&request, instance.name(), &delete::DeleteOptions::default()).await {
                 Ok(delete::Deleted::Gone(_)) => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::{
-    object::{Name, Object, text},
+    object::{Name, text},
     server::Api,
     verbs::now,
 };
@@ -17,11 +17,7 @@ pub(crate) const LEVELS: &str = "flowcontrol.apiserver.k8s.io/prioritylevelconfi
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 pub(super) async fn settle(api: &Arc<Api>) {
-    let schemas: Vec<Arc<Object>> = match api.store.read().collection(SCHEMAS) {
-        Some(found) => found.iter(None, None).cloned().collect(),
-        None => return,
-    };
-    for schema in schemas {
+    for schema in super::all(api, SCHEMAS) {
         let value = schema.value();
         let level = text(&value["spec"]["priorityLevelConfiguration"]["name"]);
         let wanted = condition(&value, api.store.get(LEVELS, &Name::new("", level)).is_some());

@@ -5,12 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use schema::policy::Kind;
 use serde_json::{Value, json};
 
-use crate::{
-    object::{Object, text},
-    openapi,
-    registry::Registry,
-    server::Api,
-};
+use crate::{object::text, openapi, registry::Registry, server::Api};
 
 pub(crate) const COLLECTION: &str = crate::builtin::POLICIES;
 
@@ -20,11 +15,7 @@ const MANAGER: &str = "validatingadmissionpolicy-status";
 const MOST_KINDS: usize = 10;
 
 pub(super) async fn settle(api: &Arc<Api>) {
-    let policies: Vec<Arc<Object>> = match api.store.read().collection(COLLECTION) {
-        Some(found) => found.iter(None, None).cloned().collect(),
-        None => return,
-    };
-    for policy in policies {
+    for policy in super::all(api, COLLECTION) {
         let value = policy.value();
         let generation = value["metadata"]["generation"].as_i64().unwrap_or(0);
         if generation <= value["status"]["observedGeneration"].as_i64().unwrap_or(0) {

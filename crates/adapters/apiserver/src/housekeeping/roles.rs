@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    object::{Draft, Object},
+    object::Draft,
     server::Api,
     store::{Expect, Write},
 };
@@ -13,10 +13,7 @@ use crate::{
 const COLLECTION: &str = "rbac.authorization.k8s.io/clusterroles";
 
 pub(super) async fn aggregate(api: &Arc<Api>) {
-    let roles: Vec<Arc<Object>> = match api.store.read().collection(COLLECTION) {
-        Some(found) => found.iter(None, None).cloned().collect(),
-        None => return,
-    };
+    let roles = super::all(api, COLLECTION);
     for role in &roles {
         let value = role.value();
         let Some(selectors) = value["aggregationRule"]["clusterRoleSelectors"].as_array() else { continue };
