@@ -7,7 +7,7 @@ use schema::managed::{self, ApplyError, Writer};
 use crate::{
     registry::Resource,
     status::{Answer, Failure},
-    verbs::{Request, now},
+    verbs::{Request, now, patch},
 };
 
 /// Records ownership after any write but an apply.
@@ -43,10 +43,7 @@ pub(crate) fn apply(
         Some(error) => {
             let place = format!("{}/{}", applied["metadata"]["namespace"].as_str().unwrap_or_default(), request.name);
             let full = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
-            let error = match error.starts_with("illegal base64") {
-                true => format!("error decoding from json: {error}"),
-                false => error,
-            };
+            let error = patch::from_json(error);
             Err(Failure::untyped(format!(
                 "failed to convert new object ({place}; {full}) to proper version: unable to convert unstructured object to {full}: {error}"
             )))

@@ -142,6 +142,7 @@ fn settle(
     let before = (validation == FieldValidation::Strict).then(|| shown(new));
     request.fit(new, &patch.duplicates, validation).map_err(|error| {
         let text = before.unwrap_or_else(|| shown(new));
+        let error = if media == STRATEGIC { from_json(error) } else { error };
         let error = FieldError::invalid("patch", text, error);
         let mut failure = Failure::invalid("", "", "", &[error]);
         failure.message = failure.message.trim_start().to_owned();
@@ -157,6 +158,11 @@ fn settle(
         }
     }
     Ok(())
+}
+
+/// Bytes that cannot be read are told of with the way they came, where that way leads through a map.
+pub(crate) fn from_json(error: String) -> String {
+    if error.starts_with("illegal base64") { format!("error decoding from json: {error}") } else { error }
 }
 
 /// A value as Go prints maps: `map[a:1 b:[x y]]`.
