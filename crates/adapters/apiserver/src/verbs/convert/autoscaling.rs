@@ -302,6 +302,10 @@ fn second_spec(metric: &Value) -> Value {
 }
 
 fn to_second_names(names: &Names, metric: &Value) -> Value {
+    // What is no metric stays what it is, and is then refused as a whole.
+    if !metric.is_object() {
+        return metric.clone();
+    }
     let mut second = json!({"type": metric["type"]});
     for (field, pairs) in names.iter().filter(|(field, _)| metric[*field].is_object()) {
         let mut own = json!({});
