@@ -167,16 +167,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
         ("/pods", "ephemeralcontainers") => pods::keep_all_but_ephemeral(old, new),
         ("/services", "") => services::keep(old, new),
         ("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles", "") => rules(new),
-        ("/nodes", "") => {
-            for field in ["podCIDR", "podCIDRs", "providerID"] {
-                if new["spec"][field].is_null() && !old["spec"][field].is_null() {
-                    new["spec"][field] = old["spec"][field].clone();
-                }
-            }
-            if new["spec"].is_null() {
-                new["spec"] = Map::new().into();
-            }
-        }
+        ("/nodes", "") if new["spec"].is_null() => new["spec"] = Map::new().into(),
         (DEFINITIONS, "") => {
             let mut stored = old["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
             for version in stored_versions(new) {

@@ -175,7 +175,13 @@ pub fn go_json(value: &Value) -> String {
 }
 
 /// Fields that Go writes before others of their struct; the rest of what is shown in errors is sorted by name anyway.
-const BEFORE_OTHERS: [&str; 20] = [
+const BEFORE_OTHERS: [&str; 26] = [
+    "Name",
+    "Protocol",
+    "AppProtocol",
+    "Port",
+    "TargetPort",
+    "NodePort",
     "matchLabels",
     "matchExpressions",
     "Type",

@@ -128,12 +128,17 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 set(port, "protocol", "TCP");
                 set(port, "name", "");
             }
+            empty_is_null(value, "ports");
+            empty_is_null(value, "endpoints");
         }
         "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
-            set(&mut value["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
+            if value["roleRef"].is_null() {
+                value["roleRef"] = Map::new().into();
+            }
+            fill(&mut value["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
             for subject in list_or_none(value, "subjects") {
                 if matches!(text(&subject["kind"]), "User" | "Group") {
-                    set(subject, "apiGroup", "rbac.authorization.k8s.io");
+                    fill(subject, "apiGroup", "rbac.authorization.k8s.io");
                 }
             }
         }
@@ -159,8 +164,25 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 value["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
             }
         }
-        "/limitranges" => list_or_none(&mut value["spec"], "limits").iter_mut().for_each(limits::range),
-        "/persistentvolumeclaims" => storage::claim(&mut value["spec"]),
+        "/limitranges" => {
+            if value["spec"].is_null() {
+                value["spec"] = Map::new().into();
+            }
+            list_or_none(&mut value["spec"], "limits").iter_mut().for_each(limits::range);
+            empty_is_null(&mut value["spec"], "limits");
+        }
+        "coordination.k8s.io/leases" => {
+            // The real server does not know these until they are switched on.
+            if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.remove("strategy");
+                spec.remove("preferredHolder");
+            }
+        }
+        "networking.k8s.io/ingresses" => ingress(&mut value["spec"]),
+        "/persistentvolumeclaims" => {
+            storage::claim(&mut value["spec"]);
+            storage::data_sources(&mut value["spec"]);
+        }
         "/persistentvolumes" => storage::volume(&mut value["spec"]),
         "storage.k8s.io/csidrivers" => storage::driver(&mut value["spec"]),
         "storage.k8s.io/storageclasses" => storage::class(value),
@@ -230,6 +252,28 @@ fn strategy_type(spec: &mut Value, field: &str) {
     fill(&mut spec[field], "type", "RollingUpdate");
 }
 
+/// Lists that are always written are null where they are empty.
+fn empty_is_null(parent: &mut Value, field: &str) {
+    if parent[field].as_array().is_none_or(Vec::is_empty) {
+        parent[field] = Value::Null;
+    }
+}
+
+/// Objects that backends refer to always say of which group they are.
+fn ingress(spec: &mut Value) {
+    fn backend(parent: &mut Value, field: &str) {
+        let resource = parent.get_mut(field).and_then(|backend| backend.get_mut("resource"));
+        if let Some(resource) = resource.and_then(Value::as_object_mut) {
+            resource.entry("apiGroup").or_insert(Value::Null);
+        }
+    }
+    backend(spec, "defaultBackend");
+    for rule in list_or_none(spec, "rules") {
+        let Some(http) = rule.get_mut("http") else { continue };
+        list_or_none(http, "paths").iter_mut().for_each(|path| backend(path, "backend"));
+    }
+}
+
 /// Sets a field that has no value of its own: absent, an empty text, or zero.
 fn fill(parent: &mut Value, field: &str, value: impl Into<Value>) {
     let empty = match &parent[field] {
@@ -267,13 +311,17 @@ fn node(value: &mut Value) {
     if spec.is_null() {
         *spec = Map::new().into();
     }
+    // One range and the first of all are the same; the one wins.
     let range = text(&spec["podCIDR"]).to_owned();
-    if range.is_empty() {
-        if let Some(spec) = spec.as_object_mut() {
-            spec.retain(|_, field| !field.is_null());
-        }
-    } else {
-        set(spec, "podCIDRs", json!([range]));
+    let first = text(&spec["podCIDRs"][0]).to_owned();
+    if !range.is_empty() && first != range {
+        spec["podCIDRs"] = json!([range]);
+    } else if range.is_empty() && !first.is_empty() {
+        spec["podCIDR"] = first.into();
+    }
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("configSource");
+        spec.retain(|_, field| !field.is_null());
     }
     if let Some(capacity) = value.get("status").and_then(|status| status.get("capacity")).cloned() {
         set(&mut value["status"], "allocatable", capacity);
@@ -318,26 +366,39 @@ fn list_or_none<'a>(parent: &'a mut Value, field: &str) -> &'a mut [Value] {
 }
 
 fn service(spec: &mut Value) {
-    set(spec, "sessionAffinity", "None");
-    set(spec, "type", "ClusterIP");
+    let address = text(&spec["clusterIP"]).to_owned();
+    if !address.is_empty() && list_or_none(spec, "clusterIPs").is_empty() {
+        spec["clusterIPs"] = json!([address]);
+    } else if let Some(spec) = spec.as_object_mut() {
+        spec.retain(|_, field| !field.is_null());
+    }
+    fill(spec, "sessionAffinity", "None");
+    fill(spec, "type", "ClusterIP");
     if spec["type"] != "ExternalName" {
         set(spec, "internalTrafficPolicy", "Cluster");
     }
-    if matches!(text(&spec["type"]), "NodePort" | "LoadBalancer") {
-        set(spec, "externalTrafficPolicy", "Cluster");
+    let reached = spec["type"] == "ClusterIP" && !list_or_none(spec, "externalIPs").is_empty();
+    if reached || matches!(text(&spec["type"]), "NodePort" | "LoadBalancer") {
+        fill(spec, "externalTrafficPolicy", "Cluster");
+    } else if spec.get("externalTrafficPolicy").is_some_and(Value::is_null)
+        && let Some(spec) = spec.as_object_mut()
+    {
+        spec.remove("externalTrafficPolicy");
     }
     if spec["type"] == "LoadBalancer" {
         set(spec, "allocateLoadBalancerNodePorts", true);
     }
     if spec["sessionAffinity"] == "ClientIP" {
         set(&mut spec["sessionAffinityConfig"]["clientIP"], "timeoutSeconds", 10800);
+    } else if spec["sessionAffinity"] == "None"
+        && let Some(spec) = spec.as_object_mut()
+    {
+        spec.remove("sessionAffinityConfig");
     }
     for port in list_or_none(spec, "ports") {
-        set(port, "protocol", "TCP");
-        let own = port["port"].clone();
-        if own.is_number() {
-            set(port, "targetPort", own);
-        }
+        fill(port, "protocol", "TCP");
+        let own = if port["port"].is_number() { port["port"].clone() } else { 0.into() };
+        fill(port, "targetPort", own);
     }
 }
 

@@ -38,7 +38,13 @@ pub(super) fn validate(resource: &Resource, value: &Value, old: Option<&Value>, 
         ("reportingInstance", "reportingInstance"),
     ];
     for (field, told) in KEPT.into_iter().filter(|(field, _)| event[*field] != old[*field]) {
-        errors.push(FieldError::invalid(told, event[field].clone(), "field is immutable"));
+        // A text that is gone is empty.
+        let shown = if event[field].is_null() && old[field].is_string() && !field.ends_with("Time") {
+            "".into()
+        } else {
+            event[field].clone()
+        };
+        errors.push(FieldError::invalid(told, shown, "field is immutable"));
     }
 }
 

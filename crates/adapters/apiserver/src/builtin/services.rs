@@ -65,6 +65,14 @@ pub(super) fn keep(old: &Value, new: &mut Value) {
             }
         }
     }
+    // The one address and the first of all are the same; whichever was changed wins.
+    let (one, all) = (new["spec"]["clusterIP"].clone(), &mut new["spec"]["clusterIPs"]);
+    if one != old["spec"]["clusterIP"]
+        && *all == old["spec"]["clusterIPs"]
+        && let Some(first) = all.as_array_mut().and_then(|all| all.first_mut())
+    {
+        *first = one;
+    }
     if needs_ports(old) && needs_ports(new) {
         let ports = new["spec"].get_mut("ports").and_then(Value::as_array_mut);
         for port in ports.into_iter().flatten().filter(|port| port["nodePort"].as_i64().unwrap_or(0) == 0) {
@@ -101,7 +109,10 @@ fn drop_useless(old: &Value, new: &mut Value) {
     if old["spec"]["type"] == "LoadBalancer" && new["spec"]["type"] != "LoadBalancer" {
         useless.extend([&["allocateLoadBalancerNodePorts"][..], &["loadBalancerClass"]]);
     }
-    let outside = |service: &Value| may_have_ports(service) || !list(&service["spec"]["externalIPs"]).is_empty();
+    let outside = |service: &Value| {
+        let named = service["spec"]["type"] == "ClusterIP" && !list(&service["spec"]["externalIPs"]).is_empty();
+        may_have_ports(service) || named
+    };
     if outside(old) && !outside(new) {
         useless.push(&["externalTrafficPolicy"]);
     }

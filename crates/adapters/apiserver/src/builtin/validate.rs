@@ -1,29 +1,56 @@
 //! Checks of built-in kinds that their schemas do not carry.
 
+mod access;
+mod cluster;
+mod config;
 mod cron;
+mod endpoints;
 mod jobs;
+mod network;
 mod place;
 mod pods;
 mod rules;
+mod services;
 mod sources;
 mod storage;
 mod workloads;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use schema::{FieldError, crd, names};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{object::text, registry::Resource};
 use place::Place;
 
-const IMMUTABLE: &str = "field is immutable";
-
 /// Kinds whose schemas have no say: what they miss is found here, as on the real server.
-const JUDGED: [&str; 11] = [
+const JUDGED: [&str; 34] = [
     "/pods",
     "/podtemplates",
     "/replicationcontrollers",
+    "/configmaps",
+    "/endpoints",
+    "/events",
+    "/limitranges",
+    "/namespaces",
+    "/nodes",
     "/persistentvolumeclaims",
+    "/persistentvolumes",
+    "/resourcequotas",
+    "/secrets",
+    "/serviceaccounts",
+    "/services",
+    "coordination.k8s.io/leases",
+    "discovery.k8s.io/endpointslices",
+    "events.k8s.io/events",
+    "networking.k8s.io/ingresses",
+    "networking.k8s.io/networkpolicies",
+    "policy/poddisruptionbudgets",
+    "rbac.authorization.k8s.io/clusterrolebindings",
+    "rbac.authorization.k8s.io/clusterroles",
+    "rbac.authorization.k8s.io/rolebindings",
+    "rbac.authorization.k8s.io/roles",
+    "scheduling.k8s.io/priorityclasses",
+    "storage.k8s.io/storageclasses",
     "apps/controllerrevisions",
     "apps/daemonsets",
     "apps/deployments",
@@ -65,51 +92,27 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
         "apps/controllerrevisions" => workloads::controller_revision(&place, old, &mut errors),
         "batch/jobs" => jobs::job(&place, old, &mut errors),
         "batch/cronjobs" => jobs::cron_job(&place, old, &mut errors),
-        "/configmaps" => {
-            data(value, &["data", "binaryData"], &mut errors);
-            frozen(value, old, &["data", "binaryData"], &mut errors);
-        }
-        "/secrets" => {
-            data(value, &["data"], &mut errors);
-            frozen(value, old, &["data"], &mut errors);
-            if let Some(old) = old
-                && old["type"] != value["type"]
-            {
-                errors.push(FieldError::invalid("type", value["type"].clone(), IMMUTABLE));
-            }
-        }
-        "/nodes" => node(value, &mut errors),
-        "policy/poddisruptionbudgets" => {
-            let spec = &value["spec"];
-            if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-                let detail = "minAvailable and maxUnavailable cannot be both set";
-                errors.push(FieldError::invalid("spec", spec.clone(), detail));
-            }
-        }
-        "rbac.authorization.k8s.io/rolebindings" | "rbac.authorization.k8s.io/clusterrolebindings" => {
-            binding(value, old, &mut errors);
-        }
-        "scheduling.k8s.io/priorityclasses" => {
-            if let Some(old) = old
-                && old["value"] != value["value"]
-            {
-                errors.push(FieldError::forbidden("value", "may not be changed in an update."));
-            }
-        }
-        "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(crd::validate(value, old)),
-        "coordination.k8s.io/leases" => {
-            let spec = &value["spec"];
-            for (field, least, detail) in [
-                ("leaseDurationSeconds", 1, "must be greater than 0"),
-                ("leaseTransitions", 0, "must be greater than or equal to 0"),
-            ] {
-                if let Some(number) = spec[field].as_i64().filter(|number| *number < least) {
-                    errors.push(FieldError::invalid(format!("spec.{field}"), number, detail));
-                }
-            }
-        }
-        "/services" => service(value, &mut errors),
+        "/configmaps" => config::config_map(&place, old, &mut errors),
+        "/secrets" => config::secret(&place, old, &mut errors),
+        "/resourcequotas" => config::quota(&place, old, &mut errors),
+        "/limitranges" => config::limit_range(&place, &mut errors),
+        "/nodes" => cluster::node(&place, old, &mut errors),
         "/events" => super::events::validate(resource, value, old, &mut errors),
+        "/services" => services::check(&place, old, &mut errors),
+        "/endpoints" => endpoints::check(&place, &mut errors),
+        "/persistentvolumes" => storage::volume(&place, old, &mut errors),
+        "coordination.k8s.io/leases" => cluster::lease(&place, &mut errors),
+        "discovery.k8s.io/endpointslices" => endpoints::slice(&place, old, &mut errors),
+        "networking.k8s.io/ingresses" => network::ingress(&place, old, &mut errors),
+        "networking.k8s.io/networkpolicies" => network::policy(&place, &mut errors),
+        "policy/poddisruptionbudgets" => cluster::budget(&place, &mut errors),
+        "rbac.authorization.k8s.io/roles" => access::role(&place, true, &mut errors),
+        "rbac.authorization.k8s.io/clusterroles" => access::role(&place, false, &mut errors),
+        "rbac.authorization.k8s.io/rolebindings" => access::binding(&place, true, old, &mut errors),
+        "rbac.authorization.k8s.io/clusterrolebindings" => access::binding(&place, false, old, &mut errors),
+        "scheduling.k8s.io/priorityclasses" => cluster::priority_class(&place, old, &mut errors),
+        "storage.k8s.io/storageclasses" => storage::class(&place, old, &mut errors),
+        "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(crd::validate(value, old)),
         "apiregistration.k8s.io/apiservices" => api_service(value, &mut errors),
         "admissionregistration.k8s.io/validatingwebhookconfigurations"
         | "admissionregistration.k8s.io/mutatingwebhookconfigurations" => {
@@ -203,106 +206,4 @@ pub(crate) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> 
     pods::metadata_and_spec(&place, &mut findings);
     pods::ephemeral_changes(&place, old, &mut findings);
     findings
-}
-
-fn data(value: &Value, fields: &[&str], errors: &mut Vec<FieldError>) {
-    const RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-    let mut size = 0;
-    for field in fields {
-        for (key, content) in value[field].as_object().into_iter().flatten() {
-            size += content.as_str().map_or(0, str::len);
-            let path = format!("{field}[{key}]");
-            if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
-                errors.push(FieldError::invalid(path, key.as_str(), RULE));
-            } else if key.len() > 253 {
-                errors.push(FieldError::invalid(path, key.as_str(), "must be no more than 253 characters"));
-            }
-        }
-    }
-    const LIMIT: usize = 1024 * 1024;
-    if size > LIMIT {
-        errors.push(FieldError::too_long("", LIMIT as u64));
-    }
-}
-
-/// An object marked immutable stays as it is.
-fn frozen(value: &Value, old: Option<&Value>, fields: &[&str], errors: &mut Vec<FieldError>) {
-    let Some(old) = old.filter(|old| old["immutable"] == true) else { return };
-    const DETAIL: &str = "field is immutable when `immutable` is set";
-    if value["immutable"] != true {
-        errors.push(FieldError::forbidden("immutable", DETAIL));
-    }
-    for field in fields {
-        if old[field] != value[field] {
-            errors.push(FieldError::forbidden(*field, DETAIL));
-        }
-    }
-}
-
-fn node(value: &Value, errors: &mut Vec<FieldError>) {
-    let mut seen = Vec::new();
-    for (position, taint) in items(&value["spec"]["taints"]).iter().enumerate() {
-        let path = format!("spec.taints[{position}]");
-        let (key, effect) = (text(&taint["key"]), text(&taint["effect"]));
-        for problem in names::is_qualified_name(key) {
-            errors.push(FieldError::invalid(format!("{path}.key"), key, problem));
-        }
-        if effect.is_empty() {
-            errors.push(FieldError::required(format!("{path}.effect"), ""));
-        } else if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"].map(str::to_owned);
-            errors.push(FieldError::not_supported(format!("{path}.effect"), effect, &supported));
-        }
-        if seen.contains(&(key, effect)) {
-            let shown = json!({"key": key, "effect": effect});
-            errors.push(FieldError::duplicate(path, shown));
-        }
-        seen.push((key, effect));
-    }
-}
-
-fn binding(value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    let role = &value["roleRef"];
-    if text(&role["name"]).is_empty() {
-        errors.push(FieldError::required("roleRef.name", ""));
-    }
-    let supported: &[&str] =
-        if value["kind"] == "ClusterRoleBinding" { &["ClusterRole"] } else { &["ClusterRole", "Role"] };
-    if !supported.contains(&text(&role["kind"])) {
-        let supported: Vec<String> = supported.iter().map(|&kind| kind.to_owned()).collect();
-        errors.push(FieldError::not_supported("roleRef.kind", role["kind"].clone(), &supported));
-    }
-    for (position, subject) in items(&value["subjects"]).iter().enumerate() {
-        if text(&subject["name"]).is_empty() {
-            errors.push(FieldError::required(format!("subjects[{position}].name"), ""));
-        }
-        let kind = text(&subject["kind"]);
-        if kind == "ServiceAccount" && text(&subject["namespace"]).is_empty() {
-            errors.push(FieldError::required(format!("subjects[{position}].namespace"), ""));
-        }
-        if !matches!(kind, "ServiceAccount" | "User" | "Group") {
-            let supported = ["ServiceAccount", "User", "Group"].map(str::to_owned);
-            errors.push(FieldError::not_supported(format!("subjects[{position}].kind"), kind, &supported));
-        }
-    }
-    if let Some(old) = old
-        && old["roleRef"] != *role
-    {
-        errors.push(FieldError::invalid("roleRef", role.clone(), "cannot change roleRef"));
-    }
-}
-
-fn service(value: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &value["spec"];
-    let headless = spec["clusterIP"] == "None";
-    if items(&spec["ports"]).is_empty() && !headless && spec["type"] != "ExternalName" {
-        errors.push(FieldError::required("spec.ports", ""));
-    }
-    for (position, port) in items(&spec["ports"]).iter().enumerate() {
-        let number = port["port"].as_i64().unwrap_or(0);
-        if !(1..=65535).contains(&number) {
-            let detail = "must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(format!("spec.ports[{position}].port"), number, detail));
-        }
-    }
 }

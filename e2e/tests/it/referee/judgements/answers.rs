@@ -49,9 +49,12 @@ pub(super) fn forgive_types(real: &Value, embedded: &mut Value) {
     }
     // An empty map that was sent is one to the real server until it is stored.
     for own in ours.iter_mut() {
-        let shown = own.as_str().unwrap_or_default().replace("value: null: ", "value: {}: ");
-        if theirs.contains(&shown.as_str()) {
-            *own = shown.into();
+        for empty in ["value: {}: ", "value: []: "] {
+            let shown = own.as_str().unwrap_or_default().replace("value: null: ", empty);
+            if theirs.contains(&shown.as_str()) {
+                *own = shown.into();
+                break;
+            }
         }
     }
     ours.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
@@ -60,6 +63,8 @@ pub(super) fn forgive_types(real: &Value, embedded: &mut Value) {
     }
 }
 
+/// A port from the range that both servers give out.
+const NODE_PORT: &str = "\"nodePort\":3";
 /// Volumes with tokens end in letters that form no words.
 const TOKENS: &str = "kube-api-access-";
 
@@ -70,6 +75,10 @@ fn plain(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let (word, length) = if rest.starts_with(TOKENS) && rest.len() >= TOKENS.len() + 5 {
             (TOKENS, TOKENS.len() + 5)
+        } else if rest.starts_with(NODE_PORT) && rest.len() > NODE_PORT.len() + 5 {
+            ("\"nodePort\":0", NODE_PORT.len() + 4)
+        } else if let Some(length) = pool_address(rest) {
+            ("10.0.0.N", length)
         } else if rest.get(..36).is_some_and(is_uid) {
             ("uid", 36)
         } else if rest.get(..20).is_some_and(is_time) {
@@ -83,6 +92,13 @@ fn plain(text: &str) -> String {
         rest = &rest[length..];
     }
     out
+}
+
+/// Services get addresses from a range of each server's own.
+fn pool_address(text: &str) -> Option<usize> {
+    let rest = ["10.96.", "10.0.0."].iter().find_map(|start| text.strip_prefix(start))?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    Some(text.len() - rest.len() + end)
 }
 
 fn is_uid(text: &str) -> bool {

@@ -78,7 +78,9 @@ fn others(value: &Value, update: bool) -> Vec<Value> {
         Value::Bool(flag) => vec![json!(!flag)],
         Value::Array(items) => {
             let mut others = vec![json!([])];
-            if let Some(first) = items.first() {
+            // An address from a pool belongs to one server and means nothing to the other.
+            let given = |item: &&Value| item.as_str().is_some_and(|text| text.starts_with("10.0.0."));
+            if let Some(first) = items.first().filter(|item| !update || !given(item)) {
                 let mut twice = items.clone();
                 twice.push(first.clone());
                 others.push(twice.into());

@@ -9,6 +9,7 @@ use super::place::{Find, Findings, Place};
 
 pub(super) const IMMUTABLE: &str = "field is immutable";
 pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
+pub(super) const NETWORK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const PORT: std::ops::RangeInclusive<i64> = 1..=65535;
 const ID: std::ops::RangeInclusive<i64> = 0..=2_147_483_647;
@@ -184,6 +185,35 @@ pub(super) fn sloppy_address(text: &str) -> Option<IpAddr> {
         .map(|(plain, part)| if plain.is_empty() && !part.is_empty() { "0" } else { plain })
         .collect();
     plain.join(".").parse().ok()
+}
+
+/// A network as the older fields take it.
+pub(super) fn sloppy_network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let address = sloppy_address(address)?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.parse().ok().filter(|length| *length <= most)?;
+    length_is_plain(text).then_some((address, length))
+}
+
+/// Whether a network holds an address.
+pub(super) fn contains((network, length): (IpAddr, u8), address: IpAddr) -> bool {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(four) => u128::from(u32::from(four)) << 96,
+        IpAddr::V6(six) => u128::from(six),
+    };
+    let mask = if length == 0 { 0 } else { u128::MAX << (128 - u32::from(length)) };
+    network.is_ipv4() == address.is_ipv4() && bits(network) & mask == bits(address) & mask
+}
+
+fn length_is_plain(text: &str) -> bool {
+    text.rsplit('/').next().is_some_and(|length| length.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+pub(super) fn legacy_network(place: &Place<'_>, findings: &mut Findings) {
+    if sloppy_network(place.text()).is_none() {
+        findings.invalid_as(place, place.text(), NETWORK);
+    }
 }
 
 /// A number or a percentage of at least zero.

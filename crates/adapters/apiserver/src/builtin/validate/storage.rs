@@ -1,9 +1,11 @@
 //! Claims, volumes and classes of storage.
 
-use serde_json::Value;
+use std::cmp::Ordering;
+
+use serde_json::{Value, json};
 
 use super::place::{Find, Findings, Place};
-use super::{pods, rules};
+use super::{pods, rules, sources};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -81,18 +83,288 @@ fn data_sources(spec: &Place<'_>, findings: &mut Findings) {
     }
     let differs = ["apiGroup", "kind", "name"].iter().any(|field| source.value[*field] != reference.value[*field]);
     if source.is_set() && !namespace.is_empty() {
-        findings.invalid_as(
-            spec,
-            source.path.as_str(),
-            "may not be specified when dataSourceRef.namespace is specified",
-        );
+        findings.invalid_as(spec, json!({}), "may not be specified when dataSourceRef.namespace is specified");
     } else if source.is_set() && reference.is_set() && differs {
-        findings.invalid_as(spec, source.path.as_str(), "must match dataSourceRef");
+        findings.invalid_as(spec, json!({}), "must match dataSourceRef");
     }
 }
 
 pub(super) fn claim(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     claim_spec(&spec, findings);
-    let _ = old;
+    let Some(old) = old else { return };
+    let before = &old["spec"];
+    let bound = object.field("status").field("phase").text() == "Bound";
+    let mut after = spec.value.clone();
+    if before["volumeName"].as_str().is_none_or(str::is_empty) {
+        after["volumeName"] = before["volumeName"].clone();
+    }
+    if before["storageClassName"].is_null() {
+        after["storageClassName"] = Value::Null;
+    }
+    if bound {
+        after["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"].clone();
+        after["volumeAttributesClassName"] = before["volumeAttributesClassName"].clone();
+    }
+    if !rules::same(&after, before) {
+        let detail =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        findings.forbidden(&spec, detail);
+    }
+    let asked = spec.field("resources").field("requests").field("storage");
+    let shrinks = pods::compare(asked.value, &before["resources"]["requests"]["storage"]) == Ordering::Less;
+    if shrinks && pods::compare(asked.value, &old["status"]["capacity"]["storage"]) != Ordering::Greater {
+        findings.forbidden(&asked, "field can not be less than status.capacity");
+    }
+    rules::immutable(&spec.field("volumeMode").known_as("volumeMode"), &before["volumeMode"], findings);
+}
+
+/// The sources of a persistent volume, in the order the real server looks for them.
+const SOURCES: [&str; 22] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
+
+pub(super) fn volume(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+    let spec = object.field("spec");
+    let field = |name: &str| spec.field(name);
+    let modes = field("accessModes");
+    if modes.is_empty() {
+        findings.required(&modes, "");
+    }
+    access_modes(&modes, findings);
+    capacity(&field("capacity"), findings);
+    let policy = field("persistentVolumeReclaimPolicy");
+    if !policy.is_empty() {
+        findings.one_of(&policy, &["Delete", "Recycle", "Retain"]);
+    }
+    let affinity = field("nodeAffinity");
+    if affinity.is_set() {
+        match affinity.field("required").is_set() {
+            true => pods::node_selector(&affinity.field("required"), findings),
+            false => findings.required(&affinity.field("required"), "must specify required node constraints"),
+        }
+    }
+    volume_source(object, findings);
+    let root = field("hostPath").field("path").text();
+    let is_root = !root.is_empty() && root.split('/').all(|part| part.is_empty() || part == ".");
+    if is_root && policy.text() == "Recycle" {
+        findings.forbidden(&policy, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+    if !field("storageClassName").is_empty() {
+        rules::subdomain(&field("storageClassName"), findings);
+    }
+    if field("volumeMode").is_set() {
+        findings.one_of(&field("volumeMode"), &["Block", "Filesystem"]);
+    }
+    let class = field("volumeAttributesClassName");
+    if class.is_set() {
+        match class.is_empty() {
+            true => findings.required(&class, "an empty string is disallowed"),
+            false => rules::subdomain(&class, findings),
+        }
+        if !field("csi").is_set() {
+            findings.required(&field("csi"), "has to be specified when using volumeAttributesClassName");
+        }
+    }
+    if let Some(old) = old {
+        volume_changes(&spec, &old["spec"], findings);
+    }
+}
+
+fn capacity(capacity: &Place<'_>, findings: &mut Findings) {
+    if capacity.is_empty() {
+        findings.required(capacity, "");
+    }
+    if capacity.value.get("storage").is_none() || capacity.count() > 1 {
+        let supported = ["storage".to_owned()];
+        findings.push(schema::FieldError::not_supported(&capacity.path, capacity.value.clone(), &supported));
+    }
+    for (_, amount) in capacity.entries() {
+        let number = pods::amount_of(amount.value).0;
+        if number < 0 {
+            let (value, scale) = pods::amount_of(amount.value);
+            let whole = i64::try_from(value * 10_i128.pow(scale.max(0).unsigned_abs())).unwrap_or(i64::MIN);
+            findings.invalid_as(&amount, whole, "must be a valid resource quantity");
+        }
+        if number <= 0 {
+            findings.invalid(&amount, "must be greater than zero");
+        }
+    }
+}
+
+fn volume_source(object: &Place<'_>, findings: &mut Findings) {
+    let spec = object.field("spec");
+    let mut found = false;
+    for kind in SOURCES {
+        let own = spec.field(kind);
+        if !own.is_set() {
+            continue;
+        }
+        if found {
+            let told = if kind == "cephfs" { "cephFS" } else { kind };
+            findings.forbidden(&spec.field(told), "may not specify more than 1 volume type");
+            continue;
+        }
+        found = true;
+        match kind {
+            "iscsi" => {
+                let name = object.field("metadata").field("name").text();
+                let portal = own.field("targetPortal");
+                if own.field("initiatorName").is_set() && name.len() + 1 + portal.text().len() > 64 {
+                    findings.invalid(&portal.known_as(own.child("targetportal")), sources::TOO_LONG);
+                }
+                sources::iscsi(&own, "must be valid format", findings);
+            }
+            "csi" => csi(&own, findings),
+            _ => sources::check(kind, &own, true, findings),
+        }
+        if kind == "local" && !spec.field("nodeAffinity").is_set() {
+            findings.required(&spec.field("nodeAffinity"), "Local volume requires node affinity");
+        }
+    }
+    if !found {
+        findings.required(&spec, "must specify a volume type");
+    }
+}
+
+fn csi(own: &Place<'_>, findings: &mut Findings) {
+    sources::driver_name(&own.field("driver"), findings);
+    if own.field("volumeHandle").is_empty() {
+        findings.required(&own.field("volumeHandle"), "");
+    }
+    for field in
+        ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"]
+    {
+        let secret = own.field(field);
+        if !secret.is_set() {
+            continue;
+        }
+        let (name, namespace) = (secret.field("name"), secret.field("namespace"));
+        match name.is_empty() {
+            true => findings.required(&name, ""),
+            false => rules::subdomain(&name, findings),
+        }
+        match namespace.is_empty() {
+            true => findings.required(&namespace, ""),
+            false => rules::label(&namespace, findings),
+        }
+    }
+}
+
+fn volume_changes(spec: &Place<'_>, old: &Value, findings: &mut Findings) {
+    let differs = SOURCES.iter().any(|kind| {
+        let mut own = spec.field(kind).value.clone();
+        if *kind == "csi"
+            && own.is_object()
+            && old["csi"].is_object()
+            && old["csi"]["controllerExpandSecretRef"].is_null()
+        {
+            own["controllerExpandSecretRef"] = Value::Null;
+        }
+        !rules::same(&own, &old[*kind])
+    });
+    if differs {
+        let place = spec.known_as(spec.child("persistentvolumesource"));
+        findings.forbidden(&place, "spec.persistentvolumesource is immutable after creation");
+    }
+    rules::immutable(&spec.field("volumeMode").known_as("volumeMode"), &old["volumeMode"], findings);
+    let affinity = spec.field("nodeAffinity");
+    if !old["nodeAffinity"].is_null() && !rules::same(affinity.value, &old["nodeAffinity"]) {
+        let place = affinity.known_as("nodeAffinity");
+        findings.invalid(&place, "field is immutable, except for updating from beta label to GA");
+    }
+    let class = spec.field("volumeAttributesClassName");
+    if !old["volumeAttributesClassName"].is_null() && !class.is_set() {
+        findings.forbidden(&class, "update from non-nil value to nil is forbidden");
+    }
+}
+
+pub(super) fn class(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+    if let Some(old) = old {
+        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+            rules::immutable(&object.field(field), &old[field], findings);
+        }
+    }
+    let provisioner = object.field("provisioner");
+    match provisioner.is_empty() {
+        true => findings.required(&provisioner, ""),
+        false => {
+            let lower = provisioner.text().to_lowercase();
+            for problem in schema::names::is_qualified_name(&lower) {
+                findings.invalid_as(&provisioner, lower.as_str(), problem);
+            }
+        }
+    }
+    let parameters = object.field("parameters");
+    for (key, _) in parameters.entries().filter(|(key, _)| key.is_empty()) {
+        findings.invalid_as(&parameters, key, "field can not be empty.");
+    }
+    let policy = object.field("reclaimPolicy");
+    if !policy.is_empty() {
+        findings.one_of(&policy, &["Delete", "Retain"]);
+    }
+    let mode = object.field("volumeBindingMode");
+    match mode.is_set() {
+        true => findings.one_of(&mode, &["Immediate", "WaitForFirstConsumer"]),
+        false => findings.required(&mode, ""),
+    }
+    topologies(&object.field("allowedTopologies"), findings);
+}
+
+fn topologies(list: &Place<'_>, findings: &mut Findings) {
+    let mut seen = Vec::new();
+    for term in list.items() {
+        let keys = topology_term(&term, findings);
+        let empty = keys.as_object().is_some_and(serde_json::Map::is_empty);
+        if empty || seen.contains(&keys) {
+            findings.duplicate_as(&term.known_as(term.child("matchLabelExpressions")), "");
+        }
+        seen.push(keys);
+    }
+}
+
+/// A term about where volumes may be made.
+fn topology_term(term: &Place<'_>, findings: &mut Findings) -> Value {
+    let mut keys = serde_json::Map::new();
+    for own in term.field("matchLabelExpressions").items() {
+        let (key, values) = (own.field("key"), own.field("values"));
+        if values.is_empty() {
+            findings.required(&values, "");
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for value in values.items() {
+            match seen.contains(&value.text()) {
+                true => findings.duplicate(&value),
+                false => seen.push(value.text()),
+            }
+        }
+        rules::qualified_name(&key, findings);
+        if keys.contains_key(key.text()) {
+            findings.duplicate_as(&key, key.text());
+        }
+        seen.sort_unstable();
+        keys.insert(key.text().to_owned(), seen.into());
+    }
+    keys.into()
 }

@@ -48,7 +48,7 @@ fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-fn may_overcommit(name: &str) -> bool {
+pub(in super::super) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
@@ -99,7 +99,7 @@ pub(in super::super) fn resource_name(place: &Place<'_>, name: &str, findings: &
     fits
 }
 
-fn container_resource(place: &Place<'_>, name: &str, findings: &mut Findings) {
+pub(in super::super) fn container_resource(place: &Place<'_>, name: &str, findings: &mut Findings) {
     resource_name(place, name, findings);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
