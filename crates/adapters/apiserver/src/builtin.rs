@@ -42,7 +42,10 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value, _user: &Use
             value["status"] = json!({"phase": "Active"});
         }
         "/pods" => pods::prepare_create(value),
-        "/services" => value["status"] = json!({"loadBalancer": {}}),
+        "/services" => {
+            value["status"] = json!({"loadBalancer": {}});
+            services::list_address(&mut value["spec"]);
+        }
         "rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles" => rules(value),
         "apiextensions.k8s.io/customresourcedefinitions" => {
             value["status"] = json!({

@@ -366,12 +366,6 @@ fn list_or_none<'a>(parent: &'a mut Value, field: &str) -> &'a mut [Value] {
 }
 
 fn service(spec: &mut Value) {
-    let address = text(&spec["clusterIP"]).to_owned();
-    if !address.is_empty() && list_or_none(spec, "clusterIPs").is_empty() {
-        spec["clusterIPs"] = json!([address]);
-    } else if let Some(spec) = spec.as_object_mut() {
-        spec.retain(|_, field| !field.is_null());
-    }
     fill(spec, "sessionAffinity", "None");
     fill(spec, "type", "ClusterIP");
     if spec["type"] != "ExternalName" {

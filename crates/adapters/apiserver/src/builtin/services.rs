@@ -56,6 +56,18 @@ fn needs_health_port(service: &Value) -> bool {
     service["spec"]["type"] == "LoadBalancer" && service["spec"]["externalTrafficPolicy"] == "Local"
 }
 
+/// A service that names its address has it in the list of its addresses too.
+pub(super) fn list_address(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    let address =
+        spec.get("clusterIP").and_then(Value::as_str).filter(|address| !address.is_empty()).map(str::to_owned);
+    if let Some(address) = address
+        && spec.get("clusterIPs").and_then(Value::as_array).is_none_or(Vec::is_empty)
+    {
+        spec.insert("clusterIPs".into(), json!([address]));
+    }
+}
+
 /// A change keeps what was given, and drops what its type has no use for, unless the change itself is about that.
 pub(super) fn keep(old: &Value, new: &mut Value) {
     if needs_address(old) && needs_address(new) {

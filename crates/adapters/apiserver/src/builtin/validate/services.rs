@@ -200,18 +200,7 @@ fn port_uses(spec: &Place<'_>, findings: &mut Findings) {
             findings.forbidden(&port, "may not be used when `type` is 'ClusterIP'");
         }
     }
-    let mut seen = Vec::new();
-    for port in list.items() {
-        let own = port.field("nodePort");
-        let key = (port.field("protocol").text(), own.number());
-        if own.number() == 0 {
-            continue;
-        }
-        if seen.contains(&key) {
-            findings.duplicate(&own);
-        }
-        seen.push(key);
-    }
+    // A node port that is asked for twice is found out when ports are given.
     let mut seen = Vec::new();
     for port in list.items() {
         let key = (port.field("protocol").text(), port.field("port").number());
@@ -287,7 +276,8 @@ fn traffic(spec: &Place<'_>, findings: &mut Findings) {
         findings.invalid(&policy, "may only be set for externally-accessible services");
     }
     match (needs_health_check(spec.value), health.number()) {
-        (true, 0) => findings.required(&health, ""),
+        // A port that is not asked for is given afterwards.
+        (true, 0) => {}
         (true, _) => rules::port_number(&health, findings),
         (false, 0) => {}
         (false, _) => {
