@@ -87,7 +87,13 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
                 autoscaling::default(&mut value["spec"]);
             }
         }
-        "batch/jobs" => job(&mut value["spec"]),
+        "batch/jobs" => {
+            // Others get theirs with those that the server adds to the template.
+            if value["spec"]["manualSelector"] == true {
+                labels_from_template(value);
+            }
+            job(&mut value["spec"]);
+        }
         "batch/cronjobs" => {
             let spec = &mut value["spec"];
             fill(spec, "concurrencyPolicy", "Allow");
