@@ -175,7 +175,7 @@ pub fn go_json(value: &Value) -> String {
 }
 
 /// Fields that Go writes before others of their struct; the rest of what is shown in errors is sorted by name anyway.
-const BEFORE_OTHERS: [&str; 26] = [
+const BEFORE_OTHERS: [&str; 31] = [
     "Name",
     "Protocol",
     "AppProtocol",
@@ -202,6 +202,11 @@ const BEFORE_OTHERS: [&str; 26] = [
     "ProcMount",
     "SeccompProfile",
     "AppArmorProfile",
+    "Key",
+    "Operator",
+    "Value",
+    "Effect",
+    "TolerationSeconds",
 ];
 
 fn write_ordered(value: &Value, text: &mut String) {

@@ -1,6 +1,8 @@
 //! Checks of built-in kinds that their schemas do not carry.
 
 mod access;
+mod autoscaling;
+mod classes;
 mod cluster;
 mod config;
 mod cron;
@@ -19,11 +21,16 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use schema::{FieldError, crd, names};
 use serde_json::Value;
 
-use crate::{object::text, registry::Resource};
+use crate::{object::text, registry::Resource, verbs::convert};
 use place::Place;
 
 /// Kinds whose schemas have no say: what they miss is found here, as on the real server.
-const JUDGED: [&str; 34] = [
+const JUDGED: [&str; 39] = [
+    "autoscaling/horizontalpodautoscalers",
+    "networking.k8s.io/ingressclasses",
+    "networking.k8s.io/ipaddresses",
+    "node.k8s.io/runtimeclasses",
+    "storage.k8s.io/volumeattributesclasses",
     "/pods",
     "/podtemplates",
     "/replicationcontrollers",
@@ -74,7 +81,8 @@ pub(crate) fn combine(resource: &Resource, errors: &mut Vec<FieldError>, own: Ve
 pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let place = Place::root(value);
-    if matches!(resource.group.as_str(), "" | "apps" | "batch" | "policy" | "rbac.authorization.k8s.io") {
+    const LENIENT: [&str; 3] = ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"];
+    if resource.custom.is_none() && !LENIENT.contains(&resource.group.as_str()) {
         finalizers(value, &mut errors);
     }
     match &*resource.collection {
@@ -112,6 +120,15 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
         "rbac.authorization.k8s.io/clusterrolebindings" => access::binding(&place, false, old, &mut errors),
         "scheduling.k8s.io/priorityclasses" => cluster::priority_class(&place, old, &mut errors),
         "storage.k8s.io/storageclasses" => storage::class(&place, old, &mut errors),
+        "autoscaling/horizontalpodautoscalers" => {
+            let old = old.map(|old| convert::as_stored(resource, old.clone()));
+            let stored = convert::as_stored(resource, value.clone());
+            autoscaling::check(&Place::root(&stored), old.as_ref(), &mut errors);
+        }
+        "networking.k8s.io/ingressclasses" => classes::ingress(&place, old, &mut errors),
+        "networking.k8s.io/ipaddresses" => classes::address(&place, old, &mut errors),
+        "node.k8s.io/runtimeclasses" => classes::runtime(&place, old, &mut errors),
+        "storage.k8s.io/volumeattributesclasses" => classes::volume_attributes(&place, old, &mut errors),
         "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(crd::validate(value, old)),
         "apiregistration.k8s.io/apiservices" => api_service(value, &mut errors),
         "admissionregistration.k8s.io/validatingwebhookconfigurations"

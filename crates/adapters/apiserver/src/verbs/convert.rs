@@ -33,7 +33,7 @@ fn is_event_view(resource: &Resource) -> bool {
     resource.group == "events.k8s.io"
 }
 
-fn is_autoscaler(resource: &Resource) -> bool {
+pub(crate) fn is_autoscaler(resource: &Resource) -> bool {
     resource.is("autoscaling/horizontalpodautoscalers")
 }
 

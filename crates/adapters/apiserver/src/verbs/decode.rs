@@ -161,8 +161,14 @@ impl Request<'_> {
     /// Fills in what a decoded object leaves to the server.
     pub(crate) fn default(&self, value: &mut Value) {
         if !self.is_of_other_kind(value) {
-            self.resource.schema.default(value);
-            builtin::default(self.resource, value);
+            // An empty list of policies is one that somebody chose, until it is left out as Go leaves it out.
+            if convert::is_autoscaler(self.resource) {
+                builtin::default(self.resource, value);
+                self.resource.schema.default(value);
+            } else {
+                self.resource.schema.default(value);
+                builtin::default(self.resource, value);
+            }
             convert::settle_view(self.resource, value);
         }
     }

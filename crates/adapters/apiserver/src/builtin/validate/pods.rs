@@ -20,7 +20,7 @@ use super::rules;
 
 pub(super) use changes::update;
 pub(super) use containers::ephemeral_changes;
-pub(super) use placement::node_selector;
+pub(super) use placement::{node_selector, tolerations};
 pub(super) use resources::{amount_of, compare, container_resource, may_overcommit, quantity, resource_name, shown};
 
 /// Whose pod it is: some rules wait until there is a pod.
@@ -126,7 +126,7 @@ fn spec(spec: &Place<'_>, owner: Owner<'_>, findings: &mut Findings) {
     host_users(spec, findings);
     host_name_override(spec, findings);
     names_of(spec, findings);
-    placement::tolerations(&field("tolerations"), findings);
+    tolerations(&field("tolerations"), findings);
     for alias in field("hostAliases").items() {
         rules::legacy_address(&alias.field("ip"), findings);
         for name in alias.field("hostnames").items() {

@@ -183,7 +183,7 @@ fn positive(place: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn tolerations(list: &Place<'_>, findings: &mut Findings) {
+pub(in super::super) fn tolerations(list: &Place<'_>, findings: &mut Findings) {
     for own in list.items() {
         let field = |name: &str| own.field(name);
         let (key, operator, value, effect) = (field("key"), field("operator"), field("value"), field("effect"));
