@@ -109,8 +109,7 @@ fn metric(place: &Place<'_>, version: Version, findings: &mut Findings) {
         findings.required(&kind, "must specify a metric source type");
     }
     findings.one_of(&kind, &KINDS);
-    let present: Vec<Place<'_>> =
-        SOURCES.iter().map(|(field, _)| place.field(field)).filter(|source| source.is_set()).collect();
+    let present: Vec<Place<'_>> = SOURCES.iter().map(|(field, _)| place.field(field)).filter(Place::is_set).collect();
     if let Some(first) = present.first() {
         source(first, version, findings);
     }
