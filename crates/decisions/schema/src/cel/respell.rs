@@ -67,8 +67,8 @@ pub(super) fn respell(text: &str) -> Respelled<'_> {
 
 /// What stands right before a text in quotes, if it says how the text is meant.
 fn text_prefix(before: &str) -> &str {
-    let word = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-    let prefix = &before[before.len().min(word)..];
+    let rest = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let prefix = &before[rest.len()..];
     if matches!(prefix.to_ascii_lowercase().as_str(), "r" | "b" | "br" | "rb") { prefix } else { "" }
 }
 
@@ -140,6 +140,8 @@ mod tests {
             "-0x1Fu",
             "\"a'b\"",
             "-1.5e3",
+            "\u{e9}'x'",
+            "'\u{1f600}'\u{1f600}\"\"",
         ] {
             check(text, text);
         }
@@ -152,6 +154,18 @@ mod tests {
         check(r#"'''it's "so"''' + 'x'"#, r#""it's \"so\"" + 'x'"#);
         check(r#"r"""a"\d""" == b'''x'y'''"#, r#""a\"\\d" == b"x'y""#);
         check("\"\"\"a\n\"b\\\" \"\"\" + c", r#""a\n\"b\" " + c"#);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in "[\"'\\\\rRbB/0-9xXaFfu \\-\\n\u{e9}\u{1f600}]{0,40}") {
+            let respelled = respell(&text);
+            for place in 0..=respelled.text.len() {
+                proptest::prop_assert!(respelled.origin(place) <= text.len());
+            }
+            let whole = respelled.origin(respelled.text.len());
+            proptest::prop_assert_eq!(whole, text.len());
+        }
     }
 
     #[test]

@@ -204,7 +204,8 @@ fn capacity(capacity: &Place<'_>, findings: &mut Findings) {
         let number = pods::amount_of(amount.value).0;
         if number < 0 {
             let (value, scale) = pods::amount_of(amount.value);
-            let whole = i64::try_from(value * 10_i128.pow(scale.max(0).unsigned_abs())).unwrap_or(i64::MIN);
+            let whole = 10_i128.checked_pow(scale.max(0).unsigned_abs()).and_then(|unit| value.checked_mul(unit));
+            let whole = whole.and_then(|whole| i64::try_from(whole).ok()).unwrap_or(i64::MIN);
             findings.invalid_as(&amount, whole, "must be a valid resource quantity");
         }
         if number <= 0 {
@@ -367,4 +368,21 @@ fn topology_term(term: &Place<'_>, findings: &mut Findings) -> Value {
         keys.insert(key.text().to_owned(), seen.into());
     }
     keys.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_amount_beyond_all_numbers_is_refused_like_any_other() {
+        for amount in ["-1e40", "-9e100", "-170141183460469231731687303715884105728", "-1"] {
+            let value = json!({"storage": amount});
+            let mut findings = Findings::new();
+            capacity(&Place::root(&value), &mut findings);
+            assert_eq!(findings.len(), 2, "{amount}: {findings:?}");
+        }
+    }
 }
