@@ -81,8 +81,8 @@ pub(crate) fn combine(resource: &Resource, errors: &mut Vec<FieldError>, own: Ve
 pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let place = Place::root(value);
-    const LENIENT: [&str; 3] = ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"];
-    if resource.custom.is_none() && !LENIENT.contains(&resource.group.as_str()) {
+    let older = matches!(resource.group.as_str(), "" | "apps" | "batch" | "policy" | "rbac.authorization.k8s.io");
+    if older || resource.is("storage.k8s.io/volumeattributesclasses") {
         finalizers(value, &mut errors);
     }
     match &*resource.collection {
