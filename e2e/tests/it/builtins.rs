@@ -219,7 +219,13 @@ struct Server {
 }
 
 async fn both() -> Option<(Server, Server)> {
-    Some((Server::new(control_plane(Kind::Real).await?), Server::new(control_plane(Kind::Embedded).await?)))
+    let both = (Server::new(control_plane(Kind::Real).await?), Server::new(control_plane(Kind::Embedded).await?));
+    for server in [&both.0, &both.1] {
+        // Pods run as this account, which comes a moment after the start.
+        let path = "/api/v1/namespaces/default/serviceaccounts/default";
+        server.until(path, |object| object["kind"] == "ServiceAccount").await;
+    }
+    Some(both)
 }
 
 impl Server {
