@@ -10,6 +10,8 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use testkit::{ControlPlane, Kind, control_plane};
 
+use super::waiting::{Look, eventually};
+
 const OBJECTS: &str = include_str!("builtins/objects.jsonl");
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -242,14 +244,11 @@ impl Server {
 
     /// What is at a path, once it is as it should be.
     async fn until(&self, path: &str, done: impl Fn(&Value) -> bool) -> Value {
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        loop {
+        let found = eventually(path, || async {
             let object = self.get(path, JSON).await;
-            if done(&object) {
-                return object;
-            }
-            assert!(std::time::Instant::now() < patience, "in vain: {object}");
-        }
+            Ok(if done(&object) { Look::There(object) } else { Look::NotYet(object.to_string()) })
+        });
+        found.await.unwrap()
     }
 
     /// The object once those who watch over its kind have looked at it.

@@ -99,9 +99,6 @@ fn rules(role: &mut Value) {
 fn job_selector(job: &mut Value) {
     let (name, uid) = (job["metadata"]["name"].clone(), job["metadata"]["uid"].clone());
     if job["spec"]["manualSelector"] == true {
-        if job["metadata"]["labels"].as_object().is_none_or(Map::is_empty) {
-            job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
-        }
         return;
     }
     job["spec"]["manualSelector"] = false.into();
@@ -110,6 +107,11 @@ fn job_selector(job: &mut Value) {
         job["spec"]["template"]["metadata"]["labels"][format!("{prefix}controller-uid")] = uid.clone();
     }
     job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+    labels_of_pods(job);
+}
+
+/// A job without labels of its own has those of its pods.
+fn labels_of_pods(job: &mut Value) {
     if job["metadata"]["labels"].as_object().is_none_or(Map::is_empty) {
         job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
     }
@@ -164,9 +166,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             new["status"]["lastPhaseTransitionTime"] = crate::verbs::now().into();
         }
         ("/pods", "") => pods::prepare_update(old, new),
-        ("batch/jobs", "") if new["metadata"]["labels"].as_object().is_none_or(Map::is_empty) => {
-            new["metadata"]["labels"] = new["spec"]["template"]["metadata"]["labels"].clone();
-        }
+        ("batch/jobs", "") => labels_of_pods(new),
         ("/pods", "ephemeralcontainers") => pods::keep_all_but_ephemeral(old, new),
         ("/services", "") => services::keep(old, new),
         ("rbac.authorization.k8s.io/roles" | "rbac.authorization.k8s.io/clusterroles", "") => rules(new),

@@ -90,7 +90,7 @@ struct Work {
     flow: bool,
     policies: bool,
     protection: bool,
-    /// Something was deleted and is still used, so that any change may let it go.
+    /// Something was deleted and is still used, so that a change of who uses it may let it go.
     kept: bool,
     roles: bool,
     namespaces: BTreeSet<String>,
@@ -151,7 +151,8 @@ impl Work {
             _ => {}
         }
         let protected = protection::COLLECTIONS.contains(&&*object.key.collection);
-        self.protection |= (protected && object.deleting) || self.kept;
+        let frees = protected || &*object.key.collection == "/pods";
+        self.protection |= (protected && object.deleting) || (frees && self.kept);
         match &change.current {
             None => {
                 let index = api.store.read();

@@ -1,6 +1,6 @@
 //! Nobody gets an address or a port of a service that somebody else has, or is about to have.
 
-use std::collections::BTreeSet;
+use std::{cell::LazyCell, collections::BTreeSet};
 
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -48,7 +48,8 @@ pub(crate) fn allocate<'a>(
     let name = text(&service["metadata"]["name"]).to_owned();
     let own = old.map(services::held).unwrap_or_default();
     let mut under_way = api.allocations.0.lock();
-    let taken = taken(api);
+    // Most changes of services ask for nothing.
+    let taken = LazyCell::new(|| taken(api));
     let random = || rand::rng().random::<u32>();
     let pool = services::Pool {
         ranges: ranges(api),

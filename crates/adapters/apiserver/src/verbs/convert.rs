@@ -1,8 +1,8 @@
 //! Between the version a request speaks and the version objects are stored in.
 //!
 //! Versions of a custom resource differ in `apiVersion` only, unless its definition names a webhook that knows more. The
-//! two event APIs are two views of one object, and so are the two versions of an autoscaler. Objects stay stored in the version that was the storage version when they
-//! were last written.
+//! two event APIs are two views of one object, and so are the two versions of an autoscaler. Objects stay stored in the
+//! version that was the storage version when they were last written.
 
 mod autoscaling;
 mod review;

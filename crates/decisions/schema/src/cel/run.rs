@@ -158,17 +158,8 @@ impl<'e> Run<'_, 'e> {
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
             let key = self.value(&entry.key)?;
-            let mut value = self.value(&entry.value)?;
-            if entry.optional {
-                match value {
-                    Value::Optional(Some(inner)) => value = inner.as_ref().clone(),
-                    Value::Optional(None) => continue,
-                    other => {
-                        let text = format!("cannot initialize optional entry '{key}' from non-optional value {other}");
-                        return Fault::said(text);
-                    }
-                }
-            }
+            let value = self.value(&entry.value)?;
+            let Some(value) = given(value, entry.optional, &key)? else { continue };
             let Some(own) = key.key() else {
                 return Fault::said(format!("unsupported key type: {}", key.type_name()));
             };
@@ -185,18 +176,8 @@ impl<'e> Run<'_, 'e> {
         for entry in &made.entries {
             let EntryExpr::StructField(entry) = &entry.expr else { continue };
             let field = entry.field.as_str();
-            let mut value = self.value(&entry.value)?;
-            if entry.optional {
-                match value {
-                    Value::Optional(Some(inner)) => value = inner.as_ref().clone(),
-                    Value::Optional(None) => continue,
-                    other => {
-                        let text =
-                            format!("cannot initialize optional entry '{field}' from non-optional value {other}");
-                        return Fault::said(text);
-                    }
-                }
-            }
+            let value = self.value(&entry.value)?;
+            let Some(value) = given(value, entry.optional, &field)? else { continue };
             if &*name == JSON_PATCH && matches!(field, "op" | "path" | "from") && !matches!(value, Value::Text(_)) {
                 let found = objects::go_type(&value);
                 return Fault::said(format!("unexpected type {found} for JSONPatchType '{field}' field"));
@@ -431,6 +412,15 @@ pub(super) fn unfit(clause: char, kind: &str) -> String {
 /// A map by its texts.
 fn map_of(entries: impl IntoIterator<Item = (String, Value)>) -> Value {
     Value::map(entries.into_iter().map(|(key, value)| (Key::Text(key.into()), value)).collect())
+}
+
+/// What an entry is given; one that is optional may be given nothing.
+fn given(value: Value, is_optional: bool, name: &dyn std::fmt::Display) -> Result<Option<Value>, Fault> {
+    match value {
+        value if !is_optional => Ok(Some(value)),
+        Value::Optional(inner) => Ok(inner.map(|inner| inner.as_ref().clone())),
+        other => Fault::said(format!("cannot initialize optional entry '{name}' from non-optional value {other}")),
+    }
 }
 
 #[cfg(test)]
