@@ -2,8 +2,10 @@
 
 pub(crate) mod allocation;
 pub(crate) mod authors;
+pub(crate) mod limits;
 mod mutations;
 pub(crate) mod policies;
+pub(crate) mod quota;
 mod service_accounts;
 mod turns;
 pub(crate) mod webhooks;
@@ -100,13 +102,16 @@ pub(crate) fn namespace_open(api: &Api, resource: &Resource, namespace: &str, na
 }
 
 /// What is added to a new object before policies and webhooks see it.
-pub(crate) fn prepare(api: &Api, resource: &Resource, value: &mut Value) -> Answer<()> {
+pub(crate) fn prepare(api: &Api, resource: &Resource, namespace: &str, value: &mut Value) -> Answer<()> {
+    limits::default(api, resource, namespace, value);
     if resource.is("/pods") { pod(api, resource, value) } else { Ok(()) }
 }
 
 pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Value) -> Answer<()> {
     match &*resource.collection {
         "/pods" => {
+            let namespace = text(&value["metadata"]["namespace"]).to_owned();
+            limits::default(api, resource, &namespace, value);
             service_accounts::admit(api, resource, value)?;
             pod(api, resource, value)?;
         }

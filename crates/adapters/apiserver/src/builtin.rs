@@ -1,5 +1,6 @@
 //! What the API itself knows about built-in kinds: defaults, preparation and checks.
 
+pub(crate) mod amounts;
 mod defaults;
 mod events;
 mod pods;

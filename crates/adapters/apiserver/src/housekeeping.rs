@@ -13,6 +13,7 @@ pub(crate) mod flow;
 mod namespaces;
 mod policies;
 mod protection;
+mod quotas;
 mod roles;
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::{
+    admission::quota,
     auth::User,
     http::{Accept, Call, Query},
     object::{Key, Object},
@@ -50,13 +52,20 @@ impl Keeper {
     }
 
     pub(crate) async fn run(mut self, api: Arc<Api>) {
+        let mut again = tokio::time::interval(quotas::PERIOD);
         loop {
             // One object that breaks a rule of ours must not end the care for all others.
             if AssertUnwindSafe(self.work.carry_out(&api)).catch_unwind().await.is_err() {
                 tracing::error!("housekeeping panicked; it goes on with the next change");
             }
-            let Some(change) = self.feed.recv().await else { return };
-            self.work.note(&api, &change);
+            tokio::select! {
+                change = self.feed.recv() => match change {
+                    Some(change) => self.work.note(&api, &change),
+                    None => return,
+                },
+                () = api.quotas.abandoned() => {}
+                _ = again.tick() => self.work.quotas.extend(quotas::namespaces(&api.store.read())),
+            }
             while let Ok(change) = self.feed.try_recv() {
                 self.work.note(&api, &change);
             }
@@ -95,6 +104,8 @@ struct Work {
     roles: bool,
     namespaces: BTreeSet<String>,
     budgets: BTreeSet<String>,
+    quotas: BTreeSet<String>,
+    ledger: quotas::Ledger,
     /// Objects whose owners may be gone.
     dependents: BTreeSet<Key>,
     /// Objects being deleted that wait for their dependents.
@@ -112,6 +123,7 @@ impl Work {
         self.flow = true;
         self.addresses = true;
         self.protection = true;
+        self.quotas.extend(quotas::namespaces(&index));
         for (name, collection) in index.collections() {
             for object in collection.iter(None, None) {
                 if !object.owners.is_empty() {
@@ -149,6 +161,9 @@ impl Work {
                 self.budgets.insert(object.namespace().to_owned());
             }
             _ => {}
+        }
+        if quotas::concerns(&api.store.read(), change) {
+            self.quotas.insert(object.namespace().to_owned());
         }
         let protected = protection::COLLECTIONS.contains(&&*object.key.collection);
         let frees = protected || &*object.key.collection == "/pods";
@@ -218,6 +233,15 @@ impl Work {
         }
         for namespace in std::mem::take(&mut self.budgets) {
             budgets::settle(api, &namespace).await;
+        }
+        let abandoned = api.quotas.take_abandoned();
+        if !abandoned.is_empty() {
+            // Who gave up may have sent its write all the same.
+            quota::barrier(api).await;
+            self.quotas.extend(abandoned);
+        }
+        for namespace in std::mem::take(&mut self.quotas) {
+            quotas::settle(api, &mut self.ledger, &namespace).await;
         }
     }
 }

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
-    admission::allocation::Allocations,
+    admission::{allocation::Allocations, quota::Quotas},
     auth::{
         Access, User, bootstrap,
         certificates::{self, Authority, Identity, write_private},
@@ -50,6 +50,7 @@ pub(crate) struct Api {
     pub authority: Authority,
     pub documents: Documents,
     pub allocations: Allocations,
+    pub quotas: Quotas,
     pub stopping: watch::Receiver<bool>,
     /// Who plays the kubelet where logs are concerned.
     pub logs: Option<PodLogs>,
@@ -183,6 +184,7 @@ impl Builder {
             authority,
             documents: Documents::default(),
             allocations: Allocations::default(),
+            quotas: Quotas::default(),
             stopping,
             logs,
             execs,
@@ -227,6 +229,7 @@ pub(crate) async fn bare(stopping: watch::Receiver<bool>) -> Result<(Arc<Api>, K
         authority: Authority::new()?,
         documents: Documents::default(),
         allocations: Allocations::default(),
+        quotas: Quotas::default(),
         stopping,
         logs: None,
         execs: None,

@@ -2,7 +2,11 @@
 //!
 //! Most texts stay as they were written; some are brought into a canonical form, by rules that are the real server's.
 
+mod sums;
+
 use serde_json::Value;
+
+pub use sums::Quantity;
 
 const WRONG: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const SUFFIX: &str = "unable to parse quantity's suffix";
@@ -13,7 +17,7 @@ const NANO: i32 = -9;
 /// Numbers with more digits than this do not fit into 64 bits.
 const DIGITS: i32 = 18;
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Format {
     Binary,
     Decimal,

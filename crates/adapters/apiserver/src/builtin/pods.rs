@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::amounts::{self, Amounts};
 use crate::object::text;
 
 pub(super) fn prepare_create(pod: &mut Value) {
@@ -64,24 +65,31 @@ fn tolerate_node_troubles(spec: &mut Map<String, Value>) {
     spec.insert("tolerations".into(), tolerations.into());
 }
 
+/// How well a pod is kept when its node has too little, by what it, or else each of its containers, asks for.
 fn quality(spec: &Value) -> &'static str {
-    let containers = ["containers", "initContainers"]
-        .iter()
-        .flat_map(|field| spec[field].as_array().map(Vec::as_slice).unwrap_or_default());
-    let (mut any, mut guaranteed) = (false, true);
-    for container in containers {
-        let resources = &container["resources"];
-        let filled = |field: &str| resources[field].as_object().is_some_and(|map| !map.is_empty());
-        any |= filled("requests") || filled("limits");
-        for kind in ["cpu", "memory"] {
-            let (limit, request) = (&resources["limits"][kind], &resources["requests"][kind]);
-            guaranteed &= !limit.is_null() && (request.is_null() || request == limit);
+    let positive = |resources: &Value, side: &str| {
+        let mut amounts = amounts::read(&resources[side]);
+        amounts.retain(|name, amount| matches!(name.as_str(), "cpu" | "memory") && amount.is_positive());
+        amounts
+    };
+    let (mut requests, mut limits, mut guaranteed) = (Amounts::new(), Amounts::new(), true);
+    let resources: Vec<&Value> = match &spec["resources"] {
+        Value::Object(_) => vec![&spec["resources"]],
+        _ => {
+            let containers = amounts::list(&spec["containers"]).chain(amounts::list(&spec["initContainers"]));
+            containers.map(|container| &container["resources"]).collect()
         }
+    };
+    for own in resources {
+        let most = positive(own, "limits");
+        guaranteed &= most.len() == 2;
+        amounts::add(&mut limits, &most);
+        amounts::add(&mut requests, &positive(own, "requests"));
     }
-    match (any, guaranteed) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
+    match guaranteed && requests == limits {
+        _ if requests.is_empty() && limits.is_empty() => "BestEffort",
+        true => "Guaranteed",
+        false => "Burstable",
     }
 }
 

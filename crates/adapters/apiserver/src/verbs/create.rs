@@ -42,7 +42,7 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
     place(request, &mut value, name)?;
     admission::kind_open(api, resource, name)?;
     admission::namespace_open(api, resource, namespace, name)?;
-    admission::prepare(api, resource, &mut value)?;
+    admission::prepare(api, resource, namespace, &mut value)?;
     let own = text(&value["metadata"]["name"]).to_owned();
     let write = webhooks::Write { operation: "CREATE", name: &own, old: None };
     let mut value = admission::mutate(request, write, Some(value)).await?.unwrap_or_default();
@@ -61,12 +61,14 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         node::admit(&call.user, &written)?;
         builtin::prepare_create(resource, &mut value, &call.user);
         validate(request, &value, &name)?;
+        admission::limits::check(api, resource, "", None, &value)?;
         let _held = admission::allocation::allocate(api, resource, None, &mut value)?;
         // Whoever renames an object is not believed here: it is asked about under the name that it came with.
         let asked = if own.is_empty() { &name } else { &own };
         let write = webhooks::Write { operation: "CREATE", name: asked, old: None };
         admission::policies::check(request, write, Some(&value)).await?;
         webhooks::validate(request, write, Some(&value)).await?;
+        let charged = admission::quota::charge(request, None, &value, options.dry_run).await?;
         if options.dry_run {
             if api.store.get(&resource.collection, &request.key(&name).name).is_some() {
                 return Err(taken(request, &name));
@@ -79,6 +81,7 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         let draft = Draft::new(request.key(&name), &convert::to_stored(api, resource, value.clone()).await?);
         match api.store.commit(Write::Put(Box::new(draft), Expect::Absent)).await {
             Ok(object) => {
+                admission::quota::Held::keep(charged);
                 value["metadata"]["resourceVersion"] = object.version.to_string().into();
                 return Ok(value);
             }

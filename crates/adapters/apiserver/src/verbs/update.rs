@@ -95,7 +95,13 @@ pub(crate) async fn replace(
                 let wanted = admission::mutate(request, write, Some(scale::view(request, &new))).await?;
                 scale::changed(request, new, &wanted.unwrap_or_default())?
             }
-            _ => admission::mutate(request, write, Some(new)).await?.unwrap_or_default(),
+            subresource => {
+                let mut new = new;
+                if subresource == "resize" {
+                    admission::limits::default(api, resource, request.namespace, &mut new);
+                }
+                admission::mutate(request, write, Some(new)).await?.unwrap_or_default()
+            }
         };
         complete(request, &old, &mut new)?;
         let same = same_but_for_times(&old, &new) && convert::is_stored(resource, &stored, &new);
@@ -106,6 +112,7 @@ pub(crate) async fn replace(
                 _held = admission::allocation::allocate(api, resource, Some(&old), &mut new)?;
             }
         }
+        admission::limits::check(api, resource, request.subresource, Some(&old), &new)?;
         let warnings = builtin::warnings::of(resource, request.subresource, Some(&old), &new);
         warnings.into_iter().for_each(|warning| request.call.warn(warning));
         if request.subresource != "binding" {
@@ -113,6 +120,7 @@ pub(crate) async fn replace(
             admission::policies::check(request, write, Some(&now)).await?;
             webhooks::validate(request, write, Some(&now)).await?;
         }
+        let charged = admission::quota::charge(request, Some(&old), &new, options.dry_run).await?;
         if same {
             return Ok(old);
         }
@@ -128,6 +136,7 @@ pub(crate) async fn replace(
         };
         match api.store.commit(write).await {
             Ok(object) => {
+                admission::quota::Held::keep(charged);
                 new["metadata"]["resourceVersion"] = object.version.to_string().into();
                 return Ok(new);
             }
