@@ -215,12 +215,12 @@ impl Served {
     }
 }
 
-struct Server {
+pub(super) struct Server {
     control_plane: ControlPlane,
     http: Client,
 }
 
-async fn both() -> Option<(Server, Server)> {
+pub(super) async fn both() -> Option<(Server, Server)> {
     let both = (Server::new(control_plane(Kind::Real).await?), Server::new(control_plane(Kind::Embedded).await?));
     for server in [&both.0, &both.1] {
         // Pods run as this account, which comes a moment after the start.
@@ -236,14 +236,14 @@ impl Server {
         Server { control_plane, http }
     }
 
-    async fn get(&self, path: &str, accept: &str) -> Value {
+    pub(super) async fn get(&self, path: &str, accept: &str) -> Value {
         let url = format!("{}{path}", self.control_plane.server());
         let request = self.http.get(url).bearer_auth(self.control_plane.token()).header("accept", accept);
         request.send().await.unwrap().json().await.unwrap()
     }
 
     /// What is at a path, once it is as it should be.
-    async fn until(&self, path: &str, done: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn until(&self, path: &str, done: impl Fn(&Value) -> bool) -> Value {
         let found = eventually(path, || async {
             let object = self.get(path, JSON).await;
             Ok(if done(&object) { Look::There(object) } else { Look::NotYet(object.to_string()) })
@@ -263,6 +263,7 @@ impl Server {
                 "customresourcedefinitions" => has("Established"),
                 "apiservices" => has("Available"),
                 "flowschemas" => has("Dangling"),
+                "resourcequotas" => status["hard"] == object["spec"]["hard"],
                 _ => true,
             }
         };
@@ -270,7 +271,7 @@ impl Server {
     }
 
     /// The answer with its code, and without what no two servers share; and as it came.
-    async fn send(&self, method: Method, path: &str, media: &str, body: &Value) -> (Value, Value) {
+    pub(super) async fn send(&self, method: Method, path: &str, media: &str, body: &Value) -> (Value, Value) {
         let url = format!("{}{path}", self.control_plane.server());
         let request = self.http.request(method, url).bearer_auth(self.control_plane.token());
         let request = request.header("content-type", media).header("user-agent", "life").body(body.to_string());
@@ -389,7 +390,7 @@ fn without_managers(list: &mut Value) {
 }
 
 /// Where two answers differ, one line per place.
-fn differing(theirs: &Value, ours: &Value, path: &str, lines: &mut Vec<String>) {
+pub(super) fn differing(theirs: &Value, ours: &Value, path: &str, lines: &mut Vec<String>) {
     match (theirs, ours) {
         (Value::Object(a), Value::Object(b)) => {
             for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {

@@ -19,6 +19,7 @@ mod operator;
 mod oracle;
 mod processes;
 mod quantities;
+mod quotas;
 #[macro_use]
 mod referee;
 mod rules;

@@ -14,14 +14,14 @@ use super::credentials::{Authority, Identity};
 use crate::process::Process;
 use crate::{cache, needs};
 
-/// The controllers without which owner references, namespaces, disruption budgets, service accounts, certificate requests
-/// and deleted volumes never move. Nothing that would interfere with nodes or pods that a test made up.
+/// The controllers without which owner references, namespaces, disruption budgets, service accounts, certificate requests,
+/// quotas and deleted volumes never move. Nothing that would interfere with nodes or pods that a test made up.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,disruption-controller,\
     serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller,\
     certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller,\
     certificatesigningrequest-cleaner-controller,validatingadmissionpolicy-status-controller,\
     persistentvolumeclaim-protection-controller,persistentvolume-protection-controller,\
-    volumeattributesclass-protection-controller";
+    volumeattributesclass-protection-controller,resourcequota-controller";
 
 /// Ports are chosen free and then released for the child; now and then somebody else is faster.
 const ATTEMPTS: usize = 5;

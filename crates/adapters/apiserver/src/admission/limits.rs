@@ -7,6 +7,7 @@ mod rules;
 use serde_json::Value;
 
 use crate::{
+    builtin,
     object::text,
     registry::Resource,
     server::Api,
@@ -22,14 +23,15 @@ pub(crate) fn default(api: &Api, resource: &Resource, namespace: &str, pod: &mut
     }
 }
 
+/// A pod is stored with the defaults that follow from what its containers were given.
+pub(crate) fn complete(resource: &Resource, pod: &mut Value) {
+    if resource.is("/pods") && pod["metadata"]["annotations"].get(rules::ANNOTATION).is_some() {
+        builtin::default(resource, pod);
+    }
+}
+
 /// Refuses a pod or a claim that one of the ranges of its namespace does not allow.
-pub(crate) fn check(
-    api: &Api,
-    resource: &Resource,
-    subresource: &str,
-    old: Option<&Value>,
-    new: &Value,
-) -> Answer<()> {
+pub(crate) fn check(api: &Api, resource: &Resource, subresource: &str, old: Option<&Value>, new: &Value) -> Answer<()> {
     let judge = match (&*resource.collection, subresource, old) {
         // Containers of a pod that exists change by way of resizing alone.
         ("/pods", "", None) | ("/pods", "resize", Some(_)) => rules::pod,

@@ -64,7 +64,7 @@ impl Side {
 /// What a pod was written to need: limit ranges judge that.
 pub(crate) fn asked(pod: &Value, side: Side) -> Amounts {
     let spec = &pod["spec"];
-    let mut total = of_containers(spec, |container| read(&container["resources"][side.field()]));
+    let mut total = of_all(spec, side);
     for (name, amount) in read(&spec["resources"][side.field()]) {
         if matches!(name.as_str(), "cpu" | "memory") {
             total.insert(name, amount);
@@ -108,6 +108,22 @@ pub(crate) fn taken(pod: &Value, side: Side) -> Amounts {
     total
 }
 
+/// What the containers of a pod come to, whatever the pod says for itself.
+pub(crate) fn of_all(spec: &Value, side: Side) -> Amounts {
+    of_containers(spec, |container| read(&container["resources"][side.field()]))
+}
+
+/// Nobody asks for less than thousandths: what is finer is rounded up.
+pub(crate) fn round(list: &mut Value) {
+    for amount in list.as_object_mut().into_iter().flat_map(|list| list.values_mut()) {
+        if let Some(rounded) = parse(amount).map(|parsed| parsed.rounded(-3).to_string())
+            && *amount != rounded
+        {
+            *amount = rounded.into();
+        }
+    }
+}
+
 /// Whether a pod says for itself, and not only for its containers, what it needs.
 pub(crate) fn is_set_for_whole_pod(spec: &Value) -> bool {
     [Side::Requests, Side::Limits].into_iter().any(|side| of_whole_pod(spec, side))
@@ -117,7 +133,7 @@ fn of_whole_pod(spec: &Value, side: Side) -> bool {
     spec["resources"][side.field()].as_object().is_some_and(|own| own.keys().any(|name| is_of_whole_pod(name)))
 }
 
-fn is_of_whole_pod(name: &str) -> bool {
+pub(crate) fn is_of_whole_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
@@ -189,10 +205,13 @@ mod tests {
                 container("busy", json!({"cpu": "2"}), json!({})),
             ],
         }});
-        check(&pod, &expect![[r#"
+        check(
+            &pod,
+            &expect![[r#"
             asked {"cpu":"2100m","memory":"2Gi"} / {"memory":"2Gi"}
             taken {"cpu":"2100m","memory":"2Gi"} / {"memory":"2Gi"}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -202,10 +221,13 @@ mod tests {
             "resources": {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}, "limits": {"memory": "1Gi"}},
             "overhead": {"cpu": "250m", "memory": "64Mi"},
         }});
-        check(&pod, &expect![[r#"
+        check(
+            &pod,
+            &expect![[r#"
             asked {"cpu":"3","hugepages-2Mi":"2Mi"} / {"cpu":"2","memory":"1Gi"}
             taken {"cpu":"3250m","hugepages-2Mi":"4Mi","memory":"64Mi"} / {"cpu":"2250m","memory":"1088Mi"}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -217,15 +239,21 @@ mod tests {
                 "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "3"}},
             }]},
         });
-        check(&pod, &expect![[r#"
+        check(
+            &pod,
+            &expect![[r#"
             asked {"cpu":"2"} / {"cpu":"2"}
             taken {"cpu":"4"} / {"cpu":"3"}
-        "#]]);
+        "#]],
+        );
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "9".into();
         pod["status"]["conditions"] = json!([{"type": "PodResizePending", "reason": "Infeasible"}]);
-        check(&pod, &expect![[r#"
+        check(
+            &pod,
+            &expect![[r#"
             asked {"cpu":"9"} / {"cpu":"2"}
             taken {"cpu":"4"} / {"cpu":"3"}
-        "#]]);
+        "#]],
+        );
     }
 }

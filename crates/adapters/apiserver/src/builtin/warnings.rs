@@ -29,6 +29,10 @@ pub(crate) fn of(resource: &Resource, subresource: &str, old: Option<&Value>, ne
             service(new, &mut warnings);
             return warnings;
         }
+        "/persistentvolumeclaims" => {
+            claim(new, &mut warnings);
+            return warnings;
+        }
         _ => return warnings,
     };
     if old.is_none() {
@@ -53,6 +57,17 @@ pub(crate) fn of(resource: &Resource, subresource: &str, old: Option<&Value>, ne
         warnings.push(format!("spec.revisionHistoryLimit: {what}"));
     }
     warnings
+}
+
+fn claim(claim: &Value, warnings: &mut Vec<String>) {
+    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    if claim["metadata"]["annotations"].get(CLASS).is_some() {
+        let what = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+        warnings.push(format!("metadata.annotations[{CLASS}]: {what}"));
+    }
+    for side in ["requests", "limits"] {
+        fractions(&claim["spec"]["resources"][side], &format!("spec.resources.{side}"), "storage", warnings);
+    }
 }
 
 fn service(service: &Value, warnings: &mut Vec<String>) {

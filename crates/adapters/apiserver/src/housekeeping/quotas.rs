@@ -4,7 +4,10 @@
 //! goes or comes to cost less, when a write that was charged was not stored, at the start, and now and then.
 
 use std::{
-    collections::{BTreeMap, HashMap}, sync::Arc, time::Duration};
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use schema::quantity::Quantity;

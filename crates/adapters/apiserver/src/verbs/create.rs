@@ -78,6 +78,7 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         if !text(&value["metadata"]["resourceVersion"]).is_empty() {
             return Err(Failure::untyped("resourceVersion should not be set on objects to be created"));
         }
+        admission::limits::complete(resource, &mut value);
         let draft = Draft::new(request.key(&name), &convert::to_stored(api, resource, value.clone()).await?);
         match api.store.commit(Write::Put(Box::new(draft), Expect::Absent)).await {
             Ok(object) => {

@@ -76,7 +76,16 @@ impl Quantity {
     /// Rounded up to a whole number; one that is whole stays as it was written.
     #[must_use]
     pub fn whole(self) -> Self {
-        let rounded = Self { amount: self.in_units(0).into(), scale: 0, format: self.format, text: None };
+        self.rounded(0)
+    }
+
+    /// Rounded up to a power of ten; what is no finer stays as it was written.
+    #[must_use]
+    pub fn rounded(self, power: i32) -> Self {
+        if self.scale >= power {
+            return self;
+        }
+        let rounded = Self { amount: self.in_units(power).into(), scale: power, format: self.format, text: None };
         if rounded == self { self } else { rounded }
     }
 
@@ -166,6 +175,7 @@ mod tests {
         assert_eq!([0, -3].map(|power| read("100n").in_units(power)), [1, 1]);
         assert_eq!([0, -3].map(|power| read("2Ki").in_units(power)), [2048, 2_048_000]);
         assert_eq!(read("1.5").whole().to_string(), "2");
+        assert_eq!(["99999u", "1m", "2Gi"].map(|text| read(text).rounded(-3).to_string()), ["100m", "1m", "2Gi"]);
         assert_eq!(read("9223372036854775807").in_units(-3), i64::MAX);
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     object::text,
 };
 
-const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+pub(super) const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Amounts up to this are compared in thousandths.
 const MOST_IN_THOUSANDTHS: i64 = i64::MAX / 1000;
 
@@ -213,19 +213,34 @@ mod tests {
     fn each_bound_has_its_words() {
         let limits = json!([{"type": "Container", "min": {"cpu": "1"}, "max": {"memory": "1Gi"},
             "maxLimitRequestRatio": {"cpu": "1500m"}}]);
-        check(&limits, &pod_of(&[json!({})]), pod, &expect![[r#"
+        check(
+            &limits,
+            &pod_of(&[json!({})]),
+            pod,
+            &expect![[r#"
             minimum cpu usage per Container is 1.  No request is specified
             maximum memory usage per Container is 1Gi.  No limit is specified
-            cpu max limit to request ratio per Container is 1500m, but no request is specified or request is 0"#]]);
+            cpu max limit to request ratio per Container is 1500m, but no request is specified or request is 0"#]],
+        );
         let low = json!({"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"cpu": "900m", "memory": "1Gi"}});
-        check(&limits, &pod_of(&[low]), pod, &expect![[r#"
+        check(
+            &limits,
+            &pod_of(&[low]),
+            pod,
+            &expect![[r#"
             minimum cpu usage per Container is 1, but request is 500m
             maximum memory usage per Container is 1Gi, but request is 2Gi
-            cpu max limit to request ratio per Container is 1500m, but provided ratio is 1.800000"#]]);
+            cpu max limit to request ratio per Container is 1500m, but provided ratio is 1.800000"#]],
+        );
         let odd = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "500m", "memory": "2Gi"}});
-        check(&limits, &pod_of(&[odd]), pod, &expect![[r#"
+        check(
+            &limits,
+            &pod_of(&[odd]),
+            pod,
+            &expect![[r#"
             minimum cpu usage per Container is 1, but limit is 500m
-            maximum memory usage per Container is 1Gi, but limit is 2Gi"#]]);
+            maximum memory usage per Container is 1Gi, but limit is 2Gi"#]],
+        );
         let fits = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1500m", "memory": "1Gi"}});
         check(&limits, &pod_of(&[fits]), pod, &expect![""]);
     }
@@ -234,21 +249,30 @@ mod tests {
     fn a_pod_is_judged_by_its_sum() {
         let limits = json!([{"type": "Pod", "max": {"cpu": "1500m"}}]);
         let one = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}});
-        check(&limits, &pod_of(&[one.clone(), one]), pod, &expect![
-            "maximum cpu usage per Pod is 1500m, but limit is 2"
-        ]);
+        check(
+            &limits,
+            &pod_of(&[one.clone(), one]),
+            pod,
+            &expect!["maximum cpu usage per Pod is 1500m, but limit is 2"],
+        );
     }
 
     #[test]
     fn claims_are_judged_by_their_requests() {
         let limits = json!([{"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}}]);
         let of = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
-        check(&limits, &of("1Mi"), claim, &expect![
-            "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"
-        ]);
-        check(&limits, &of("3Gi"), claim, &expect![
-            "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"
-        ]);
+        check(
+            &limits,
+            &of("1Mi"),
+            claim,
+            &expect!["minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"],
+        );
+        check(
+            &limits,
+            &of("3Gi"),
+            claim,
+            &expect!["maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"],
+        );
         check(&limits, &of("2Gi"), claim, &expect![""]);
     }
 

@@ -78,10 +78,7 @@ pub(crate) fn check(quotas: &[Quota], wish: &Wish) -> Result<Vec<Quota>, String>
                 parts.collect::<Vec<_>>().join(",")
             };
             let (wanted, used, hard) = (shown(&wanted), shown(&quota.used), shown(&quota.hard));
-            return Err(format!(
-                "exceeded quota: {}, requested: {wanted}, used: {used}, limited: {hard}",
-                quota.name
-            ));
+            return Err(format!("exceeded quota: {}, requested: {wanted}, used: {used}, limited: {hard}", quota.name));
         }
         quota.used = used;
     }
@@ -156,20 +153,30 @@ mod tests {
             quota("b", json!({"secrets": "1"}), json!({"secrets": "1"})),
             quota("c", json!({"count/pods": "9"}), json!({"count/pods": "1"})),
         ];
-        expect(&quotas, &wish(Kind::Pods, None, &pod("1500m")), &expect![[r#"
+        expect(
+            &quotas,
+            &wish(Kind::Pods, None, &pod("1500m")),
+            &expect![[r#"
             {"cpu":"2","pods":"2"}
             {"secrets":"1"}
-            {"count/pods":"2"}"#]]);
+            {"count/pods":"2"}"#]],
+        );
     }
 
     #[test]
     fn what_does_not_fit_is_named_with_all_its_amounts() {
-        let quotas = [quota("q", json!({"pods": "1", "cpu": "2", "memory": "1"}), json!({"pods": "1", "cpu": "1", "memory": "0"}))];
+        let quotas = [quota(
+            "q",
+            json!({"pods": "1", "cpu": "2", "memory": "1"}),
+            json!({"pods": "1", "cpu": "1", "memory": "0"}),
+        )];
         let mut full = pod("1500m");
         full["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1".into();
-        expect(&quotas, &wish(Kind::Pods, None, &full), &expect![
-            "exceeded quota: q, requested: cpu=1500m,pods=1, used: cpu=1,pods=1, limited: cpu=2,pods=1"
-        ]);
+        expect(
+            &quotas,
+            &wish(Kind::Pods, None, &full),
+            &expect!["exceeded quota: q, requested: cpu=1500m,pods=1, used: cpu=1,pods=1, limited: cpu=2,pods=1"],
+        );
         let told = Wish { is_told: true, ..wish(Kind::Pods, None, &full) };
         expect(&quotas, &told, &expect![[r#"{"cpu":"2500m","memory":"1","pods":"2"}"#]]);
     }
@@ -179,32 +186,46 @@ mod tests {
         let quotas = [quota("q", json!({"limits.cpu": "1", "memory": "1"}), json!({}))];
         let mut two = pod("1");
         two["spec"]["initContainers"] = json!([{"name": "b", "resources": {"limits": {"cpu": "1"}}}]);
-        expect(&quotas, &wish(Kind::Pods, None, &two), &expect![
-            "failed quota: q: must specify limits.cpu for: c; memory for: b,c"
-        ]);
+        expect(
+            &quotas,
+            &wish(Kind::Pods, None, &two),
+            &expect!["failed quota: q: must specify limits.cpu for: c; memory for: b,c"],
+        );
         two["spec"]["resources"] = json!({"requests": {"cpu": "2"}});
-        expect(&quotas, &wish(Kind::Pods, None, &two), &expect![
-            "status unknown for quota: q, resources: limits.cpu,memory"
-        ]);
+        expect(
+            &quotas,
+            &wish(Kind::Pods, None, &two),
+            &expect!["status unknown for quota: q, resources: limits.cpu,memory"],
+        );
     }
 
     #[test]
     fn a_change_is_charged_for_what_it_adds() {
-        let service = |kind: &str, ports: usize| {
-            json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}})
-        };
-        let quotas = [quota("q", json!({"services": "1", "services.nodeports": "2"}),
-            json!({"services": "1", "services.nodeports": "1"}))];
+        let service =
+            |kind: &str, ports: usize| json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}});
+        let quotas = [quota(
+            "q",
+            json!({"services": "1", "services.nodeports": "2"}),
+            json!({"services": "1", "services.nodeports": "1"}),
+        )];
         let change = |from: Value, to: Value| wish(Kind::Services, Some(&from), &to);
-        expect(&quotas, &change(service("NodePort", 1), service("NodePort", 2)), &expect![[
-            r#"{"services":"1","services.nodeports":"2"}"#
-        ]]);
-        expect(&quotas, &change(service("NodePort", 2), service("ClusterIP", 2)), &expect![[
-            r#"{"services":"1","services.nodeports":"1"}"#
-        ]]);
-        expect(&quotas, &change(service("ClusterIP", 2), service("NodePort", 2)), &expect![
-            "exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=1, limited: services.nodeports=2"
-        ]);
+        expect(
+            &quotas,
+            &change(service("NodePort", 1), service("NodePort", 2)),
+            &expect![[r#"{"services":"1","services.nodeports":"2"}"#]],
+        );
+        expect(
+            &quotas,
+            &change(service("NodePort", 2), service("ClusterIP", 2)),
+            &expect![[r#"{"services":"1","services.nodeports":"1"}"#]],
+        );
+        expect(
+            &quotas,
+            &change(service("ClusterIP", 2), service("NodePort", 2)),
+            &expect![
+                "exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=1, limited: services.nodeports=2"
+            ],
+        );
     }
 
     #[test]

@@ -118,7 +118,12 @@ pub(crate) struct Measured {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Facts {
-    Pod { terminating: bool, best_effort: bool, class: String, crosses: bool },
+    Pod {
+        terminating: bool,
+        best_effort: bool,
+        class: String,
+        crosses: bool,
+    },
     Claim(BTreeSet<String>),
     /// In no scope at all.
     Other,
@@ -249,7 +254,8 @@ fn crosses_namespaces(affinity: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|side| {
         let side = &affinity[side];
         list(&side["requiredDuringSchedulingIgnoredDuringExecution"]).any(crosses)
-            || list(&side["preferredDuringSchedulingIgnoredDuringExecution"]).any(|own| crosses(&own["podAffinityTerm"]))
+            || list(&side["preferredDuringSchedulingIgnoredDuringExecution"])
+                .any(|own| crosses(&own["podAffinityTerm"]))
     })
 }
 
@@ -383,15 +389,23 @@ mod tests {
     #[test]
     fn pods_cost_what_they_ask_for_until_they_end() {
         let mut pod = pod();
-        check(&Kind::Pods, &pod, &expect![
-            "count/pods=1 cpu=1 hugepages-2Mi=2Mi limits.memory=1Gi pods=1 requests.cpu=1 requests.example.com/gpu=2 requests.hugepages-2Mi=2Mi"
-        ]);
+        check(
+            &Kind::Pods,
+            &pod,
+            &expect![
+                "count/pods=1 cpu=1 hugepages-2Mi=2Mi limits.memory=1Gi pods=1 requests.cpu=1 requests.example.com/gpu=2 requests.hugepages-2Mi=2Mi"
+            ],
+        );
         pod["metadata"] = json!({"deletionTimestamp": "1970-01-12T13:46:30Z", "deletionGracePeriodSeconds": 9});
         check(&Kind::Pods, &pod, &expect!["count/pods=1"]);
         pod["metadata"]["deletionGracePeriodSeconds"] = 11.into();
-        check(&Kind::Pods, &pod, &expect![
-            "count/pods=1 cpu=1 hugepages-2Mi=2Mi limits.memory=1Gi pods=1 requests.cpu=1 requests.example.com/gpu=2 requests.hugepages-2Mi=2Mi"
-        ]);
+        check(
+            &Kind::Pods,
+            &pod,
+            &expect![
+                "count/pods=1 cpu=1 hugepages-2Mi=2Mi limits.memory=1Gi pods=1 requests.cpu=1 requests.example.com/gpu=2 requests.hugepages-2Mi=2Mi"
+            ],
+        );
         pod["status"]["phase"] = "Succeeded".into();
         check(&Kind::Pods, &pod, &expect!["count/pods=1"]);
     }
@@ -403,12 +417,16 @@ mod tests {
             extra.as_object().unwrap().iter().for_each(|(key, value)| service["spec"][key] = value.clone());
             service
         };
-        check(&Kind::Services, &service(json!({"type": "ClusterIP"})), &expect![
-            "count/services=1 services=1 services.loadbalancers=0 services.nodeports=0"
-        ]);
-        check(&Kind::Services, &service(json!({"type": "NodePort"})), &expect![
-            "count/services=1 services=1 services.loadbalancers=0 services.nodeports=2"
-        ]);
+        check(
+            &Kind::Services,
+            &service(json!({"type": "ClusterIP"})),
+            &expect!["count/services=1 services=1 services.loadbalancers=0 services.nodeports=0"],
+        );
+        check(
+            &Kind::Services,
+            &service(json!({"type": "NodePort"})),
+            &expect!["count/services=1 services=1 services.loadbalancers=0 services.nodeports=2"],
+        );
         check(
             &Kind::Services,
             &service(json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false})),
@@ -420,14 +438,20 @@ mod tests {
     fn claims_cost_whole_bytes_of_their_class() {
         let mut claim = json!({"metadata": {}, "spec": {"storageClassName": "gold",
             "resources": {"requests": {"storage": "1500m"}}}});
-        check(&Kind::StorageClaims, &claim, &expect![
-            "count/persistentvolumeclaims=1 gold.storageclass.storage.k8s.io/persistentvolumeclaims=1 gold.storageclass.storage.k8s.io/requests.storage=2 persistentvolumeclaims=1 requests.storage=2"
-        ]);
+        check(
+            &Kind::StorageClaims,
+            &claim,
+            &expect![
+                "count/persistentvolumeclaims=1 gold.storageclass.storage.k8s.io/persistentvolumeclaims=1 gold.storageclass.storage.k8s.io/requests.storage=2 persistentvolumeclaims=1 requests.storage=2"
+            ],
+        );
         claim["status"] = json!({"allocatedResources": {"storage": "1Gi"}});
         claim["spec"]["storageClassName"] = Value::Null;
-        check(&Kind::StorageClaims, &claim, &expect![
-            "count/persistentvolumeclaims=1 persistentvolumeclaims=1 requests.storage=1Gi"
-        ]);
+        check(
+            &Kind::StorageClaims,
+            &claim,
+            &expect!["count/persistentvolumeclaims=1 persistentvolumeclaims=1 requests.storage=1Gi"],
+        );
     }
 
     #[test]
@@ -439,9 +463,13 @@ mod tests {
             {"firstAvailable": [exactly("ExactCount", 3), exactly("ExactCount", 5),
                 {"deviceClassName": "b", "allocationMode": "ExactCount", "count": 1}]},
         ]}}});
-        check(&Kind::DeviceClaims, &claim, &expect![
-            "a.deviceclass.resource.k8s.io/devices=39 b.deviceclass.resource.k8s.io/devices=1 count/resourceclaims.resource.k8s.io=1"
-        ]);
+        check(
+            &Kind::DeviceClaims,
+            &claim,
+            &expect![
+                "a.deviceclass.resource.k8s.io/devices=39 b.deviceclass.resource.k8s.io/devices=1 count/resourceclaims.resource.k8s.io=1"
+            ],
+        );
     }
 
     #[test]

@@ -6,7 +6,10 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::{fill, list_or_none, set};
-use crate::object::text;
+use crate::{
+    builtin::amounts::{self, Side},
+    object::text,
+};
 
 pub(super) fn pod(pod: &mut Value) {
     let spec = &mut pod["spec"];
@@ -43,21 +46,28 @@ fn requests_from_limits(resources: &mut Value) {
     }
 }
 
-/// A pod that is limited as a whole asks for what its containers do, or for its limits.
+/// A pod that is limited as a whole asks for what its containers do, or for its limits. The limits of its huge pages are
+/// those of its containers.
 fn whole_pod(spec: &mut Value) {
+    for field in ["requests", "limits"] {
+        if let Some(own) = spec.get_mut("resources").and_then(|resources| resources.get_mut(field)) {
+            amounts::round(own);
+        }
+    }
+    let has = |spec: &Value, field: &str| spec["resources"][field].as_object().is_some_and(|own| !own.is_empty());
+    if !has(spec, "limits") && !has(spec, "requests") {
+        return;
+    }
+    for (kind, amount) in amounts::of_all(spec, Side::Limits) {
+        if kind.starts_with("hugepages-") && spec["resources"]["requests"].get(&kind).is_none() {
+            set(&mut spec["resources"]["limits"], &kind, amount.to_string());
+        }
+    }
     let Some(limits) = spec["resources"].get("limits").and_then(Value::as_object).cloned() else { return };
-    let asked: Vec<(String, Value)> = match spec["containers"].as_array().map(Vec::as_slice) {
-        // One container's requests are the sum of all.
-        Some([one]) => one["resources"]["requests"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect(),
-        _ => Vec::new(),
-    };
-    for (kind, amount) in asked.into_iter().filter(|(kind, _)| matches!(kind.as_str(), "cpu" | "memory")).chain(limits)
-    {
+    let asked = amounts::of_all(spec, Side::Requests).into_iter();
+    let asked = asked.filter(|(kind, _)| matches!(kind.as_str(), "cpu" | "memory"));
+    let limits = limits.into_iter().filter(|(kind, _)| amounts::is_of_whole_pod(kind));
+    for (kind, amount) in asked.map(|(kind, amount)| (kind, amount.to_string().into())).chain(limits) {
         set(&mut spec["resources"]["requests"], &kind, amount);
     }
 }
@@ -218,6 +228,11 @@ fn container(container: &mut Value) {
     fill(container, "terminationMessagePath", "/dev/termination-log");
     fill(container, "terminationMessagePolicy", "File");
     set(container, "resources", Map::new());
+    for field in ["requests", "limits"] {
+        if let Some(own) = container["resources"].get_mut(field) {
+            amounts::round(own);
+        }
+    }
     for port in list_or_none(container, "ports") {
         fill(port, "protocol", "TCP");
     }
