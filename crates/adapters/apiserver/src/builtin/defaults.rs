@@ -8,6 +8,7 @@ mod storage;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
+use super::amounts;
 use crate::{object::text, registry::Resource};
 use pods::template;
 
@@ -185,6 +186,11 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             }
         }
         "networking.k8s.io/ingresses" => ingress(&mut value["spec"]),
+        "/resourcequotas" => {
+            if let Some(hard) = value.pointer_mut("/spec/hard") {
+                amounts::round(hard);
+            }
+        }
         "/persistentvolumeclaims" => {
             storage::claim(&mut value["spec"]);
             storage::data_sources(&mut value["spec"]);

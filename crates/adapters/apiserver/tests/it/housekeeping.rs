@@ -6,7 +6,7 @@ use crate::wire::Wire;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-async fn until(wire: &Wire, path: &str, is: impl Fn(u16, &Value) -> bool) {
+pub(crate) async fn until(wire: &Wire, path: &str, is: impl Fn(u16, &Value) -> bool) {
     // Long enough for a machine that runs every test at once.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while std::time::Instant::now() < deadline {

@@ -11,6 +11,7 @@ mod definitions;
 mod disk;
 mod housekeeping;
 mod lists;
+mod quotas;
 mod stalled;
 mod verbs;
 mod watches;

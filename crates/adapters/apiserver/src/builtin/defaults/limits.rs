@@ -3,9 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{list_or_none, set, set_zero};
+use crate::builtin::amounts;
 
 /// A container that says nothing gets the most it may have, and asks for as much, or else for the least.
 pub(super) fn range(item: &mut Value) {
+    for field in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+        if let Some(own) = item.get_mut(field) {
+            amounts::round(own);
+        }
+    }
     if item["type"] != "Container" {
         if let Some(item) = item.as_object_mut() {
             item.retain(|_, field| !field.is_null());

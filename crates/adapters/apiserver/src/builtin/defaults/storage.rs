@@ -3,9 +3,15 @@
 use serde_json::{Value, json};
 
 use super::set;
+use crate::builtin::amounts;
 
 pub(super) fn claim(spec: &mut Value) {
     set(spec, "volumeMode", "Filesystem");
+    for side in ["/resources/requests", "/resources/limits"] {
+        if let Some(own) = spec.pointer_mut(side) {
+            amounts::round(own);
+        }
+    }
 }
 
 /// What a claim is filled from is written down twice, the older way and the newer.

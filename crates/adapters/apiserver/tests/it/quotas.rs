@@ -1,0 +1,171 @@
+//! Quotas under load: never exceeded, and right again after everything that can go wrong.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use apiserver::Server;
+use serde_json::{Value, json};
+
+use crate::{
+    child::{Admin, Process},
+    housekeeping::until,
+    wire::Wire,
+};
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
+const MOST: usize = 10;
+
+fn quota() -> Value {
+    json!({"metadata": {"name": "q"}, "spec": {"hard": {"secrets": MOST.to_string()}}})
+}
+
+fn secret(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+async fn limited(server: apiserver::Running) -> Wire {
+    let wire = Wire::of(server);
+    assert_eq!(wire.post(QUOTAS, &quota()).await.code, 201);
+    until(&wire, &format!("{QUOTAS}/q"), |_, body| body["status"]["used"]["secrets"] == "0").await;
+    wire
+}
+
+async fn count(wire: &Wire) -> usize {
+    wire.get(SECRETS).await.body["items"].as_array().unwrap().len()
+}
+
+/// What is used comes to be the number of objects.
+async fn settles(wire: &Wire) {
+    let there = count(wire).await.to_string();
+    until(wire, &format!("{QUOTAS}/q"), |_, body| body["status"]["used"]["secrets"] == there.as_str()).await;
+}
+
+#[tokio::test]
+async fn however_many_come_and_go_at_once_a_quota_is_never_exceeded() {
+    let folder = tempfile::tempdir().unwrap();
+    let wire = Arc::new(limited(Server::builder().data(folder.path()).start().await.unwrap()).await);
+    let (over, made, refused) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (made, refused) = (Arc::new(made), Arc::new(refused));
+    let watcher = {
+        let (wire, over) = (Arc::clone(&wire), Arc::clone(&over));
+        tokio::spawn(async move {
+            let mut most = 0;
+            while !over.load(Ordering::Relaxed) {
+                most = most.max(count(&wire).await);
+            }
+            most
+        })
+    };
+    let writers: Vec<_> = (0..12)
+        .map(|writer| {
+            let (wire, made, refused) = (Arc::clone(&wire), Arc::clone(&made), Arc::clone(&refused));
+            tokio::spawn(async move {
+                for round in 0..40_usize {
+                    // Names that others have too, so that some writes fail after they were charged.
+                    let name = format!("s{}", (writer * 7 + round * 5) % 30);
+                    let object = secret(&name);
+                    let post = wire.post(SECRETS, &object);
+                    // Some lose patience, at any moment of the way.
+                    let patience =
+                        Duration::from_micros(if round % 4 == 0 { 300 * (round as u64 + 1) } else { 60_000_000 });
+                    match tokio::time::timeout(patience, post).await.map(|reply| reply.code) {
+                        Ok(201) => drop(made.fetch_add(1, Ordering::Relaxed)),
+                        Ok(403) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                        _ => {}
+                    }
+                    if round % 3 == 0 {
+                        wire.delete(&format!("{SECRETS}/{name}"), &json!({})).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    over.store(true, Ordering::Relaxed);
+    let most = watcher.await.unwrap();
+    assert!(most <= MOST, "{most} objects were there at once");
+    let (made, refused) = (made.load(Ordering::Relaxed), refused.load(Ordering::Relaxed));
+    assert!(made > 20 && refused > 20, "too little happened to prove anything: {made} made, {refused} refused");
+    settles(&wire).await;
+    for at in count(&wire).await..MOST {
+        assert_eq!(wire.post(SECRETS, &secret(&format!("last{at}"))).await.code, 201);
+    }
+    let refused = wire.post(SECRETS, &secret("more")).await;
+    let why =
+        "secrets \"more\" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=10, limited: secrets=10";
+    assert_eq!((refused.code, refused.message()), (403, why));
+}
+
+#[tokio::test]
+async fn what_a_write_that_failed_took_is_given_back() {
+    let wire = limited(Server::builder().in_memory().start().await.unwrap()).await;
+    wire.post(SECRETS, &secret("one")).await;
+    for _ in 0..20 {
+        assert_eq!(wire.post(SECRETS, &secret("one")).await.code, 409);
+        settles(&wire).await;
+    }
+    let tried = wire.post(&format!("{SECRETS}?dryRun=All"), &secret("two")).await;
+    assert_eq!(tried.code, 201);
+    let used = wire.get(&format!("{QUOTAS}/q")).await.body["status"]["used"].clone();
+    assert_eq!(used, json!({"secrets": "1"}));
+}
+
+#[tokio::test]
+async fn a_killed_server_counts_again_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    limited(Server::builder().data(folder.path()).start().await.unwrap()).await.server.shutdown().await;
+    let admin = Arc::new(Admin::of(folder.path()));
+    for round in 0..6 {
+        let process = Process::start(folder.path(), None).unwrap();
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (admin, url) = (Arc::clone(&admin), format!("{}{SECRETS}", process.server));
+                tokio::spawn(async move {
+                    let mut done = 0;
+                    for at in 0.. {
+                        let name = format!("r{round}-{writer}-{at}");
+                        let made = admin.send("POST", &url, "application/json", secret(&name).to_string()).await;
+                        if made.is_err() {
+                            return;
+                        }
+                        // Only some go again, so that there is something to count.
+                        if at % 4 > 0 {
+                            let own = format!("{url}/{name}");
+                            let gone = admin.send("DELETE", &own, "application/json", String::new());
+                            if gone.await.is_err() {
+                                return;
+                            }
+                        }
+                        done += 1;
+                        if done > 2000 {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(40 + 30 * round)).await;
+        process.kill();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        let wire = Wire::of(Server::builder().data(folder.path()).start().await.unwrap());
+        let there = count(&wire).await;
+        assert!(there <= MOST, "{there} objects are there");
+        settles(&wire).await;
+        let list = wire.get(SECRETS).await.body;
+        for item in list["items"].as_array().unwrap().iter().skip(2) {
+            wire.delete(&format!("{SECRETS}/{}", item["metadata"]["name"].as_str().unwrap()), &json!({})).await;
+        }
+        settles(&wire).await;
+        wire.server.shutdown().await;
+    }
+}
