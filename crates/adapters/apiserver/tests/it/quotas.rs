@@ -10,6 +10,7 @@ use std::{
 
 use apiserver::Server;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::{
     child::{Admin, Process},
@@ -123,36 +124,20 @@ async fn a_killed_server_counts_again_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
     limited(Server::builder().data(folder.path()).start().await.unwrap()).await.server.shutdown().await;
     let admin = Arc::new(Admin::of(folder.path()));
-    for round in 0..6 {
+    for round in 0..5 {
         let process = Process::start(folder.path(), None).unwrap();
+        let told = Arc::new(watch::Sender::new(0_u32));
+        let mut seen = told.subscribe();
         let writers: Vec<_> = (0..4)
             .map(|writer| {
-                let (admin, url) = (Arc::clone(&admin), format!("{}{SECRETS}", process.server));
-                tokio::spawn(async move {
-                    let mut done = 0;
-                    for at in 0.. {
-                        let name = format!("r{round}-{writer}-{at}");
-                        let made = admin.send("POST", &url, "application/json", secret(&name).to_string()).await;
-                        if made.is_err() {
-                            return;
-                        }
-                        // Only some go again, so that there is something to count.
-                        if at % 4 > 0 {
-                            let own = format!("{url}/{name}");
-                            let gone = admin.send("DELETE", &own, "application/json", String::new());
-                            if gone.await.is_err() {
-                                return;
-                            }
-                        }
-                        done += 1;
-                        if done > 2000 {
-                            return;
-                        }
-                    }
-                })
+                let url = format!("{}{SECRETS}", process.server);
+                let names = (0..).map(move |at| format!("r{round}-{writer}-{at}"));
+                tokio::spawn(come_and_go(Arc::clone(&admin), url, names, Arc::clone(&told)))
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(40 + 30 * round)).await;
+        // At another moment each time.
+        let enough = seen.wait_for(|count| *count >= 5 + round * 7);
+        tokio::time::timeout(Duration::from_secs(60), enough).await.expect("writes are answered").unwrap();
         process.kill();
         for writer in writers {
             writer.await.unwrap();
@@ -167,5 +152,24 @@ async fn a_killed_server_counts_again_what_is_there() {
         }
         settles(&wire).await;
         wire.server.shutdown().await;
+    }
+}
+
+/// Makes objects and deletes most of them, until the server is gone.
+async fn come_and_go(
+    admin: Arc<Admin>,
+    url: String,
+    names: impl Iterator<Item = String>,
+    told: Arc<watch::Sender<u32>>,
+) {
+    const JSON: &str = "application/json";
+    for (at, name) in names.enumerate() {
+        if admin.send("POST", &url, JSON, secret(&name).to_string()).await.is_err() {
+            return;
+        }
+        told.send_modify(|count| *count += 1);
+        if at % 4 > 0 && admin.send("DELETE", &format!("{url}/{name}"), JSON, String::new()).await.is_err() {
+            return;
+        }
     }
 }
