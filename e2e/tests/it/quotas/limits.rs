@@ -154,7 +154,7 @@ fn several() -> Scenario {
     let big = both_sides(json!({"memory": "1Mi", "cpu": "1m"}), json!({"memory": "2Gi", "ephemeral-storage": "2Gi"}));
     let steps = vec![
         post(&core("limitranges"), range("several", limits)),
-        post(&pods, pod("all", &[big.clone()])),
+        post(&pods, pod("all", std::slice::from_ref(&big))),
         post(&pods, pod("twice", &[big.clone(), big])),
         post(&pods, pod("silent", &[json!({})])),
         post(&pods, pod("bad-name-", &[json!({})])),

@@ -211,7 +211,7 @@ fn forms() -> Scenario {
     let steps = vec![
         post(&core("resourcequotas"), quota("forms", hard)),
         Step::Settled("forms", used("0", "0", "0", "0", "0")),
-        post(&pods, pod("odd", &[odd.clone()])),
+        post(&pods, pod("odd", &[odd])),
         Step::Settled("forms", used("250m", "1000000Ki", "2", "2Mi", "500M")),
         post(&pods, pod("gpu", &[greedy(json!({"cpu": "1", "memory": "1M", "example.com/gpu": "2"}))])),
         post(&pods, pod("memory", &[requests(json!({"cpu": "10m", "memory": "976600Ki"}))])),
