@@ -29,6 +29,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+/// With glibc's, requests pay for the connections that came and went before them (ADR 14).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[derive(Parser)]
 #[command(name = "machinist", version, about = "Looks after the machines of any Kubernetes cluster")]
 struct Arguments {

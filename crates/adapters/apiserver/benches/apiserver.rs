@@ -23,6 +23,10 @@ mod slow;
 #[path = "apiserver/wire.rs"]
 mod wire;
 
+/// As in `machinist`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const PARTS: [&str; 5] = ["compare", "growth", "slow", "fanout", "fleet"];
 
 /// How many nodes; `BENCH_NODES` makes a quick run.

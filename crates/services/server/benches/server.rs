@@ -28,6 +28,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+/// As in `machinist`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const CONNECTIONS: usize = 128;
 const MACHINES: usize = 2000;
 const TIME: Duration = Duration::from_secs(10);

@@ -21,8 +21,8 @@ const STALLED_WATCHERS: usize = 500;
 const CONCURRENT: usize = 16;
 /// A rate is taken in many short turns, each beside one of the twin's: the machine itself is faster and slower from second to
 /// second, and only what both had in the same moment can be compared.
-const TURNS: usize = 60;
-const TURN: Duration = Duration::from_millis(150);
+const TURNS: usize = 240;
+const TURN: Duration = Duration::from_millis(75);
 
 pub(crate) async fn measure() {
     let [folder, other] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -138,23 +138,28 @@ impl Rate {
     fn each_second(&self) -> f64 {
         self.delays.len() as f64 / self.time.as_secs_f64()
     }
+
+    /// Microseconds of CPU for each request.
+    fn cost(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.delays.len() as f64
+    }
 }
 
 impl std::fmt::Display for Rate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let cpu = self.cpu.as_secs_f64() * 1e6 / self.delays.len() as f64;
         let mut delays = self.delays.clone();
         delays.sort();
         let delays = Delays(delays);
         let (p50, p99) = (delays.within(50.0), delays.within(99.0));
-        write!(f, "{:.0}/s, p50 {p50:.1} ms, p99 {p99:.1} ms, {cpu:.0} µs of CPU each", self.each_second())
+        write!(f, "{:.0}/s, p50 {p50:.1} ms, p99 {p99:.1} ms, {:.0} µs of CPU each", self.each_second(), self.cost())
     }
 }
 
-/// The server's rate, told against its twin's: the middle of what the turns say one by one, and the middle half of them.
+/// The server's rate and CPU, told against its twin's: the middle of what the turns say one by one, and of the rate the
+/// middle half of them.
 async fn compare(server: &Server, twin: &Server, names: &[String]) -> String {
     let (mut rate, mut control) = (Rate::default(), Rate::default());
-    let mut shares = Vec::new();
+    let (mut shares, mut costs) = (Vec::new(), Vec::new());
     for turn in 0..TURNS {
         let (mut own, mut other) = (Rate::default(), Rate::default());
         // Neither is always the first of a pair.
@@ -166,12 +171,17 @@ async fn compare(server: &Server, twin: &Server, names: &[String]) -> String {
             requests(server, names, &mut own).await;
         }
         shares.push(100.0 * own.each_second() / other.each_second());
+        costs.push(100.0 * own.cost() / other.cost());
         rate.add(own);
         control.add(other);
     }
     shares.sort_by(f64::total_cmp);
+    costs.sort_by(f64::total_cmp);
+    let cost = costs[TURNS / 2];
     let [low, middle, high] = [TURNS / 4, TURNS / 2, TURNS * 3 / 4].map(|at| shares[at]);
-    format!("{middle:.0} % of the rate ({low:.0} to {high:.0}): {rate}; without them {control}")
+    format!(
+        "{middle:.0} % of the rate ({low:.0} to {high:.0}) at {cost:.0} % of the CPU: {rate}; without them {control}"
+    )
 }
 
 /// Gets and patches nodes as fast as the server answers.
