@@ -8,6 +8,7 @@
 mod claims;
 mod counts;
 mod limits;
+mod order;
 mod pods;
 mod services;
 
@@ -52,7 +53,8 @@ async fn limit_ranges_and_quotas_are_enforced_in_the_same_words() {
             "/apis/scheduling.k8s.io/v1/priorityclasses",
             json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}),
         ),
-        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", counts::definition()),
+        ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", order::policy()),
+        ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", order::binding()),
     ] {
         for server in [&real, &embedded] {
             let made = server.send(Method::POST, path, JSON, &object).await.1;
@@ -64,6 +66,7 @@ async fn limit_ranges_and_quotas_are_enforced_in_the_same_words() {
     scenarios.extend(services::scenarios());
     scenarios.extend(claims::scenarios());
     scenarios.extend(counts::scenarios());
+    scenarios.push(order::scenario());
     let told = join_all(scenarios.iter().map(|scenario| play(&real, &embedded, scenario))).await;
     let mut differences = Vec::new();
     let mut compared = 0;

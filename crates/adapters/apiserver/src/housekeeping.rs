@@ -52,7 +52,9 @@ impl Keeper {
     }
 
     pub(crate) async fn run(mut self, api: Arc<Api>) {
-        let mut again = tokio::time::interval(quotas::PERIOD);
+        // The first look over everything has counted already.
+        let first = tokio::time::Instant::now() + quotas::PERIOD;
+        let mut again = tokio::time::interval_at(first, quotas::PERIOD);
         loop {
             // One object that breaks a rule of ours must not end the care for all others.
             if AssertUnwindSafe(self.work.carry_out(&api)).catch_unwind().await.is_err() {
