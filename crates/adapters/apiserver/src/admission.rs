@@ -2,6 +2,7 @@
 
 pub(crate) mod allocation;
 pub(crate) mod authors;
+pub(crate) mod devices;
 pub(crate) mod limits;
 mod mutations;
 pub(crate) mod policies;
@@ -117,10 +118,17 @@ pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Va
         }
         "/nodes" => not_ready(value),
         "certificates.k8s.io/certificatesigningrequests" => {
-            value["spec"]["username"] = call.user.name.as_str().into();
-            value["spec"]["groups"] = call.user.groups.clone().into();
-            if !call.user.uid.is_empty() {
-                value["spec"]["uid"] = call.user.uid.as_str().into();
+            let user = &call.user;
+            value["spec"]["username"] = user.name.as_str().into();
+            value["spec"]["groups"] = user.groups.clone().into();
+            // What the sender says of itself is not believed.
+            if let Some(spec) = value["spec"].as_object_mut() {
+                for (field, known) in [("uid", json!(user.uid)), ("extra", json!(user.extra))] {
+                    match known == "" || known == json!({}) {
+                        true => spec.remove(field),
+                        false => spec.insert(field.to_owned(), known),
+                    };
+                }
             }
         }
         _ => {}

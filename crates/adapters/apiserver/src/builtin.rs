@@ -1,7 +1,9 @@
 //! What the API itself knows about built-in kinds: defaults, preparation and checks.
 
 pub(crate) mod amounts;
+mod certificates;
 mod defaults;
+mod devices;
 mod events;
 mod pods;
 pub(crate) mod services;
@@ -182,42 +184,11 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, old: &Value
             new["status"]["storedVersions"] = stored.into();
         }
         ("certificates.k8s.io/certificatesigningrequests", "") => move_field(old, new, "spec"),
-        ("certificates.k8s.io/certificatesigningrequests", "approval") => {
-            let conditions = new["status"]["conditions"].clone();
-            let mut kept = old.clone();
-            kept["metadata"] = new["metadata"].clone();
-            if conditions.is_null() {
-                if let Some(status) = kept["status"].as_object_mut() {
-                    status.remove("conditions");
-                }
-            } else {
-                kept["status"]["conditions"] = stamped(&conditions, &old["status"]["conditions"]);
-            }
-            *new = kept;
-        }
+        ("certificates.k8s.io/certificatesigningrequests", "approval") => certificates::approve(old, new),
+        ("resource.k8s.io/resourceclaims", "status") => devices::forget(old, new),
+        ("certificates.k8s.io/certificatesigningrequests", "status") => certificates::answer(old, new),
         _ => {}
     }
-}
-
-/// Approval conditions get their times from the server.
-fn stamped(conditions: &Value, old: &Value) -> Value {
-    let now = crate::verbs::now();
-    let before = old.as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut list = conditions.as_array().cloned().unwrap_or_default();
-    for condition in &mut list {
-        if before.contains(condition) {
-            continue;
-        }
-        if condition["status"].as_str().is_none_or(str::is_empty) {
-            condition["status"] = "True".into();
-        }
-        for field in ["lastUpdateTime", "lastTransitionTime"] {
-            if condition[field].is_null() {
-                condition[field] = now.clone().into();
-            }
-        }
-    }
-    list.into()
 }
 
 /// A write to `status` changes status; built-ins also let it change metadata.
@@ -232,7 +203,17 @@ pub(crate) fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Va
             None => object.remove("status"),
         };
     }
-    let only_status = [DEFINITIONS, api_services::COLLECTION, POLICIES].iter().any(|known| resource.is(known));
+    const ONLY_STATUS: [&str; 8] = [
+        DEFINITIONS,
+        api_services::COLLECTION,
+        POLICIES,
+        "flowcontrol.apiserver.k8s.io/flowschemas",
+        "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+        "networking.k8s.io/servicecidrs",
+        "resource.k8s.io/resourceclaims",
+        "storage.k8s.io/volumeattachments",
+    ];
+    let only_status = ONLY_STATUS.iter().any(|known| resource.is(known));
     if resource.custom.is_some() || only_status {
         if let Some(target) = kept["metadata"].as_object_mut() {
             match managed {

@@ -9,6 +9,7 @@ mod convert;
 pub(crate) mod cost;
 mod declared;
 mod depth;
+pub(crate) mod devices;
 mod fold;
 mod library;
 mod literals;

@@ -107,6 +107,10 @@ impl Compiler {
             if ALWAYS_TIMED.iter().any(|suffix| name.ends_with(suffix)) {
                 self.keep_times(schema, &mut node);
             }
+            // Whatever stands there is kept as it is, and judged by whoever it is for.
+            if name.ends_with(".runtime.RawExtension") {
+                node.types = Types(0);
+            }
             node.go = name.rsplit('.').next().map(Arc::from);
             node.wire = kubernetes::message(name);
             self.nodes[id as usize] = node;

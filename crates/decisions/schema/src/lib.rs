@@ -32,7 +32,7 @@ pub mod strict;
 pub mod table;
 pub mod webhook;
 
-pub use cel::budget::with_patience;
+pub use cel::{budget::with_patience, devices::judge_selector};
 pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};
 pub use node::Schema;
 

@@ -28,7 +28,7 @@ pub enum NameRule {
 pub fn name_rule(group: &str, plural: &str) -> NameRule {
     match (group, plural) {
         ("", "namespaces" | "services") => NameRule::Label,
-        ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => NameRule::Path,
+        ("rbac.authorization.k8s.io" | "apiregistration.k8s.io" | "certificates.k8s.io", _) => NameRule::Path,
         _ => NameRule::Subdomain,
     }
 }

@@ -3,6 +3,9 @@
 //! Nothing here knows what is right. Each mutation is created and, where the kind allows updates, written over the stored
 //! object, both with `dryRun=All`; code, reason, message, causes and accepted objects must be the same on both servers.
 //! What may differ stands in `judgements/allowed.txt`, with its reason. `JUDGE=/pods` judges only what contains this.
+//!
+//! A sample that is `given` is there on both servers from the start. One that is asked about `at` a subresource has the
+//! patches of `first` behind it, and its own patches are all that is asked.
 
 mod answers;
 mod mutations;
@@ -15,7 +18,7 @@ use futures::StreamExt as _;
 use serde_json::Value;
 use testkit::{Kind, control_plane};
 
-use super::wire::{Scope, Server};
+use super::wire::{Answer, MERGE, Scope, Server, version};
 use mutations::Mutation;
 
 const SAMPLES: &str = include_str!("judgements/samples.json");
@@ -84,12 +87,43 @@ fn allowed() -> BTreeMap<&'static str, &'static str> {
 fn samples() -> Vec<Sample> {
     let all: Vec<Value> = serde_json::from_str(SAMPLES).expect("the samples are JSON");
     let sample = |mut sample: Value| {
+        expand(&mut sample);
         let texts = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (resource, about) = (texts(&sample["resource"]), texts(&sample["about"]));
-        let extras = sample["also"].as_array().cloned().unwrap_or_default();
-        Sample { resource, about, cluster: sample["cluster"] == true, object: sample["object"].take(), extras }
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let (extras, first, at) = (list(&sample["also"]), list(&sample["first"]), texts(&sample["at"]));
+        let (cluster, given) = (sample["cluster"] == true, sample["given"] == true);
+        Sample { resource, about, cluster, given, object: sample["object"].take(), first, at, extras }
     };
     all.into_iter().map(sample).collect()
+}
+
+/// Writes out what stands shorter in the samples: `{"of": "x", "times": 3}` is a long text, and in a list that many items,
+/// with their number in place of `#`.
+fn expand(value: &mut Value) {
+    let times = |value: &Value| value["times"].as_u64().filter(|_| value.get("of").is_some());
+    match value {
+        Value::Array(items) => {
+            let mut written = Vec::new();
+            for mut item in items.drain(..) {
+                match times(&item) {
+                    None => written.push(item),
+                    Some(times) => {
+                        let of = item["of"].take().to_string();
+                        let numbered = (0..times).map(|number| of.replace('#', &number.to_string()));
+                        written.extend(numbered.map(|text| serde_json::from_str(&text).unwrap_or_default()));
+                    }
+                }
+            }
+            *items = written;
+            items.iter_mut().for_each(expand);
+        }
+        Value::Object(_) => match times(value) {
+            Some(times) => *value = value["of"].as_str().unwrap_or_default().repeat(times as usize).into(),
+            None => value.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()).for_each(expand),
+        },
+        _ => {}
+    }
 }
 
 struct Sample {
@@ -97,7 +131,13 @@ struct Sample {
     resource: String,
     about: String,
     cluster: bool,
+    /// Whether it is there already.
+    given: bool,
     object: Value,
+    /// Patches of subresources that come before the questions: `{"at": "status", "patch": {}}`.
+    first: Vec<Value>,
+    /// The subresource that updates are sent to.
+    at: String,
     /// Merge patches for what the mutations do not think of.
     extras: Vec<Value>,
 }
@@ -130,13 +170,17 @@ impl Sample {
     async fn questions(&self, scopes: &[Scope]) -> Result<Vec<Question>> {
         let mut stored = Vec::new();
         for scope in scopes {
-            let answer = scope.post(&self.path(scope), &self.object).await?;
-            stored.push(answer.expect(201).context("the object is valid")?);
+            stored.push(self.store(scope).await.context("the object is valid")?);
         }
         let create = mutations::of(&self.object, &self.extras, false).into_iter();
         let create =
             create.map(|mutation| Question { id: format!("create {} {mutation}", self.id()), update: false, mutation });
-        let update = mutations::of(&stored[0], &self.extras, true).into_iter();
+        let create = create.filter(|_| !self.given && self.at.is_empty());
+        let update = match self.at.as_str() {
+            "" => mutations::of(&stored[0], &self.extras, true),
+            _ => self.extras.iter().cloned().map(Mutation::Merge).collect(),
+        };
+        let update = update.into_iter();
         let update =
             update.map(|mutation| Question { id: format!("update {} {mutation}", self.id()), update: true, mutation });
         let mut all: Vec<Question> = create.chain(update).collect();
@@ -144,13 +188,39 @@ impl Sample {
         Ok(all)
     }
 
+    async fn store(&self, scope: &Scope) -> Result<Value> {
+        let path = self.path(scope);
+        let own = format!("{path}/{}", self.name());
+        let mut stored = match self.given {
+            true => scope.get(&own).await?.expect(200)?,
+            false => scope.post(&path, &self.object).await?.expect(201)?,
+        };
+        for step in &self.first {
+            let place = format!("{own}/{}", step["at"].as_str().unwrap_or_default());
+            stored = scope.patch(&place, MERGE, &step["patch"]).await?.expect(200)?;
+        }
+        Ok(stored)
+    }
+
+    /// Writes the changed object over the stored one; again, if a controller wrote in between.
+    async fn update(&self, scope: &Scope, own: &str, place: &str, mutation: &Mutation) -> Result<Answer> {
+        loop {
+            let mut object = scope.get(own).await?.expect(200)?;
+            let before = version(&object);
+            mutation.apply(&mut object);
+            let answer = scope.put(place, &object).await?;
+            if answer.code != 409 || version(&scope.get(own).await?.expect(200)?) == before {
+                return Ok(answer);
+            }
+        }
+    }
+
     async fn answer(&self, scope: &Scope, question: &Question) -> Result<Value> {
         let path = self.path(scope);
         let own = format!("{path}/{}", self.name());
         let answer = if question.update {
-            let mut object = scope.get(&own).await?.expect(200)?;
-            question.mutation.apply(&mut object);
-            scope.put(&format!("{own}?dryRun=All"), &object).await
+            let place = if self.at.is_empty() { own.clone() } else { format!("{own}/{}", self.at) };
+            self.update(scope, &own, &format!("{place}?dryRun=All"), &question.mutation).await
         } else {
             let mut object = self.object.clone();
             if object["metadata"]["name"] == self.name() {

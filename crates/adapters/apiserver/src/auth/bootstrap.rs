@@ -1,6 +1,6 @@
 //! The objects every cluster starts with: namespaces, roles, priority classes, flow schemas, the `kubernetes` service.
 
-mod flow;
+pub(crate) mod flow;
 
 use std::sync::Arc;
 

@@ -103,20 +103,34 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
             set(spec, "failedJobsHistoryLimit", 1);
             job_template(&mut spec["jobTemplate"]["spec"]);
         }
-        "flowcontrol.apiserver.k8s.io/flowschemas" => set_zero(&mut value["spec"], "matchingPrecedence", 1000),
+        "flowcontrol.apiserver.k8s.io/flowschemas" => {
+            set_zero(&mut value["spec"], "matchingPrecedence", 1000);
+            for rule in list_or_none(&mut value["spec"], "rules") {
+                list_or_none(rule, "resourceRules").iter_mut().for_each(|own| empty_is_null(own, "namespaces"));
+            }
+        }
         "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations" => limits::priority_level(&mut value["spec"]),
         "networking.k8s.io/ingressclasses" if value["spec"]["parameters"].is_object() => {
             set(&mut value["spec"]["parameters"], "scope", "Cluster");
         }
         "networking.k8s.io/networkpolicies" => limits::network_policy(&mut value["spec"]),
-        "resource.k8s.io/resourceclaims" => claim(&mut value["spec"]),
+        "resource.k8s.io/resourceclaims" => {
+            claim(&mut value["spec"]);
+            if let Some(status) = value.get_mut("status") {
+                list_or_none(status, "devices").iter_mut().for_each(|own| empty_is_null(own, "conditions"));
+            }
+        }
         "resource.k8s.io/resourceclaimtemplates" => claim(&mut value["spec"]["spec"]),
         "resource.k8s.io/resourceslices" => {
             for device in list_or_none(&mut value["spec"], "devices") {
                 for taint in list_or_none(device, "taints") {
                     set(taint, "timeAdded", crate::verbs::now());
                 }
+                amounts(device, "capacity");
+                switched_off(device);
+                list_or_none(device, "consumesCounters").iter_mut().for_each(|set| amounts(set, "counters"));
             }
+            list_or_none(&mut value["spec"], "sharedCounters").iter_mut().for_each(|set| amounts(set, "counters"));
         }
         "/services" => {
             service(&mut value["spec"]);
@@ -197,6 +211,10 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         }
         "/persistentvolumes" => storage::volume(&mut value["spec"]),
         "storage.k8s.io/csidrivers" => storage::driver(&mut value["spec"]),
+        "storage.k8s.io/csinodes" => {
+            list_or_none(&mut value["spec"], "drivers").iter_mut().for_each(|own| empty_is_null(own, "topologyKeys"));
+            empty_is_null(&mut value["spec"], "drivers");
+        }
         "storage.k8s.io/storageclasses" => storage::class(value),
         _ => {}
     }
@@ -249,12 +267,38 @@ fn claim(spec: &mut Value) {
         }
     }
     let Some(devices) = spec.get_mut("devices") else { return };
+    empty_is_null(devices, "requests");
     for request in list_or_none(devices, "requests") {
         if let Some(exactly) = request.get_mut("exactly").filter(|exactly| exactly.is_object()) {
             count(exactly);
         }
         list_or_none(request, "firstAvailable").iter_mut().for_each(count);
     }
+}
+
+/// What is counted without a number is nothing.
+fn amounts(parent: &mut Value, field: &str) {
+    for amount in entries(parent, field) {
+        set(amount, "value", "0");
+        if let Some(policy) = amount.get_mut("requestPolicy").and_then(Value::as_object_mut) {
+            policy.entry("default").or_insert(Value::Null);
+        }
+    }
+}
+
+/// Takes away what belongs to features of devices that are still off in the real server.
+fn switched_off(device: &mut Value) {
+    for attribute in entries(device, "attributes").filter_map(Value::as_object_mut) {
+        attribute.retain(|name, _| !matches!(name.as_str(), "bools" | "ints" | "strings" | "versions"));
+    }
+    if let Some(device) = device.as_object_mut() {
+        device.remove("nodeAllocatableResourceMappings");
+    }
+}
+
+fn entries<'a>(parent: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    let all = parent.get_mut(field).and_then(Value::as_object_mut).into_iter().flatten();
+    all.map(|(_, value)| value).filter(|value| value.is_object())
 }
 
 fn strategy_type(spec: &mut Value, field: &str) {

@@ -1,12 +1,17 @@
 //! Checks of built-in kinds that their schemas do not carry.
 
 mod access;
+mod addresses;
 mod autoscaling;
+mod certificates;
 mod classes;
 mod cluster;
 mod config;
 mod cron;
+mod csi;
+mod devices;
 mod endpoints;
+mod flow;
 mod jobs;
 mod network;
 mod place;
@@ -25,7 +30,19 @@ use crate::{object::text, registry::Resource, verbs::convert};
 use place::Place;
 
 /// Kinds whose schemas have no say: what they miss is found here, as on the real server.
-const JUDGED: [&str; 39] = [
+const JUDGED: [&str; 51] = [
+    "resource.k8s.io/deviceclasses",
+    "resource.k8s.io/resourceclaims",
+    "resource.k8s.io/resourceclaimtemplates",
+    "resource.k8s.io/resourceslices",
+    "certificates.k8s.io/certificatesigningrequests",
+    "flowcontrol.apiserver.k8s.io/flowschemas",
+    "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+    "networking.k8s.io/servicecidrs",
+    "storage.k8s.io/csidrivers",
+    "storage.k8s.io/csinodes",
+    "storage.k8s.io/csistoragecapacities",
+    "storage.k8s.io/volumeattachments",
     "autoscaling/horizontalpodautoscalers",
     "networking.k8s.io/ingressclasses",
     "networking.k8s.io/ipaddresses",
@@ -78,7 +95,8 @@ pub(crate) fn combine(resource: &Resource, errors: &mut Vec<FieldError>, own: Ve
     errors.extend(own);
 }
 
-pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// What is wrong with an object. `subresource` is what an update is sent to.
+pub(crate) fn validate(resource: &Resource, subresource: &str, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let place = Place::root(value);
     let older = matches!(resource.group.as_str(), "" | "apps" | "batch" | "policy" | "rbac.authorization.k8s.io");
@@ -126,7 +144,21 @@ pub(crate) fn validate(resource: &Resource, value: &Value, old: Option<&Value>) 
             autoscaling::check(&Place::root(&stored), old.as_ref(), &mut errors);
         }
         "networking.k8s.io/ingressclasses" => classes::ingress(&place, old, &mut errors),
-        "networking.k8s.io/ipaddresses" => classes::address(&place, old, &mut errors),
+        "networking.k8s.io/ipaddresses" => addresses::address(&place, old, &mut errors),
+        "networking.k8s.io/servicecidrs" => addresses::range(&place, old, &mut errors),
+        "certificates.k8s.io/certificatesigningrequests" => {
+            certificates::request(&place, old, subresource, &mut errors);
+        }
+        "flowcontrol.apiserver.k8s.io/flowschemas" => flow::schema(&place, &mut errors),
+        "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations" => flow::level(&place, &mut errors),
+        "resource.k8s.io/deviceclasses" => devices::class(&place, &mut errors),
+        "resource.k8s.io/resourceclaims" => devices::claim(&place, old, subresource, &mut errors),
+        "resource.k8s.io/resourceclaimtemplates" => devices::template(&place, old, &mut errors),
+        "resource.k8s.io/resourceslices" => devices::slice(&place, old, &mut errors),
+        "storage.k8s.io/csidrivers" => csi::driver(&place, old, &mut errors),
+        "storage.k8s.io/csinodes" => csi::node(&place, old, &mut errors),
+        "storage.k8s.io/csistoragecapacities" => csi::capacity(&place, old, &mut errors),
+        "storage.k8s.io/volumeattachments" => csi::attachment(&place, old, &mut errors),
         "node.k8s.io/runtimeclasses" => classes::runtime(&place, old, &mut errors),
         "storage.k8s.io/volumeattributesclasses" => classes::volume_attributes(&place, old, &mut errors),
         "apiextensions.k8s.io/customresourcedefinitions" => errors.extend(crd::validate(value, old)),

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use super::{Random, bodies};
 use crate::auth::{Peer, User};
 
+/// A request for a certificate, as PEM in base64.
+const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIZk1JR0dBZ0VBTUNReEVEQU9CZ05WQkFvTUIyVjRZVzF3YkdVeEVEQU9CZ05WQkFNTUIzTnZiV1Z2Ym1VdwpXVEFUQmdjcWhrak9QUUlCQmdncWhrak9QUU1CQndOQ0FBU2R2ZmdXL09rdlpMUldDWFpPdHVKVnJrMVpHZUw0Ck9PQ0VTd3NwUzY2TEZqR3FaSDJ0V1lIYjRMNGprd2ZVa203ZWg0TG9KZGZ5cE5GSEpOYzFVdDJob0FBd0NnWUkKS29aSXpqMEVBd0lEU0FBd1JRSWhBTVg0cklVWFkrRURPZ3I3ekFWV0xuL0pIYlpPeE1RT2dDMEk1MTJMbHk1cwpBaUJrYmphRTN4L0VKMHROc2pEcWdsNDIvaDFGM3hZSW82YzRjZmt6REVneGlRPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+
 /// A resource that requests are about: its path without namespace, its plural, whether it has a namespace, an object.
 pub(super) struct Sort {
     pub base: &'static str,
@@ -237,7 +240,66 @@ pub(super) fn sorts() -> Vec<Sort> {
             "certificatesigningrequests",
             false,
             "CertificateSigningRequest",
-            json!({"spec": {"request": "LS0t", "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]}}),
+            json!({"spec": {"request": REQUEST, "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]}}),
+        ),
+        sort(
+            "/apis/flowcontrol.apiserver.k8s.io/v1",
+            "flowschemas",
+            false,
+            "FlowSchema",
+            json!({"spec": {"priorityLevelConfiguration": {"name": "global-default"}, "distinguisherMethod": {"type": "ByUser"}, "rules": [{
+                "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "n"}}],
+                "resourceRules": [{"verbs": ["get"], "apiGroups": ["*"], "resources": ["pods"], "namespaces": ["*"]}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["/a/*"]}],
+            }]}}),
+        ),
+        sort(
+            "/apis/networking.k8s.io/v1",
+            "servicecidrs",
+            false,
+            "ServiceCIDR",
+            json!({"spec": {"cidrs": ["192.168.7.0/24", "2001:db8::/64"]}}),
+        ),
+        sort(
+            "/apis/storage.k8s.io/v1",
+            "csinodes",
+            false,
+            "CSINode",
+            json!({"spec": {"drivers": [{"name": "a.example.com", "nodeID": "i", "allocatable": {"count": 1}, "topologyKeys": ["zone"]}]}}),
+        ),
+        sort(
+            "/apis/storage.k8s.io/v1",
+            "volumeattachments",
+            false,
+            "VolumeAttachment",
+            json!({"spec": {"attacher": "a.example.com", "nodeName": "n0", "source": {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": {"driver": "d", "volumeHandle": "h"}}}}}),
+        ),
+        sort(
+            "/apis/resource.k8s.io/v1",
+            "deviceclasses",
+            false,
+            "DeviceClass",
+            json!({"spec": {"selectors": [{"cel": {"expression": "device.attributes['a'].b.startsWith('c')"}}], "config": [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]}}),
+        ),
+        sort(
+            "/apis/resource.k8s.io/v1",
+            "resourceclaims",
+            true,
+            "ResourceClaim",
+            json!({"spec": {"devices": {
+                "requests": [{"name": "r", "exactly": {"deviceClassName": "c", "count": 1, "tolerations": [{"operator": "Exists"}]}}, {"name": "s", "firstAvailable": [{"name": "t", "deviceClassName": "c"}]}],
+                "constraints": [{"requests": ["r", "s/t"], "matchAttribute": "a.com/b"}], "config": [{"requests": ["r"], "opaque": {"driver": "d", "parameters": {}}}],
+            }}, "status": {"allocation": {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "e", "shareID": "12345678-1234-1234-1234-1234567890ab"}]}}, "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}),
+        ),
+        sort(
+            "/apis/resource.k8s.io/v1",
+            "resourceslices",
+            false,
+            "ResourceSlice",
+            json!({"spec": {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n0", "devices": [{
+                "name": "e", "allowMultipleAllocations": true, "attributes": {"a.com/b": {"version": "1.2.3"}}, "taints": [{"key": "k", "effect": "NoSchedule"}],
+                "capacity": {"m": {"value": "8Gi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "max": "4Gi", "step": "1Gi"}}}, "n": {"value": "9", "requestPolicy": {"default": "1", "validValues": ["1", "2"]}}},
+            }]}}),
         ),
         sort(
             "/apis/networking.k8s.io/v1",

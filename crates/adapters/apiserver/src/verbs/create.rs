@@ -152,7 +152,8 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     let mut errors: Vec<FieldError> =
         schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
     errors.extend(super::patiently(|| resource.schema.validate(value, None)));
-    builtin::combine(resource, &mut errors, builtin::validate(resource, value, None));
+    builtin::combine(resource, &mut errors, builtin::validate(resource, "", value, None));
+    errors.extend(admission::devices::check(request, None, value));
     if errors.is_empty() {
         errors.extend(admission::authors::check(request, None, value));
     }

@@ -246,8 +246,9 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
         "binding" => {}
         "status" if resource.is(builtin::POLICIES) => {}
         "ephemeralcontainers" => builtin::combine(resource, &mut errors, builtin::ephemeral_containers(new, old)),
-        _ => builtin::combine(resource, &mut errors, builtin::validate(resource, new, Some(old))),
+        _ => builtin::combine(resource, &mut errors, builtin::validate(resource, subresource, new, Some(old))),
     }
+    errors.extend(admission::devices::check(request, Some(old), new));
     if errors.is_empty() && subresource.is_empty() {
         errors.extend(admission::authors::check(request, Some(old), new));
     }

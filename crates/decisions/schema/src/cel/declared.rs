@@ -45,6 +45,11 @@ impl Declared {
         Declared { shape: Shape::List(Box::new(element)), most: 0, least: 2 }
     }
 
+    /// A map of texts that holds so many values at most.
+    pub(super) fn map(value: Declared, most: u64) -> Declared {
+        Declared { shape: Shape::Map(Box::new(value)), most, least: 2 }
+    }
+
     pub(super) fn plain(own: Type) -> Declared {
         plain(own, 0, 0)
     }

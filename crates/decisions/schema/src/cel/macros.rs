@@ -18,17 +18,19 @@ pub(super) struct Expander<'s> {
     /// The text of what is to be judged; none for what was judged before.
     source: Option<&'s Source<'s>>,
     next: u64,
+    /// Whether a value can be given a name by `cel.bind`.
+    binds: bool,
     /// Nodes made here stand where the macro stood.
     pub(super) made: HashMap<u64, u64>,
 }
 
 impl<'s> Expander<'s> {
-    pub(super) fn new(source: &'s Source<'s>) -> Expander<'s> {
-        Expander { source: Some(source), next: 1 << 32, made: HashMap::new() }
+    pub(super) fn new(source: &'s Source<'s>, binds: bool) -> Expander<'s> {
+        Expander { source: Some(source), next: 1 << 32, binds, made: HashMap::new() }
     }
 
     pub(super) fn to_run() -> Expander<'static> {
-        Expander { source: None, next: 1 << 32, made: HashMap::new() }
+        Expander { source: None, next: 1 << 32, binds: false, made: HashMap::new() }
     }
 
     fn make(&mut self, place: u64, expr: Expr) -> IdedExpr {
@@ -63,6 +65,13 @@ impl<'s> Expander<'s> {
                             condition,
                         ],
                     ) => return self.judge(id, &func_name, target, (first, second), condition.clone()),
+                    (
+                        "bind",
+                        Some(IdedExpr { expr: Expr::Ident(space), .. }),
+                        [IdedExpr { expr: Expr::Ident(name), .. }, value, result],
+                    ) if self.binds && space == "cel" => {
+                        return self.bind(id, name, value.clone(), result.clone());
+                    }
                     ("sortBy", Some(target), [IdedExpr { expr: Expr::Ident(name), .. }, key]) => {
                         return self.sort_by(id, target, name, key.clone());
                     }

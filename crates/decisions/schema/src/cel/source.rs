@@ -34,6 +34,15 @@ pub(super) struct Source<'t> {
 /// # Errors
 /// The text is no expression, or one that is too deep.
 pub(super) fn read<T>(text: &str, work: impl FnOnce(&IdedExpr, &Source<'_>) -> T) -> Result<T, String> {
+    read_with(text, false, work)
+}
+
+/// As [`read`]; where `binds` is set, values can be given names.
+pub(super) fn read_with<T>(
+    text: &str,
+    binds: bool,
+    work: impl FnOnce(&IdedExpr, &Source<'_>) -> T,
+) -> Result<T, String> {
     let respelled = respell(text);
     let read = || {
         let parsed = parser().parse(&respelled.text);
@@ -53,7 +62,7 @@ pub(super) fn read<T>(text: &str, work: impl FnOnce(&IdedExpr, &Source<'_>) -> T
     depth::with_room(text, read, |expression| {
         let places = places(&respelled.text);
         let mut source = Source { text, respelled: &respelled, places, made: HashMap::new() };
-        let mut expander = Expander::new(&source);
+        let mut expander = Expander::new(&source, binds);
         let expression = expander.expand(expression);
         source.made = expander.made;
         work(&expression, &source)

@@ -20,6 +20,10 @@ pub(super) fn normal(code: u16, mut body: Value) -> Value {
             metadata.remove(field);
         }
     }
+    // Each server knows its administrator by another uid.
+    if let Some(spec) = body["spec"].as_object_mut().filter(|spec| spec.contains_key("signerName")) {
+        spec.remove("uid");
+    }
     let text = plain(&body.to_string());
     json!({"code": code, "object": serde_json::from_str::<Value>(&text).unwrap_or_default()})
 }
@@ -36,12 +40,16 @@ fn told(mut said: Value) -> Value {
 /// Such types have names of their own for everything, in an order of their own; users know those of the API.
 pub(super) fn forgive_types(real: &Value, embedded: &mut Value) {
     let theirs: Vec<&str> = real["causes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let shown =
-        theirs.iter().filter_map(|text| Some((*text, text.split_once("value: {\\\"")?, text.rsplit_once("}: ")?)));
-    let shown: Vec<_> =
-        shown.filter(|(_, (_, inner), _)| inner.starts_with(|c: char| c.is_ascii_uppercase())).collect();
+    let shown = theirs.iter().filter_map(|text| {
+        let (before, inner) = text.split_once("value: {\\\"").or_else(|| text.split_once("value: [{\\\""))?;
+        let (_, after) = text.rsplit_once("}: ").or_else(|| text.rsplit_once("}]: "))?;
+        // Metadata within another type has the names of the API.
+        let is_type = inner.starts_with(|c: char| c.is_ascii_uppercase()) || inner.contains("\\\"Spec\\\":");
+        is_type.then_some((*text, before, after))
+    });
+    let shown: Vec<_> = shown.collect();
     let Some(ours) = embedded.get_mut("causes").and_then(Value::as_array_mut) else { return };
-    for (text, (before, _), (_, after)) in shown {
+    for (text, before, after) in shown {
         let fits = |own: &&mut Value| own.as_str().is_some_and(|own| own.starts_with(before) && own.ends_with(after));
         if let Some(own) = ours.iter_mut().find(fits) {
             *own = text.into();

@@ -20,6 +20,23 @@ pub(super) fn objects() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
+/// The names of what every server needs and keeps as it is.
+const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
+
+/// The spec that a flow schema of this name must have.
+pub(crate) fn mandatory_schema(name: &str) -> Option<Value> {
+    MANDATORY.contains(&name).then(|| of_name(schemas(), name))
+}
+
+/// The spec that a priority level of this name must have.
+pub(crate) fn mandatory_level(name: &str) -> Option<Value> {
+    MANDATORY.contains(&name).then(|| of_name(levels(), name))
+}
+
+fn of_name(all: Vec<Named>, name: &str) -> Value {
+    all.into_iter().find(|(_, _, own, _)| *own == name).map(|(_, _, _, spec)| spec).unwrap_or_default()
+}
+
 /// A plural, a kind, a name and a spec.
 type Named = (&'static str, &'static str, &'static str, Value);
 

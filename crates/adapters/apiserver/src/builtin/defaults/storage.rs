@@ -66,6 +66,10 @@ pub(super) fn class(value: &mut Value) {
 }
 
 pub(super) fn driver(spec: &mut Value) {
+    // A feature that is still off in the real server.
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("preventPodSchedulingIfMissing");
+    }
     set(spec, "attachRequired", true);
     for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
         set(spec, field, false);

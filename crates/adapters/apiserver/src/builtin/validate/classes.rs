@@ -49,7 +49,7 @@ fn ingress_parameters(place: &Place<'_>, findings: &mut Findings) {
     if group.is_set() {
         rules::subdomain(&group, findings);
     }
-    named(place, &["kind", "name"], findings);
+    rules::path_segments(place, &["kind", "name"], findings);
     let (scope, namespace) = (place.field("scope"), place.field("namespace"));
     match scope.text() {
         _ if !scope.is_set() => findings.required(&scope, ""),
@@ -60,16 +60,6 @@ fn ingress_parameters(place: &Place<'_>, findings: &mut Findings) {
         "Cluster" if namespace.is_set() => findings.forbidden(&namespace, "`parameters.scope` is set to 'Cluster'"),
         "Cluster" => {}
         _ => findings.unsupported(&scope, &["Cluster", "Namespace"]),
-    }
-}
-
-/// Fields that must be there and be a part of a path.
-fn named(place: &Place<'_>, fields: &[&str], findings: &mut Findings) {
-    for field in fields.iter().map(|field| place.field(field)) {
-        match field.text() {
-            "" => findings.required(&field, ""),
-            text => findings.problems(&field, names::is_path_segment(text, false)),
-        }
     }
 }
 
@@ -124,25 +114,4 @@ pub(super) fn volume_attributes(class: &Place<'_>, old: Option<&Value>, findings
     if parameters.count() == 0 {
         findings.required(&parameters, "must contain at least one key/value pair");
     }
-}
-
-pub(super) fn address(address: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
-    let parent = address.field("spec").field("parentRef");
-    if old.is_some_and(|old| old["spec"]["parentRef"] != *parent.value) {
-        findings.invalid(&parent, rules::IMMUTABLE);
-    }
-    let name = address.field("metadata").field("name");
-    if old.is_none() && name.text().parse::<std::net::IpAddr>().is_err() {
-        findings.invalid(&name, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
-    }
-    if !parent.is_set() {
-        findings.required(&parent, "");
-        return;
-    }
-    if !parent.field("group").is_empty() {
-        rules::subdomain(&parent.field("group"), findings);
-    }
-    named(&parent, &["resource", "name"], findings);
-    let namespace = parent.field("namespace");
-    findings.problems(&namespace, names::is_path_segment(namespace.text(), false));
 }

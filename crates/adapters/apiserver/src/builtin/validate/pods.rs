@@ -21,7 +21,9 @@ use super::rules;
 pub(super) use changes::update;
 pub(super) use containers::ephemeral_changes;
 pub(super) use placement::{node_selector, tolerations};
-pub(super) use resources::{amount_of, compare, container_resource, may_overcommit, quantity, resource_name, shown};
+pub(super) use resources::{
+    amount_of, compare, container_resource, is_extended, may_overcommit, quantity, resource_name, shown,
+};
 
 /// Whose pod it is: some rules wait until there is a pod.
 #[derive(Clone, Copy)]

@@ -26,6 +26,16 @@ pub(super) fn qualified_name(place: &Place<'_>, findings: &mut Findings) {
     findings.problems(place, names::is_qualified_name(place.text()));
 }
 
+/// Fields that must be there and be a part of a path.
+pub(super) fn path_segments(place: &Place<'_>, fields: &[&str], findings: &mut Findings) {
+    for field in fields.iter().map(|field| place.field(field)) {
+        match field.text() {
+            "" => findings.required(&field, ""),
+            text => findings.problems(&field, names::is_path_segment(text, false)),
+        }
+    }
+}
+
 /// Labels are told about at the path of their map.
 pub(super) fn labels(place: &Place<'_>, findings: &mut Findings) {
     for (key, value) in place.entries() {

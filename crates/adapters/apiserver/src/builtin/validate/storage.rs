@@ -11,7 +11,12 @@ const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "Rea
 
 /// A claim that is made for a pod: only labels and annotations of its metadata are taken.
 pub(super) fn claim_template(template: &Place<'_>, findings: &mut Findings) {
-    let metadata = template.field("metadata");
+    template_metadata(&template.field("metadata"), findings);
+    claim_spec(&template.field("spec"), findings);
+}
+
+/// Of the metadata of a template, labels and annotations are taken.
+pub(super) fn template_metadata(metadata: &Place<'_>, findings: &mut Findings) {
     rules::annotations(&metadata.field("annotations"), findings);
     rules::labels(&metadata.field("labels"), findings);
     for (name, value) in metadata.value.as_object().into_iter().flatten() {
@@ -19,7 +24,6 @@ pub(super) fn claim_template(template: &Place<'_>, findings: &mut Findings) {
             findings.forbidden(&metadata.field(name), "cannot be set");
         }
     }
-    claim_spec(&template.field("spec"), findings);
 }
 
 pub(super) fn claim_spec(spec: &Place<'_>, findings: &mut Findings) {
@@ -147,48 +151,88 @@ const SOURCES: [&str; 22] = [
 
 pub(super) fn volume(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
-    let field = |name: &str| spec.field(name);
-    let modes = field("accessModes");
+    let modes = spec.field("accessModes");
     if modes.is_empty() {
         findings.required(&modes, "");
     }
     access_modes(&modes, findings);
-    capacity(&field("capacity"), findings);
-    let policy = field("persistentVolumeReclaimPolicy");
+    capacity(&spec.field("capacity"), findings);
+    let policy = spec.field("persistentVolumeReclaimPolicy");
     if !policy.is_empty() {
         findings.one_of(&policy, &["Delete", "Recycle", "Retain"]);
     }
-    let affinity = field("nodeAffinity");
+    let affinity = spec.field("nodeAffinity");
     if affinity.is_set() {
         match affinity.field("required").is_set() {
             true => pods::node_selector(&affinity.field("required"), findings),
             false => findings.required(&affinity.field("required"), "must specify required node constraints"),
         }
     }
-    volume_source(object, findings);
-    let root = field("hostPath").field("path").text();
+    volume_source(&spec, object.field("metadata").field("name").text(), findings);
+    recycled_root(&spec, findings);
+    if !spec.field("storageClassName").is_empty() {
+        rules::subdomain(&spec.field("storageClassName"), findings);
+    }
+    if spec.field("volumeMode").is_set() {
+        findings.one_of(&spec.field("volumeMode"), &["Block", "Filesystem"]);
+    }
+    attributes_class(&spec, findings);
+    if let Some(old) = old {
+        volume_changes(&spec, &old["spec"], findings);
+    }
+}
+
+/// A volume that stands in an attachment: only what its driver must know.
+pub(super) fn inline_volume(spec: &Place<'_>, findings: &mut Findings) {
+    const INLINE: &str = "in the context of inline volumes";
+    let (modes, policy) = (spec.field("accessModes"), spec.field("persistentVolumeReclaimPolicy"));
+    for (field, said) in [
+        ("claimRef", spec.field("claimRef").is_set()),
+        ("capacity", !spec.field("capacity").is_empty()),
+        ("nodeAffinity", spec.field("nodeAffinity").is_set()),
+        ("storageClassName", !spec.field("storageClassName").is_empty()),
+    ] {
+        if said {
+            findings.forbidden(&spec.field(field), format!("may not be specified {INLINE}"));
+        }
+    }
+    let mode = spec.field("volumeMode");
+    if mode.is_set() && mode.text() != "Filesystem" {
+        findings.forbidden(&mode, format!("may not specify volumeMode other than Filesystem {INLINE}"));
+    }
+    if !spec.field("csi").is_set() {
+        findings.required(&spec.field("csi"), &format!("has to be specified {INLINE}"));
+    }
+    if modes.is_empty() {
+        findings.required(&modes, "");
+    }
+    access_modes(&modes, findings);
+    if !policy.is_empty() && policy.text() != "Retain" {
+        findings.forbidden(&policy, format!("may only be Retain {INLINE}"));
+    }
+    volume_source(spec, "", findings);
+    recycled_root(spec, findings);
+}
+
+fn recycled_root(spec: &Place<'_>, findings: &mut Findings) {
+    let policy = spec.field("persistentVolumeReclaimPolicy");
+    let root = spec.field("hostPath").field("path").text();
     let is_root = !root.is_empty() && root.split('/').all(|part| part.is_empty() || part == ".");
     if is_root && policy.text() == "Recycle" {
         findings.forbidden(&policy, "may not be 'recycle' for a hostPath mount of '/'");
     }
-    if !field("storageClassName").is_empty() {
-        rules::subdomain(&field("storageClassName"), findings);
-    }
-    if field("volumeMode").is_set() {
-        findings.one_of(&field("volumeMode"), &["Block", "Filesystem"]);
-    }
-    let class = field("volumeAttributesClassName");
+}
+
+fn attributes_class(spec: &Place<'_>, findings: &mut Findings) {
+    let class = spec.field("volumeAttributesClassName");
     if class.is_set() {
         match class.is_empty() {
             true => findings.required(&class, "an empty string is disallowed"),
             false => rules::subdomain(&class, findings),
         }
-        if !field("csi").is_set() {
-            findings.required(&field("csi"), "has to be specified when using volumeAttributesClassName");
+        if !spec.field("csi").is_set() {
+            findings.required(&spec.field("csi"), "has to be specified when using volumeAttributesClassName");
         }
-    }
-    if let Some(old) = old {
-        volume_changes(&spec, &old["spec"], findings);
     }
 }
 
@@ -214,8 +258,7 @@ fn capacity(capacity: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-fn volume_source(object: &Place<'_>, findings: &mut Findings) {
-    let spec = object.field("spec");
+fn volume_source(spec: &Place<'_>, name: &str, findings: &mut Findings) {
     let mut found = false;
     for kind in SOURCES {
         let own = spec.field(kind);
@@ -230,7 +273,6 @@ fn volume_source(object: &Place<'_>, findings: &mut Findings) {
         found = true;
         match kind {
             "iscsi" => {
-                let name = object.field("metadata").field("name").text();
                 let portal = own.field("targetPortal");
                 if own.field("initiatorName").is_set() && name.len() + 1 + portal.text().len() > 64 {
                     findings.invalid(&portal.known_as(own.child("targetportal")), sources::TOO_LONG);
@@ -245,7 +287,7 @@ fn volume_source(object: &Place<'_>, findings: &mut Findings) {
         }
     }
     if !found {
-        findings.required(&spec, "must specify a volume type");
+        findings.required(spec, "must specify a volume type");
     }
 }
 

@@ -175,7 +175,11 @@ fn lists(limits: &Place<'_>, requests: &Place<'_>, whole: &Place<'_>, check: Nam
 }
 
 pub(in super::super) fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "0".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn huge_page(place: &Place<'_>, name: &str, findings: &mut Findings) {
