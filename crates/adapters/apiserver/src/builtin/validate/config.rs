@@ -335,42 +335,18 @@ fn limits_of(limit: &Place<'_>, key: &str, findings: &mut Findings) {
         }
     };
     let text = |place: &Place<'_>| shown(place.value);
-    tell(
-        above(&least, &most),
-        &least,
-        &least,
-        format!("min value {} is greater than max value {}", text(&least), text(&most)),
-    );
-    tell(
-        above(&least, &request),
-        &request,
-        &request,
-        format!("min value {} is greater than default request value {}", text(&least), text(&request)),
-    );
-    tell(
-        above(&request, &most),
-        &request,
-        &request,
-        format!("default request value {} is greater than max value {}", text(&request), text(&most)),
-    );
-    tell(
-        above(&request, &usual),
-        &request,
-        &request,
-        format!("default request value {} is greater than default limit value {}", text(&request), text(&usual)),
-    );
-    tell(
-        above(&least, &usual),
-        &usual,
-        &least,
-        format!("min value {} is greater than default value {}", text(&least), text(&usual)),
-    );
-    tell(
-        above(&usual, &most),
-        &usual,
-        &most,
-        format!("default value {} is greater than max value {}", text(&usual), text(&most)),
-    );
+    // What must not be above what, by the names they are told by, and which of the two is shown where.
+    for (one, one_name, other, other_name, place, told) in [
+        (&least, "min value", &most, "max value", &least, &least),
+        (&least, "min value", &request, "default request value", &request, &request),
+        (&request, "default request value", &most, "max value", &request, &request),
+        (&request, "default request value", &usual, "default limit value", &request, &request),
+        (&least, "min value", &usual, "default value", &usual, &least),
+        (&usual, "default value", &most, "max value", &usual, &most),
+    ] {
+        let detail = format!("{one_name} {} is greater than {other_name} {}", text(one), text(other));
+        tell(above(one, other), place, told, detail);
+    }
     let one = Value::from("1");
     let small = ratio.is_set() && compare(ratio.value, &one) == Ordering::Less;
     tell(small, &ratio, &ratio, format!("ratio {} is less than 1", text(&ratio)));
