@@ -66,16 +66,9 @@ pub(super) fn annotations(place: &Place<'_>, findings: &mut Findings) {
 pub(super) fn label_selector(place: &Place<'_>, findings: &mut Findings) {
     labels(&place.field("matchLabels"), findings);
     for expression in place.field("matchExpressions").items() {
-        let values = expression.field("values");
-        match expression.field("operator").text() {
-            "In" | "NotIn" if values.is_empty() => {
-                findings.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                findings.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            operator => findings.invalid_as(&expression.field("operator"), operator, "not a valid selector operator"),
+        let (operator, values) = (expression.field("operator"), expression.field("values"));
+        if !values_fit(&operator, &values, findings) {
+            findings.invalid_as(&operator, operator.text(), "not a valid selector operator");
         }
         let key = expression.field("key");
         findings.problems(&key, names::is_qualified_name(key.text()));
@@ -83,6 +76,21 @@ pub(super) fn label_selector(place: &Place<'_>, findings: &mut Findings) {
             findings.problems(&value, names::is_label_value(value.text()));
         }
     }
+}
+
+/// Tells of values that do not fit the operator of a selector; false where nothing is known of the operator.
+pub(super) fn values_fit(operator: &Place<'_>, values: &Place<'_>, findings: &mut Findings) -> bool {
+    match operator.text() {
+        "In" | "NotIn" if values.is_empty() => {
+            findings.required(values, "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            findings.forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        _ => return false,
+    }
+    true
 }
 
 pub(super) fn inclusive(range: &std::ops::RangeInclusive<i64>) -> String {

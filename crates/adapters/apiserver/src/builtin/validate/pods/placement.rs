@@ -48,19 +48,14 @@ pub(in super::super) fn node_selector(selector: &Place<'_>, findings: &mut Findi
 /// A term about nodes; what is only preferred may compare with what no label can be.
 fn node_term(term: &Place<'_>, preferred: bool, findings: &mut Findings) {
     for requirement in term.field("matchExpressions").items() {
-        let values = requirement.field("values");
-        match requirement.field("operator").text() {
-            "In" | "NotIn" if values.is_empty() => {
-                findings.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                findings.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
-            }
+        let (operator, values) = (requirement.field("operator"), requirement.field("values"));
+        match operator.text() {
             "Gt" | "Lt" if values.count() != 1 => {
                 findings.required(&values, "must be specified single value when `operator` is 'Lt' or 'Gt'");
             }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            operator => findings.invalid_as(&requirement.field("operator"), operator, "not a valid selector operator"),
+            "Gt" | "Lt" => {}
+            _ if rules::values_fit(&operator, &values, findings) => {}
+            text => findings.invalid_as(&operator, text, "not a valid selector operator"),
         }
         rules::qualified_name(&requirement.field("key"), findings);
         if !preferred {
