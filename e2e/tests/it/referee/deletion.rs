@@ -18,6 +18,18 @@ fn owned_by(owner: &Value, block: bool) -> Value {
     body
 }
 
+/// One that nobody uses goes at once, so those who let go have seen the other of its kind as well.
+async fn unused_goes(s: &Scope, all: &str, used: &Value) -> Result<()> {
+    let mut unused = used.clone();
+    let name = format!("{}-free", used["metadata"]["name"].as_str().unwrap_or_default());
+    let path = format!("{all}/{name}");
+    unused["metadata"]["name"] = name.into();
+    s.post(all, &unused).await?.expect(201)?;
+    s.delete(&path).await?.expect(200)?;
+    s.until(&path, "what nobody uses to go", |answer| answer.code == 404).await?;
+    Ok(())
+}
+
 behaviours! {
     a_deletion_answers_with_success(s) {
         let map = s.config_map("a").await?;
@@ -198,12 +210,7 @@ behaviours! {
         s.post(&s.core("pods"), &pod).await?.expect(201)?;
         let deleted = s.delete(&format!("{claims}/data")).await?.expect(200)?;
         same!(deleted["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
-        // One that nobody uses goes at once, so those who let go have seen the other as well.
-        let mut other = claim.clone();
-        other["metadata"]["name"] = "unused".into();
-        s.post(&claims, &other).await?.expect(201)?;
-        s.delete(&format!("{claims}/unused")).await?.expect(200)?;
-        s.until(&format!("{claims}/unused"), "the unused claim to go", |answer| answer.code == 404).await?;
+        unused_goes(&s, &claims, &claim).await?;
         same!(s.get(&format!("{claims}/data")).await?.code, 200);
         s.delete_with(&s.core("pods/user"), &json!({"gracePeriodSeconds": 0})).await?.expect(200)?;
         s.until(&format!("{claims}/data"), "the claim to go", |answer| answer.code == 404).await?;
@@ -217,12 +224,7 @@ behaviours! {
         s.patch(&format!("{path}/status"), MERGE, &json!({"status": {"phase": "Bound"}})).await?.expect(200)?;
         let deleted = s.delete(&path).await?.expect(200)?;
         same!(deleted["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
-        let other = format!("/api/v1/persistentvolumes/{name}-free");
-        let mut free = volume.clone();
-        free["metadata"]["name"] = format!("{name}-free").into();
-        s.post("/api/v1/persistentvolumes", &free).await?.expect(201)?;
-        s.delete(&other).await?.expect(200)?;
-        s.until(&other, "the free volume to go", |answer| answer.code == 404).await?;
+        unused_goes(&s, "/api/v1/persistentvolumes", &volume).await?;
         same!(s.get(&path).await?.code, 200);
         s.patch(&format!("{path}/status"), MERGE, &json!({"status": {"phase": "Released"}})).await?.expect(200)?;
         s.until(&path, "the volume to go", |answer| answer.code == 404).await?;
@@ -237,12 +239,7 @@ behaviours! {
             "volumeAttributesClassName": name, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
         s.post(&s.core("persistentvolumeclaims"), &claim).await?.expect(201)?;
         s.delete(&path).await?.expect(200)?;
-        let other = format!("{path}-free");
-        let mut free = class.clone();
-        free["metadata"]["name"] = format!("{name}-free").into();
-        s.post("/apis/storage.k8s.io/v1/volumeattributesclasses", &free).await?.expect(201)?;
-        s.delete(&other).await?.expect(200)?;
-        s.until(&other, "the free class to go", |answer| answer.code == 404).await?;
+        unused_goes(&s, "/apis/storage.k8s.io/v1/volumeattributesclasses", &class).await?;
         same!(s.get(&path).await?.code, 200);
         s.delete(&s.core("persistentvolumeclaims/data")).await?.expect(200)?;
         s.until(&path, "the class to go", |answer| answer.code == 404).await?;
