@@ -5,20 +5,15 @@
 //! each step both servers must have answered the same. A kind that the real server has and that list lacks is a failure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{ControlPlane, Kind, control_plane};
 
-use super::waiting::{Look, eventually};
+use super::referee::wire::{self, AGGREGATED, APPLY, JSON, MERGE, Scope, TABLE};
 
 const OBJECTS: &str = include_str!("builtins/objects.jsonl");
-
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
 
 /// Kinds whose objects other objects have to carry, and that are made by the server itself.
 const NOT_WRITTEN: [&str; 1] = ["ComponentStatus"];
@@ -215,13 +210,11 @@ impl Served {
     }
 }
 
-pub(super) struct Server {
-    control_plane: ControlPlane,
-    http: Client,
-}
+pub(super) struct Server(Scope);
 
 pub(super) async fn both() -> Option<(Server, Server)> {
-    let both = (Server::new(control_plane(Kind::Real).await?), Server::new(control_plane(Kind::Embedded).await?));
+    let (real, embedded) = (control_plane(Kind::Real).await?, control_plane(Kind::Embedded).await?);
+    let both = (Server::new(real).await, Server::new(embedded).await);
     for server in [&both.0, &both.1] {
         // Pods run as this account, which comes a moment after the start.
         let path = "/api/v1/namespaces/default/serviceaccounts/default";
@@ -231,24 +224,17 @@ pub(super) async fn both() -> Option<(Server, Server)> {
 }
 
 impl Server {
-    fn new(control_plane: ControlPlane) -> Self {
-        let http = Client::builder().tls_danger_accept_invalid_certs(true).build().unwrap();
-        Server { control_plane, http }
+    async fn new(control_plane: ControlPlane) -> Self {
+        Server(Scope::of(Arc::new(wire::Server::new(control_plane).await), "default".to_owned()))
     }
 
     pub(super) async fn get(&self, path: &str, accept: &str) -> Value {
-        let url = format!("{}{path}", self.control_plane.server());
-        let request = self.http.get(url).bearer_auth(self.control_plane.token()).header("accept", accept);
-        request.send().await.unwrap().json().await.unwrap()
+        self.0.get_as(path, accept).await.unwrap().body
     }
 
     /// What is at a path, once it is as it should be.
     pub(super) async fn until(&self, path: &str, done: impl Fn(&Value) -> bool) -> Value {
-        let found = eventually(path, || async {
-            let object = self.get(path, JSON).await;
-            Ok(if done(&object) { Look::There(object) } else { Look::NotYet(object.to_string()) })
-        });
-        found.await.unwrap()
+        self.0.until(path, "as it should be", |answer| done(&answer.body)).await.unwrap().body
     }
 
     /// The object once those who watch over its kind have looked at it.
@@ -272,15 +258,11 @@ impl Server {
 
     /// The answer with its code, and without what no two servers share; and as it came.
     pub(super) async fn send(&self, method: Method, path: &str, media: &str, body: &Value) -> (Value, Value) {
-        let url = format!("{}{path}", self.control_plane.server());
-        let request = self.http.request(method, url).bearer_auth(self.control_plane.token());
-        let request = request.header("content-type", media).header("user-agent", "life").body(body.to_string());
-        let answer = request.send().await.unwrap();
-        let code = answer.status().as_u16();
+        let headers = [("Content-Type", media), ("User-Agent", "life")];
+        let answer = self.0.send(method, path, &headers, body.to_string().into_bytes()).await.unwrap();
         let warnings: Vec<String> =
-            answer.headers().get_all("warning").iter().map(|w| w.to_str().unwrap_or_default().to_owned()).collect();
-        let came: Value = answer.json().await.unwrap();
-        (json!({"code": code, "warnings": warnings, "body": normal(came.clone())}), came)
+            answer.headers.get_all("warning").iter().map(|w| w.to_str().unwrap_or_default().to_owned()).collect();
+        (json!({"code": answer.code, "warnings": warnings, "body": normal(answer.body.clone())}), answer.body)
     }
 
     async fn kinds(&self) -> Kinds {

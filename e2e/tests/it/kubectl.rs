@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 
+use super::referee::wire::AGGREGATED;
 use normal::normal;
 use testkit::{ControlPlane, Kind, control_plane, needs};
 
@@ -448,7 +449,6 @@ async fn told(answer: reqwest::Response, server: &ControlPlane) -> anyhow::Resul
 /// Whoever deletes the APIService of a built-in group hides the group from the older list of groups; it is served all the
 /// same, and the aggregated list still tells of it.
 async fn hide_a_group(http: &reqwest::Client, base: &str) -> anyhow::Result<()> {
-    const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let services = format!("{base}/apis/apiregistration.k8s.io/v1/apiservices");
     let service = format!("{services}/v1.scheduling.k8s.io");
     let mut body: serde_json::Value = http.get(&service).send().await?.json().await?;

@@ -7,7 +7,7 @@
 #[macro_use]
 mod behaviour;
 pub(crate) mod hook;
-mod wire;
+pub(crate) mod wire;
 
 mod access;
 mod apply;

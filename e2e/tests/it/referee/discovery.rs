@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::definitions::{crd, establish};
-use super::wire::{MERGE, TABLE};
-
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+use super::wire::{AGGREGATED, MERGE, TABLE};
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 

@@ -12,17 +12,18 @@ use serde_json::{Value, json};
 use testkit::ControlPlane;
 
 use crate::waiting::PATIENCE;
-pub(super) use crate::waiting::{Look, eventually};
+pub(crate) use crate::waiting::{Look, eventually};
 
-pub(super) const JSON: &str = "application/json";
-pub(super) const MERGE: &str = "application/merge-patch+json";
-pub(super) const JSON_PATCH: &str = "application/json-patch+json";
-pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
-pub(super) const APPLY: &str = "application/apply-patch+yaml";
-pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// A server under judgement.
-pub(super) struct Server {
+pub(crate) struct Server {
     control_plane: ControlPlane,
     base: String,
     /// Speaks with the administrator's token only where a request carries it.
@@ -31,7 +32,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) async fn new(control_plane: ControlPlane) -> Self {
+    pub(crate) async fn new(control_plane: ControlPlane) -> Self {
         let base = control_plane.server().to_owned();
         Server { base, http: client(None), control_plane, counter: AtomicUsize::new(0) }
     }
@@ -59,7 +60,7 @@ fn decode_base64(text: &str) -> Result<Vec<u8>> {
     Ok(base64::engine::general_purpose::STANDARD.decode(text)?)
 }
 
-pub(super) fn encode_base64(data: &[u8]) -> String {
+pub(crate) fn encode_base64(data: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(data)
 }
@@ -74,20 +75,20 @@ fn client(identity: Option<Identity>) -> Client {
 
 /// One behaviour's view of the server: its own namespace, and requests in somebody's name.
 #[derive(Clone)]
-pub(super) struct Scope {
+pub(crate) struct Scope {
     server: Arc<Server>,
     http: Client,
     token: Option<String>,
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
 }
 
 /// What came back.
 #[derive(Clone)]
-pub(super) struct Answer {
-    pub(super) code: u16,
-    pub(super) headers: reqwest::header::HeaderMap,
-    pub(super) text: String,
-    pub(super) body: Value,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) text: String,
+    pub(crate) body: Value,
 }
 
 impl fmt::Debug for Answer {
@@ -98,12 +99,12 @@ impl fmt::Debug for Answer {
 
 impl Answer {
     /// The body of an answer with this code.
-    pub(super) fn expect(self, code: u16) -> Result<Value> {
+    pub(crate) fn expect(self, code: u16) -> Result<Value> {
         if self.code == code { Ok(self.body) } else { bail!("{code} expected: {self:?}") }
     }
 
     /// The message of a refusal with this code and reason.
-    pub(super) fn refused(self, code: u16, reason: &str) -> Result<String> {
+    pub(crate) fn refused(self, code: u16, reason: &str) -> Result<String> {
         let seen = self.body["reason"].as_str().unwrap_or_default();
         if self.code != code || self.body["kind"] != "Status" || self.body["status"] != "Failure" || seen != reason {
             bail!("{code} {reason} expected: {self:?}");
@@ -114,52 +115,57 @@ impl Answer {
         Ok(self.body["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
 impl Scope {
-    pub(super) async fn create(server: Arc<Server>, namespace: String) -> Result<Self> {
+    /// Requests of the administrator, in a namespace that is there.
+    pub(crate) fn of(server: Arc<Server>, namespace: String) -> Self {
         let token = Some(server.control_plane.token().to_owned());
-        let scope = Scope { http: server.http.clone(), token, server, namespace };
+        Scope { http: server.http.clone(), token, server, namespace }
+    }
+
+    pub(crate) async fn create(server: Arc<Server>, namespace: String) -> Result<Self> {
+        let scope = Scope::of(server, namespace);
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scope.namespace}});
         scope.post("/api/v1/namespaces", &body).await?.expect(201).context("its namespace")?;
         Ok(scope)
     }
 
     /// Requests without any credential.
-    pub(super) fn anonymous(&self) -> Self {
+    pub(crate) fn anonymous(&self) -> Self {
         Scope { token: None, ..self.clone() }
     }
 
-    pub(super) fn with_token(&self, token: &str) -> Self {
+    pub(crate) fn with_token(&self, token: &str) -> Self {
         Scope { token: Some(token.to_owned()), ..self.clone() }
     }
 
     /// Requests with a client certificate of this user.
-    pub(super) fn as_user(&self, user: &str, group: Option<&str>) -> Result<Self> {
+    pub(crate) fn as_user(&self, user: &str, group: Option<&str>) -> Result<Self> {
         let kubeconfig = self.server.control_plane.user_kubeconfig(user, group);
         Ok(Scope { http: self.server.with_certificate(&kubeconfig)?, token: None, ..self.clone() })
     }
 
     /// A name that nobody else on this server uses.
-    pub(super) fn unique(&self, word: &str) -> String {
+    pub(crate) fn unique(&self, word: &str) -> String {
         let number = self.server.counter.fetch_add(1, Ordering::Relaxed);
         format!("{word}-{}-{number}", self.namespace)
     }
 
     /// `/api/v1/namespaces/<own>/<rest>`.
-    pub(super) fn core(&self, rest: &str) -> String {
+    pub(crate) fn core(&self, rest: &str) -> String {
         format!("/api/v1/namespaces/{}/{rest}", self.namespace)
     }
 
     /// `/apis/<group version>/namespaces/<own>/<rest>`.
-    pub(super) fn path(&self, group_version: &str, rest: &str) -> String {
+    pub(crate) fn path(&self, group_version: &str, rest: &str) -> String {
         format!("/apis/{group_version}/namespaces/{}/{rest}", self.namespace)
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -180,36 +186,36 @@ impl Scope {
         Ok(Answer { code, headers, text, body })
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Answer> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer> {
         self.send(Method::GET, path, &[], Vec::new()).await
     }
 
-    pub(super) async fn get_as(&self, path: &str, accept: &str) -> Result<Answer> {
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Result<Answer> {
         self.send(Method::GET, path, &[("Accept", accept)], Vec::new()).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
         self.send(Method::POST, path, &[("Content-Type", JSON)], body.to_string().into_bytes()).await
     }
 
-    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<Answer> {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Result<Answer> {
         self.send(Method::PUT, path, &[("Content-Type", JSON)], body.to_string().into_bytes()).await
     }
 
-    pub(super) async fn patch(&self, path: &str, kind: &str, body: &Value) -> Result<Answer> {
+    pub(crate) async fn patch(&self, path: &str, kind: &str, body: &Value) -> Result<Answer> {
         self.send(Method::PATCH, path, &[("Content-Type", kind)], body.to_string().into_bytes()).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<Answer> {
+    pub(crate) async fn delete(&self, path: &str) -> Result<Answer> {
         self.send(Method::DELETE, path, &[], Vec::new()).await
     }
 
-    pub(super) async fn delete_with(&self, path: &str, options: &Value) -> Result<Answer> {
+    pub(crate) async fn delete_with(&self, path: &str, options: &Value) -> Result<Answer> {
         self.send(Method::DELETE, path, &[("Content-Type", JSON)], options.to_string().into_bytes()).await
     }
 
     /// How the server compresses this answer for a client that understands gzip.
-    pub(super) async fn compressed(&self, path: &str) -> Result<String> {
+    pub(crate) async fn compressed(&self, path: &str) -> Result<String> {
         let answer = self.http.get(format!("{}{path}", self.server.base)).header("Accept-Encoding", "gzip");
         let answer = answer.bearer_auth(self.token.clone().unwrap_or_default()).send().await?;
         let encoding = answer.headers().get("content-encoding").and_then(|value| value.to_str().ok());
@@ -217,12 +223,12 @@ impl Scope {
     }
 
     /// A ConfigMap of this name with one entry, created in the own namespace.
-    pub(super) async fn config_map(&self, name: &str) -> Result<Value> {
+    pub(crate) async fn config_map(&self, name: &str) -> Result<Value> {
         self.post(&self.core("configmaps"), &config_map(name)).await?.expect(201)
     }
 
     /// Asks again until the answer satisfies `is`; the behaviour fails with what was last seen.
-    pub(super) async fn until(&self, path: &str, what: &str, is: impl Fn(&Answer) -> bool) -> Result<Answer> {
+    pub(crate) async fn until(&self, path: &str, what: &str, is: impl Fn(&Answer) -> bool) -> Result<Answer> {
         let what = format!("{path}: {what}");
         eventually(&what, || async {
             let answer = self.get(path).await?;
@@ -232,11 +238,11 @@ impl Scope {
     }
 
     /// Opens a watch; its events are read one at a time.
-    pub(super) async fn watch(&self, path: &str) -> Result<Watch> {
+    pub(crate) async fn watch(&self, path: &str) -> Result<Watch> {
         self.watch_as(path, JSON).await
     }
 
-    pub(super) async fn watch_as(&self, path: &str, accept: &str) -> Result<Watch> {
+    pub(crate) async fn watch_as(&self, path: &str, accept: &str) -> Result<Watch> {
         let mut request = self.http.get(format!("{}{path}", self.server.base)).header("Accept", accept);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -256,14 +262,14 @@ impl Scope {
 }
 
 /// A watch that is open.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     stream: std::pin::Pin<Box<dyn futures::Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     buffer: Vec<u8>,
 }
 
 impl Watch {
     /// The next event, or `None` once the server has ended the watch.
-    pub(super) async fn next(&mut self) -> Result<Option<Value>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Value>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
@@ -278,22 +284,22 @@ impl Watch {
     }
 
     /// The next event's type and object.
-    pub(super) async fn event(&mut self) -> Result<(String, Value)> {
+    pub(crate) async fn event(&mut self) -> Result<(String, Value)> {
         let mut event = self.next().await?.context("the watch ended")?;
         Ok((event["type"].as_str().unwrap_or_default().to_owned(), event["object"].take()))
     }
 
     /// The next event must be of this type; returns its object.
-    pub(super) async fn expect(&mut self, kind: &str) -> Result<Value> {
+    pub(crate) async fn expect(&mut self, kind: &str) -> Result<Value> {
         let (seen, object) = self.event().await?;
         if seen == kind { Ok(object) } else { bail!("{kind} expected, seen {seen}: {object}") }
     }
 }
 
-pub(super) fn config_map(name: &str) -> Value {
+pub(crate) fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}})
 }
 
-pub(super) fn version(object: &Value) -> String {
+pub(crate) fn version(object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
 }
