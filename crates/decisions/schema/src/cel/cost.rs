@@ -435,8 +435,10 @@ impl<'e> Estimate<'e> {
         for (at, step) in steps.iter().enumerate() {
             node = match step.as_str() {
                 "@items" | "@values" => node.element()?,
-                // Keys of maps are texts of which nothing is said.
-                "@keys" => return (node.is_map() && at + 1 == steps.len()).then_some(Size::of(0)),
+                "@keys" => {
+                    let keys = node.keys().filter(|_| at + 1 == steps.len())?;
+                    return Some(Size { min: 0, max: keys });
+                }
                 name => node.field(name)?,
             };
         }

@@ -21,7 +21,8 @@ pub(crate) struct Declared {
 enum Shape {
     Object(String, BTreeMap<String, Declared>),
     List(Box<Declared>),
-    Map(Box<Declared>),
+    /// The values of a map, and how long its keys are at most.
+    Map(Box<Declared>, u64),
     Plain(Type),
 }
 
@@ -45,9 +46,9 @@ impl Declared {
         Declared { shape: Shape::List(Box::new(element)), most: 0, least: 2 }
     }
 
-    /// A map of texts that holds so many values at most.
-    pub(super) fn map(value: Declared, most: u64) -> Declared {
-        Declared { shape: Shape::Map(Box::new(value)), most, least: 2 }
+    /// A map that holds so many values at most, under keys of so many characters.
+    pub(super) fn map(value: Declared, most: u64, keys: u64) -> Declared {
+        Declared { shape: Shape::Map(Box::new(value), keys), most, least: 2 }
     }
 
     pub(super) fn plain(own: Type) -> Declared {
@@ -63,7 +64,7 @@ impl Declared {
         match &self.shape {
             Shape::Object(name, _) => Type::Struct(name.clone()),
             Shape::List(element) => Type::list(element.cel_type()),
-            Shape::Map(value) => Type::Map(Box::new(Type::Text), Box::new(value.cel_type())),
+            Shape::Map(value, _) => Type::Map(Box::new(Type::Text), Box::new(value.cel_type())),
             Shape::Plain(own) => own.clone(),
         }
     }
@@ -77,13 +78,17 @@ impl Declared {
 
     pub(super) fn element(&self) -> Option<&Declared> {
         match &self.shape {
-            Shape::List(element) | Shape::Map(element) => Some(element),
+            Shape::List(element) | Shape::Map(element, _) => Some(element),
             _ => None,
         }
     }
 
-    pub(super) fn is_map(&self) -> bool {
-        matches!(self.shape, Shape::Map(_))
+    /// How long the keys of a map are at most. Schemas say nothing of them, and they count for nothing.
+    pub(super) fn keys(&self) -> Option<u64> {
+        match &self.shape {
+            Shape::Map(_, keys) => Some(*keys),
+            _ => None,
+        }
     }
 
     /// Every object type within, by name.
@@ -93,7 +98,7 @@ impl Declared {
                 into.insert(name, self);
                 fields.values().for_each(|field| field.objects(into));
             }
-            Shape::List(element) | Shape::Map(element) => element.objects(into),
+            Shape::List(element) | Shape::Map(element, _) => element.objects(into),
             Shape::Plain(_) => {}
         }
     }
@@ -115,7 +120,7 @@ fn declare(schema: &Value, resource: bool, name: &str) -> Option<Declared> {
             let values = &schema["additionalProperties"];
             let value = declare(values, is_resource(values), &format!("{name}.@elem"))?;
             let most = schema["maxProperties"].as_u64().unwrap_or((REQUEST - 2) / (value.least + 6));
-            Some(Declared { shape: Shape::Map(Box::new(value)), most, least: 2 })
+            Some(Declared { shape: Shape::Map(Box::new(value), 0), most, least: 2 })
         }
         "object" => Some(object(schema, resource, name)),
         "string" => Some(text(schema)),

@@ -8,6 +8,8 @@ const LIMIT: u64 = 1_000_000;
 /// The most attributes and capacities of one device, and so the most domains of them.
 const ENTRIES: u64 = 32;
 const DRIVER: u64 = 63;
+const DOMAIN: u64 = 63;
+const IDENTIFIER: u64 = 32;
 const VALUE: u64 = 64;
 
 /// What is wrong with an expression that selects devices, if anything is.
@@ -47,7 +49,7 @@ fn device() -> Declared {
         declared.most = most;
         declared
     };
-    let by_domain = |value: Declared| Declared::map(Declared::map(value, ENTRIES), ENTRIES);
+    let by_domain = |value: Declared| Declared::map(Declared::map(value, ENTRIES, IDENTIFIER), ENTRIES, DOMAIN);
     let quantity = Type::Struct("kubernetes.Quantity".to_owned());
     let fields = [
         ("driver", sized(Type::Text, DRIVER)),

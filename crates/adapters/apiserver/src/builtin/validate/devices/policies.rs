@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use schema::FieldError;
+use schema::{FieldError, quantity::Quantity};
 use serde_json::Value;
 
 use super::super::place::{Find, Findings, Place};
@@ -124,22 +124,6 @@ fn whole(value: &Value) -> i128 {
 
 /// Two quantities together, in the notation of the first.
 fn sum(one: &Value, other: &Value) -> Value {
-    let ((amount, scale), (more, other_scale)) = (pods::amount_of(one), pods::amount_of(other));
-    let least = scale.min(other_scale);
-    let lifted = |amount: i128, scale: i32| {
-        let power = 10_i128.checked_pow((scale - least).unsigned_abs());
-        power.and_then(|power| amount.checked_mul(power)).unwrap_or(i128::MAX)
-    };
-    let total = lifted(amount, scale).saturating_add(lifted(more, other_scale));
-    let binary = pods::shown(one).ends_with('i');
-    if binary && least == 0 {
-        let suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-        let (mut rest, mut at) = (total, 0);
-        while rest != 0 && rest % 1024 == 0 && at + 1 < suffixes.len() {
-            (rest, at) = (rest / 1024, at + 1);
-        }
-        return format!("{rest}{}", suffixes[at]).into();
-    }
-    let text = format!("{total}e{least}");
-    schema::quantity(&text).unwrap_or(text).into()
+    let quantity = |value: &Value| Quantity::parse(&pods::shown(value)).unwrap_or_else(|_| Quantity::of(0));
+    quantity(one).plus(&quantity(other)).to_string().into()
 }
