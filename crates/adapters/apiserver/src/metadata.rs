@@ -7,8 +7,10 @@ use crate::{
     verbs::Request,
 };
 
-/// Puts the namespace of the request into the metadata; a different one there is a mistake of the client.
+/// Puts the namespace of the request into the metadata; a different one there is a mistake of the client. What is null there
+/// is nothing, such as labels of which an apply took the last.
 pub(crate) fn place(metadata: &mut Map<String, Value>, namespace: &str) -> Answer<()> {
+    metadata.retain(|_, own| !own.is_null());
     let own = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
     if namespace.is_empty() {
         metadata.remove("namespace");
