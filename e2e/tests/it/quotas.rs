@@ -238,11 +238,7 @@ fn quota(name: &str, hard: Value) -> Value {
 
 /// A quota in scopes, or with a selector of scopes.
 fn scoped(name: &str, hard: Value, spec: Value) -> Value {
-    let mut quota = quota(name, hard);
-    for (key, value) in spec.as_object().unwrap() {
-        quota["spec"][key] = value.clone();
-    }
-    quota
+    with(quota(name, hard), spec)
 }
 
 fn range(name: &str, limits: Value) -> Value {

@@ -254,7 +254,8 @@ fn tell(waiter: Waiter, verdict: Verdict) {
     let _ = waiter.reply.send(verdict);
 }
 
-fn stored(api: &Api, namespace: &str, only: Option<&BTreeSet<String>>) -> Vec<Arc<Object>> {
+/// The quotas of a namespace, or those of them that are named.
+pub(crate) fn stored(api: &Api, namespace: &str, only: Option<&BTreeSet<String>>) -> Vec<Arc<Object>> {
     let index = api.store.read();
     let found = index.collection(COLLECTION).into_iter().flat_map(|quotas| quotas.iter(Some(namespace), None));
     found.filter(|quota| only.is_none_or(|only| only.contains(quota.name()))).cloned().collect()

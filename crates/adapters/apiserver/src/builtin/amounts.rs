@@ -37,7 +37,8 @@ pub(crate) fn add(total: &mut Amounts, more: &Amounts) {
     }
 }
 
-fn raise(total: &mut Amounts, other: &Amounts) {
+/// Makes each amount the larger of both.
+pub(crate) fn raise(total: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         if total.get(name).is_none_or(|known| amount > known) {
             total.insert(name.clone(), amount.clone());

@@ -19,7 +19,7 @@ use crate::{
         usage::{Kind, MEASURED, Measured, Scope},
     },
     builtin::amounts::{self, Amounts},
-    object::{Name, Object},
+    object::Name,
     registry::Registry,
     server::Api,
     store::{Change, Error, Index},
@@ -61,15 +61,7 @@ pub(super) fn concerns(index: &Index, change: &Change) -> bool {
 /// Brings the status of every quota in the namespace up to date.
 pub(super) async fn settle(api: &Arc<Api>, ledger: &mut Ledger, namespace: &str) {
     let _quiet = api.quotas.quiet(namespace).await;
-    let quotas: Vec<Arc<Object>> = {
-        let index = api.store.read();
-        index
-            .collection(quota::COLLECTION)
-            .into_iter()
-            .flat_map(|quotas| quotas.iter(Some(namespace), None))
-            .cloned()
-            .collect()
-    };
+    let quotas = quota::stored(api, namespace, None);
     if quotas.is_empty() {
         ledger.0.remove(namespace);
         return;

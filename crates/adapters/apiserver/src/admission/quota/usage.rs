@@ -350,10 +350,7 @@ fn device_claim(claim: &Value) -> Amounts {
                 _ => 0,
             };
             let name = format!("{}{OF_DEVICE_CLASS}", text(&choice["deviceClassName"]));
-            let devices = Quantity::of(devices);
-            if most.get(&name).is_none_or(|known| devices > *known) {
-                most.insert(name, devices);
-            }
+            amounts::raise(&mut most, &Amounts::from([(name, Quantity::of(devices))]));
         }
         amounts::add(&mut usage, &most);
     }

@@ -52,21 +52,11 @@ pub(in super::super) fn slice(object: &Place<'_>, old: Option<&Value>, findings:
 /// The nodes that a slice is about.
 fn nodes(spec: &Place<'_>, findings: &mut Findings) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    let (name, selector) = (spec.field("nodeName"), spec.field("nodeSelector"));
-    let mut ways = Vec::new();
-    if name.is_set() && name.is_empty() {
-        findings.invalid(&name, "must be either unset or set to a non-empty string");
-    } else if name.is_set() {
-        ways.push("`nodeName`");
-        rules::subdomain(&name, findings);
-    }
-    if selector.is_set() {
-        ways.push("`nodeSelector`");
-        pods::node_selector(&selector, findings);
-        let terms = selector.field("nodeSelectorTerms");
-        if terms.count() != 1 {
-            findings.invalid(&terms, "must have exactly one node selector term");
-        }
+    let mut ways = named(spec, "must be either unset or set to a non-empty string", findings);
+    let selector = spec.field("nodeSelector");
+    let terms = selector.field("nodeSelectorTerms");
+    if selector.is_set() && terms.count() != 1 {
+        findings.invalid(&terms, "must have exactly one node selector term");
     }
     for (flag, way) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")] {
         flagged(&spec.field(flag), way, &mut ways, findings);
@@ -79,6 +69,23 @@ fn nodes(spec: &Place<'_>, findings: &mut Findings) {
             findings.invalid_as(spec, shown, format!("{ONE}, but multiple fields are set"));
         }
     }
+}
+
+/// The ways in which nodes are named: one of them, or by a selector. `empty` is said of a name without letters.
+fn named(own: &Place<'_>, empty: &str, findings: &mut Findings) -> Vec<&'static str> {
+    let (name, selector) = (own.field("nodeName"), own.field("nodeSelector"));
+    let mut ways = Vec::new();
+    if name.is_set() && name.is_empty() {
+        findings.invalid(&name, empty);
+    } else if name.is_set() {
+        ways.push("`nodeName`");
+        rules::subdomain(&name, findings);
+    }
+    if selector.is_set() {
+        ways.push("`nodeSelector`");
+        pods::node_selector(&selector, findings);
+    }
+    ways
 }
 
 fn flagged(flag: &Place<'_>, way: &'static str, ways: &mut Vec<&'static str>, findings: &mut Findings) {
@@ -210,17 +217,7 @@ fn node_of_device(own: &Place<'_>, apart: bool, findings: &mut Findings) {
         }
         return;
     }
-    let mut ways = Vec::new();
-    if name.is_set() && name.is_empty() {
-        findings.invalid(&name, "must not be empty");
-    } else if name.is_set() {
-        ways.push("`nodeName`");
-        rules::subdomain(&name, findings);
-    }
-    if selector.is_set() {
-        ways.push("`nodeSelector`");
-        pods::node_selector(&selector, findings);
-    }
+    let mut ways = named(own, "must not be empty", findings);
     flagged(&all, "`allNodes`", &mut ways, findings);
     match ways.len() {
         0 => findings.required(own, ONE),
