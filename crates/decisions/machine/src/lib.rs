@@ -1,0 +1,3 @@
+//! Decides the life of machines: Machines, MachineSets, MachineDeployments, health checks and links to nodes.
+//!
+//! Each kind has a planner that is a pure function of a snapshot. The `Provider` port says what a cloud must be able to do.

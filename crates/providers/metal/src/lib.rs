@@ -1,0 +1,1 @@
+//! Machines that are bare metal: BareMetalHosts, Ironic and Redfish.

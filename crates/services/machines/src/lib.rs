@@ -1,0 +1,1 @@
+//! The machine controllers: each gathers a snapshot, asks `machine`, and applies the answer.

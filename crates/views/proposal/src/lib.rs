@@ -1,0 +1,1 @@
+//! What a change would do, before it is applied: shown by `plan`, `diff`, `rollback` and the dashboard.
