@@ -22,7 +22,7 @@ pub(super) async fn install(client: Client) {
     for definition in &definitions {
         let name = definition.name_any();
         let established = await_condition(crds.clone(), &name, is_crd_established());
-        let in_time = tokio::time::timeout(crate::wait::DEADLINE, established).await;
+        let in_time = tokio::time::timeout(referee::wait::DEADLINE, established).await;
         in_time.unwrap_or_else(|_| panic!("{name} was not established in time")).expect("the CRD can be watched");
     }
     grant_nodes(client).await;

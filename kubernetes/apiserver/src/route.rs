@@ -26,7 +26,7 @@ const DEPRECATED: [(&str, &str); 2] = [
 ];
 
 /// The release whose behaviour is served; clients compare it with their own.
-pub(crate) const RELEASE: &str = kubernetes::RELEASE;
+pub(crate) const RELEASE: &str = tables::RELEASE;
 
 pub(crate) async fn route(api: &Arc<Api>, call: &Call) -> Answer<Response<Body>> {
     match Target::parse(&call.path) {

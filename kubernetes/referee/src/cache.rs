@@ -11,11 +11,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The Kubernetes that the test control plane runs. `go/go.mod` pins the same one.
+/// The Kubernetes that the test control plane runs. `go/kubernetes/go.mod` pins the same one.
 pub const KUBERNETES: &str = "v1.36.3";
 
-const GO_MOD: &str = include_str!("../go/go.mod");
-const GO_SUM: &str = include_str!("../go/go.sum");
+const GO_MOD: &str = include_str!("../go/kubernetes/go.mod");
+const GO_SUM: &str = include_str!("../go/kubernetes/go.sum");
 const CONTROL_PLANE: [&str; 2] = ["kube-apiserver", "kube-controller-manager"];
 
 /// The folder that holds kube-apiserver and kube-controller-manager, built now if this machine never did.
@@ -36,7 +36,7 @@ pub(crate) fn control_plane_is_built() -> bool {
 ///
 /// ```no_run
 /// # fn f() -> anyhow::Result<()> {
-/// let validator = testkit::go_tool("github.com/coreos/ignition/v2", "v2.21.0", "github.com/coreos/ignition/v2/validate")?;
+/// let validator = referee::go_tool("github.com/coreos/ignition/v2", "v2.21.0", "github.com/coreos/ignition/v2/validate")?;
 /// # Ok(()) }
 /// ```
 pub fn go_tool(module: &str, version: &str, package: &str) -> Result<PathBuf> {
@@ -90,7 +90,7 @@ fn build_once(key: &str, programs: &[&str], build: impl FnOnce(&Path, &Path) -> 
     if is_complete(&dir, programs) {
         return Ok(dir);
     }
-    eprintln!("testkit: building {key} once for this machine; this takes some minutes");
+    eprintln!("referee: building {key} once for this machine; this takes some minutes");
     let work = tempfile::tempdir_in(&cache)?;
     let out = work.path().join("out");
     fs::create_dir(&out)?;

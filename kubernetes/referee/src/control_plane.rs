@@ -3,8 +3,8 @@
 //! A suite that must hold on both runs for each of [`Kind::all`]:
 //! ```no_run
 //! # async fn story() {
-//! for kind in testkit::Kind::all() {
-//!     let Some(control_plane) = testkit::control_plane(kind).await else { continue };
+//! for kind in referee::Kind::all() {
+//!     let Some(control_plane) = referee::control_plane(kind).await else { continue };
 //!     let client = control_plane.client().await;
 //! }
 //! # }
@@ -12,7 +12,6 @@
 
 mod credentials;
 mod embedded;
-mod install;
 mod real;
 
 use std::path::{Path, PathBuf};
@@ -186,11 +185,6 @@ impl ControlPlane {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Installs every kind of ours and lets nodes read MachineConfigs by name, as an installation would.
-    pub async fn install(&self) {
-        install::install(self.client().await).await;
-    }
-
     /// Ends the API server at once, as a crash would. Nothing stored is lost.
     pub fn stop_api_server(&self) {
         match &self.backend {
@@ -217,6 +211,7 @@ impl ControlPlane {
     }
 }
 
-pub(crate) async fn client(kubeconfig: &Path) -> Client {
+/// A client of the user of a kubeconfig.
+pub async fn client(kubeconfig: &Path) -> Client {
     real::client(kubeconfig).await.unwrap_or_else(|error| panic!("no client from {}: {error:#}", kubeconfig.display()))
 }

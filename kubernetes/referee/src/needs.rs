@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # fn story() {
-//! if !testkit::needs::root() {
+//! if !referee::needs::root() {
 //!     return;
 //! }
 //! # }

@@ -62,7 +62,7 @@ impl Schema {
         if let Some(known) = cache.get(definition) {
             return known.clone();
         }
-        let schema = kubernetes::definitions().contains_key(definition).then(|| {
+        let schema = tables::definitions().contains_key(definition).then(|| {
             let mut compiler = Compiler::default();
             let metadata = compiler.definition(OBJECT_META);
             let root = compiler.definition(definition);
@@ -100,7 +100,7 @@ impl Compiler {
         }
         let id = self.push(Node::default());
         self.known.insert(name.to_string(), id);
-        if let Some(schema) = kubernetes::definitions().get(name) {
+        if let Some(schema) = tables::definitions().get(name) {
             let custom = std::mem::replace(&mut self.custom, false);
             let mut node = self.build(schema, 0);
             self.custom = custom;
@@ -112,7 +112,7 @@ impl Compiler {
                 node.types = Types(0);
             }
             node.go = name.rsplit('.').next().map(Arc::from);
-            node.wire = kubernetes::message(name);
+            node.wire = tables::message(name);
             self.nodes[id as usize] = node;
         }
         id
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn every_built_in_kind_compiles() {
-        for resource in kubernetes::resources() {
+        for resource in tables::resources() {
             let schema = Schema::builtin(&resource.schema).expect("in the tables");
             let root = schema.node(schema.root);
             assert!(root.property("metadata").is_some() || resource.kind.ends_with("Review"), "{}", resource.kind);

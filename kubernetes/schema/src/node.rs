@@ -113,7 +113,7 @@ pub(crate) struct Node {
     /// The Go type's name of a built-in object, for decoding errors.
     pub(crate) go: Option<Arc<str>>,
     /// How a built-in object travels as protobuf.
-    pub(crate) wire: Option<&'static kubernetes::Message>,
+    pub(crate) wire: Option<&'static tables::Message>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -58,7 +58,7 @@ pub fn document(group: &str, version: &str, served: &[Served<'_>]) -> Value {
     }
     json!({
         "openapi": "3.0.0",
-        "info": { "title": "Kubernetes", "version": kubernetes::RELEASE },
+        "info": { "title": "Kubernetes", "version": tables::RELEASE },
         "paths": paths,
         "components": {
             "schemas": schemas.complete(),
@@ -96,7 +96,7 @@ impl Schemas {
                 (name, format!("{}.{version}.{}", prefix.join("."), resource.list_kind))
             }
         };
-        if resource.verbs.iter().any(|verb| verb == "list") && !kubernetes::definitions().contains_key(&list) {
+        if resource.verbs.iter().any(|verb| verb == "list") && !tables::definitions().contains_key(&list) {
             self.refer(LIST_META);
             let schema = json!({
                 "type": "object",
@@ -126,7 +126,7 @@ impl Schemas {
             if schemas.contains_key(&name) {
                 continue;
             }
-            if let Some(schema) = kubernetes::definitions().get(&name) {
+            if let Some(schema) = tables::definitions().get(&name) {
                 references(schema, &mut waiting);
                 schemas.insert(name, schema.clone());
             }

@@ -63,7 +63,7 @@ impl Schema {
     fn read_message(
         &self,
         id: Id,
-        table: &'static kubernetes::Message,
+        table: &'static tables::Message,
         message: &[u8],
         object: &mut Map<String, Value>,
         depth: usize,
@@ -73,7 +73,7 @@ impl Schema {
         }
         for (number, wire) in fields(message).ok_or("unexpected EOF")? {
             if let Some((_, definition)) = table.inlined.iter().find(|(own, _)| *own == number) {
-                let inner = kubernetes::message(definition).ok_or("an inlined message is not in the tables")?;
+                let inner = tables::message(definition).ok_or("an inlined message is not in the tables")?;
                 self.read_message(id, inner, wire.bytes()?, object, depth + 1)?;
                 continue;
             }

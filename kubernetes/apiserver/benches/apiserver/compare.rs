@@ -64,7 +64,7 @@ async fn ours() -> Cost {
 }
 
 async fn real() -> Option<Cost> {
-    let plane = testkit::durable_control_plane().await?;
+    let plane = referee::durable_control_plane().await?;
     let folder = plane.kubeconfig().parent().unwrap().to_owned();
     let client = process::client(&folder.join("ca.crt"));
     Some(load(&client, plane.server(), plane.token(), &plane.processes()).await)

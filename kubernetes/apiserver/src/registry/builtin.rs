@@ -7,10 +7,10 @@ use schema::Schema;
 use super::{Resource, Subresource};
 
 pub(super) fn resources() -> Vec<Arc<Resource>> {
-    kubernetes::resources().iter().map(|table| Arc::new(resource(table))).collect()
+    tables::resources().iter().map(|table| Arc::new(resource(table))).collect()
 }
 
-fn resource(table: &'static kubernetes::Resource) -> Resource {
+fn resource(table: &'static tables::Resource) -> Resource {
     let collection = match (table.group.as_str(), table.plural.as_str()) {
         ("events.k8s.io", "events") => "/events".to_owned(),
         (group, plural) => format!("{group}/{plural}"),

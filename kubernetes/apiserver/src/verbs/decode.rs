@@ -119,7 +119,7 @@ impl Request<'_> {
         let schema = if kind == self.resource.kind {
             Some(std::sync::Arc::clone(&self.resource.schema))
         } else {
-            kubernetes::definition_of(group, version, &kind).and_then(schema::Schema::builtin)
+            tables::definition_of(group, version, &kind).and_then(schema::Schema::builtin)
         };
         let schema = schema.ok_or(Problem::Media)?;
         let value = protobuf(&self.call.body, &kind, &schema)?;
@@ -195,7 +195,7 @@ impl Request<'_> {
         }
         if !own_kind.is_empty() && own_kind != kind && (own_version.is_empty() || own_version == api_version) {
             let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-            if !own_version.is_empty() && kubernetes::definition_of(group, version, &own_kind).is_none() {
+            if !own_version.is_empty() && tables::definition_of(group, version, &own_kind).is_none() {
                 return Err(Failure::bad_request(format!(
                     "{own_kind} in version {version:?} cannot be handled as a {kind}: no kind {own_kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
                 )));

@@ -1,4 +1,4 @@
-// Go's own clients of Kubernetes, pinned. `testkit` builds them once per machine into the user's cache folder.
+// Go's own clients of Kubernetes, pinned. `referee` builds them once per machine into the user's cache folder.
 module machinist.dev/clients
 
 go 1.26.0

@@ -1,4 +1,4 @@
-// The programs of the test control plane, pinned. `testkit` builds them once per machine into the user's cache folder.
+// The programs of the test control plane, pinned. `referee` builds them once per machine into the user's cache folder.
 //
 // Kubernetes keeps its own libraries in one repository and publishes them under v0.x; each needs a replace line.
 module machinist.dev/testkit

@@ -1,4 +1,4 @@
-// The rules of the real server as a program, pinned. `testkit` builds it once per machine into the user's cache
+// The rules of the real server as a program, pinned. `referee` builds it once per machine into the user's cache
 // folder.
 module machinist.dev/oracle
 

@@ -1,7 +1,7 @@
 //! The referee: one black-box suite about the Kubernetes API, run against the real server and against the embedded one.
 //!
 //! Every behaviour speaks plain HTTP and knows nothing of who answers. The real server is the truth: a behaviour that it
-//! does not show is wrong. Where the embedded server differs, it is wrong, unless `referee/allowed.txt` says why not; an
+//! does not show is wrong. Where the embedded server differs, it is wrong, unless `behaviours/allowed.txt` says why not; an
 //! entry of that list that no longer differs is wrong as well.
 
 #[macro_use]
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use testkit::{Kind, control_plane};
+use referee::{Kind, control_plane};
 
 use behaviour::Behaviour;
 use wire::Server;
@@ -45,7 +45,7 @@ const AT_ONCE: usize = 6;
 /// No behaviour takes this long; one that hangs is a finding, not a stuck suite.
 const LIMIT: Duration = Duration::from_secs(90);
 
-const ALLOWED: &str = include_str!("referee/allowed.txt");
+const ALLOWED: &str = include_str!("behaviours/allowed.txt");
 
 fn all() -> Vec<Behaviour> {
     [

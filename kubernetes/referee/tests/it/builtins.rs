@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use referee::{ControlPlane, Kind, control_plane};
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::{ControlPlane, Kind, control_plane};
 
-use super::referee::wire::{self, AGGREGATED, APPLY, JSON, MERGE, Scope, TABLE};
+use super::behaviours::wire::{self, AGGREGATED, APPLY, JSON, MERGE, Scope, TABLE};
 
 const OBJECTS: &str = include_str!("builtins/objects.jsonl");
 

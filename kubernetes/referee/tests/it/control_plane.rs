@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use testkit::{Kind, control_plane, needs, wait_for};
+use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use referee::{Kind, control_plane, needs, wait_for};
 
 fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
     let owner_references = owner.map(|owner| {
@@ -59,10 +58,12 @@ async fn a_node_writes_its_own_node_and_no_other() {
     };
     let nodes: Api<Node> = Api::all(control_plane.client().await);
     for name in ["one", "two"] {
-        nodes.create(&PostParams::default(), &testkit::objects::node(name, &["worker"])).await.unwrap();
+        let node =
+            Node { metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }, ..Node::default() };
+        nodes.create(&PostParams::default(), &node).await.unwrap();
     }
     let as_one: Api<Node> = Api::all(control_plane.node_client("one").await);
-    let annotations = BTreeMap::from([("machinist.dev/test", "yes")]);
+    let annotations = BTreeMap::from([("example.com/test", "yes")]);
     let patch = Patch::Merge(serde_json::json!({ "metadata": { "annotations": annotations } }));
     as_one.patch("one", &PatchParams::default(), &patch).await.unwrap();
     let refused = as_one.patch("two", &PatchParams::default(), &patch).await.unwrap_err();
@@ -89,19 +90,4 @@ async fn kubectl_reads_it_and_an_outage_loses_nothing() {
     assert!(processes.iter().all(is_running));
     drop(control_plane);
     assert!(!processes.iter().any(is_running), "nothing is left running");
-}
-
-#[tokio::test]
-async fn our_kinds_are_accepted_by_a_real_server() {
-    let Some(control_plane) = control_plane(Kind::Real).await else { return };
-    control_plane.install().await;
-    let client = control_plane.client().await;
-    let pools: Api<MachineConfigPool> = Api::all(client.clone());
-    pools.create(&PostParams::default(), &testkit::objects::pool("infra")).await.unwrap();
-    let configs: Api<MachineConfig> = Api::all(client);
-    let fragment = testkit::objects::file_config("50-motd", "infra", "/etc/motd", "hello");
-    configs.create(&PostParams::default(), &fragment).await.unwrap();
-    let as_node: Api<MachineConfig> = Api::all(control_plane.node_client("one").await);
-    as_node.get("50-motd").await.unwrap();
-    assert!(as_node.list(&ListParams::default()).await.is_err(), "a node reads MachineConfigs by name only");
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use http::Request;
 use kube::{Client, client::Body};
+use referee::{ControlPlane, Kind, control_plane};
 use serde_json::{Value, json};
-use testkit::{ControlPlane, Kind, control_plane};
 
 use crate::waiting::{Look, eventually};
 

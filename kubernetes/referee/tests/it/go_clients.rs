@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
-use testkit::{Kind, control_plane, needs};
+use referee::{Kind, control_plane, needs};
 
 const FILES: &[(&str, &str)] = &[
-    ("go.mod", include_str!("../../go/go.mod")),
-    ("go.sum", include_str!("../../go/go.sum")),
-    ("main.go", include_str!("../../go/main.go")),
-    ("typed.go", include_str!("../../go/typed.go")),
-    ("informers.go", include_str!("../../go/informers.go")),
-    ("election.go", include_str!("../../go/election.go")),
-    ("manager.go", include_str!("../../go/manager.go")),
+    ("go.mod", include_str!("../../go/clients/go.mod")),
+    ("go.sum", include_str!("../../go/clients/go.sum")),
+    ("main.go", include_str!("../../go/clients/main.go")),
+    ("typed.go", include_str!("../../go/clients/typed.go")),
+    ("informers.go", include_str!("../../go/clients/informers.go")),
+    ("election.go", include_str!("../../go/clients/election.go")),
+    ("manager.go", include_str!("../../go/clients/manager.go")),
 ];
 
 /// The program, built now if this machine never did.
@@ -24,7 +24,7 @@ pub(crate) async fn program() -> Option<PathBuf> {
     if !needs::go() {
         return None;
     }
-    let built = tokio::task::spawn_blocking(|| testkit::go_program("clients", FILES)).await.unwrap();
+    let built = tokio::task::spawn_blocking(|| referee::go_program("clients", FILES)).await.unwrap();
     Some(built.unwrap_or_else(|error| panic!("the Go clients cannot be built: {error:#}")))
 }
 

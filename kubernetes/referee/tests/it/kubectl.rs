@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 
-use super::referee::wire::AGGREGATED;
+use super::behaviours::wire::AGGREGATED;
 use normal::normal;
-use testkit::{ControlPlane, Kind, control_plane, needs};
+use referee::{ControlPlane, Kind, control_plane, needs};
 
 const ALLOWED: &str = include_str!("kubectl/allowed.txt");
 const DEFINITION: &str = include_str!("kubectl/definition.yaml");

@@ -5,15 +5,15 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
+use referee::needs;
 use serde_json::Value;
-use testkit::needs;
 
 const FILES: &[(&str, &str)] = &[
-    ("go.mod", include_str!("../../go-oracle/go.mod")),
-    ("go.sum", include_str!("../../go-oracle/go.sum")),
-    ("main.go", include_str!("../../go-oracle/main.go")),
-    ("quantities.go", include_str!("../../go-oracle/quantities.go")),
-    ("rules.go", include_str!("../../go-oracle/rules.go")),
+    ("go.mod", include_str!("../../go/oracle/go.mod")),
+    ("go.sum", include_str!("../../go/oracle/go.sum")),
+    ("main.go", include_str!("../../go/oracle/main.go")),
+    ("quantities.go", include_str!("../../go/oracle/quantities.go")),
+    ("rules.go", include_str!("../../go/oracle/rules.go")),
 ];
 
 pub(crate) struct Oracle {
@@ -28,7 +28,7 @@ impl Oracle {
         if !needs::go() {
             return None;
         }
-        let program = testkit::go_program("oracle", FILES).expect("the oracle is built");
+        let program = referee::go_program("oracle", FILES).expect("the oracle is built");
         let mut child = Command::new(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use referee::{Kind, control_plane, wait_until};
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
-use testkit::{Kind, control_plane, wait_until};
 
-const CUSTOM: &str = include_str!("../../../crates/decisions/schema/tests/it/custom.json");
-const BUILT_IN: &str = include_str!("../../../crates/decisions/schema/tests/it/builtin.json");
-const DEFINITIONS: &str = include_str!("../../../crates/decisions/schema/tests/it/definitions.json");
+const CUSTOM: &str = include_str!("../../../schema/tests/it/custom.json");
+const BUILT_IN: &str = include_str!("../../../schema/tests/it/builtin.json");
+const DEFINITIONS: &str = include_str!("../../../schema/tests/it/definitions.json");
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const TIME: &str = "2020-01-01T00:00:00Z";
 

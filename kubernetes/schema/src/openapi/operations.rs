@@ -60,7 +60,7 @@ pub(super) fn add(
     }
     put(paths, format!("{base}/{{name}}"), item(&subject, &has), resource.namespaced, true);
     for sub in resource.subresources {
-        let named = kubernetes::definition_of(sub.group, sub.version, sub.kind).map(str::to_string);
+        let named = tables::definition_of(sub.group, sub.version, sub.kind).map(str::to_string);
         let name = if sub.kind == resource.kind { Some(component.to_string()) } else { named };
         let Some(name) = name else { continue };
         schemas.refer(&name);

@@ -85,7 +85,7 @@ fn built_in_kinds_are_patched_and_tracked_as_by_a_real_server() {
         let (version, kind) = (case["version"].as_str().unwrap(), case["kind"].as_str().unwrap());
         let group = version.split_once('/').map_or("", |(group, _)| group);
         let short = version.rsplit('/').next().unwrap();
-        let definition = kubernetes::definition_of(group, short, kind).unwrap();
+        let definition = tables::definition_of(group, short, kind).unwrap();
         let mut model = Model::new(Schema::builtin(definition).unwrap(), group, version, kind, true, false);
         let steps = case["steps"].as_array().unwrap();
         let mut live: Option<Value> = None;

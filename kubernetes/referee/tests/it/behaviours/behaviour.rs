@@ -24,8 +24,8 @@ impl Behaviour {
 /// Declares the behaviours of a module: `name(scope) { … }`, each block ending when the behaviour was shown.
 macro_rules! behaviours {
     ($($name:ident($scope:ident) $body:block)*) => {
-        pub(super) fn all() -> Vec<$crate::referee::behaviour::Behaviour> {
-            vec![$($crate::referee::behaviour::Behaviour {
+        pub(super) fn all() -> Vec<$crate::behaviours::behaviour::Behaviour> {
+            vec![$($crate::behaviours::behaviour::Behaviour {
                 name: stringify!($name),
                 run: |$scope| Box::pin(async move { $body; Ok(()) }),
             }),*]

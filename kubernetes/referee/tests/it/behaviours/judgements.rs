@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
+use referee::{Kind, control_plane};
 use serde_json::Value;
-use testkit::{Kind, control_plane};
 
 use super::wire::{Answer, MERGE, Scope, Server, version};
 use mutations::Mutation;

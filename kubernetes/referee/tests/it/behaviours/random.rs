@@ -11,8 +11,8 @@ mod play;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use referee::{Kind, control_plane};
 use serde_json::Value;
-use testkit::{Kind, control_plane};
 
 use super::wire::Server;
 use play::Player;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
+use referee::ControlPlane;
 use reqwest::{Client, Identity, Method};
 use serde_json::{Value, json};
-use testkit::ControlPlane;
 
 use crate::waiting::PATIENCE;
 pub(crate) use crate::waiting::{Look, eventually};

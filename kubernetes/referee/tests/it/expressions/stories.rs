@@ -10,7 +10,7 @@ use super::{
     mutations::{binding, mutation, object, outcome, policy},
 };
 use crate::{
-    referee::hook::{Hook, Reply},
+    behaviours::hook::{Hook, Reply},
     waiting::{Look, eventually},
 };
 

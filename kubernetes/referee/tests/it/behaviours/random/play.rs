@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::normal::Names;
 use super::plan::{KINDS, type_of};
-use crate::referee::definitions::CRDS;
-use crate::referee::wire::{APPLY, Answer, JSON, JSON_PATCH, MERGE, STRATEGIC, Scope, Server};
+use crate::behaviours::definitions::CRDS;
+use crate::behaviours::wire::{APPLY, Answer, JSON, JSON_PATCH, MERGE, STRATEGIC, Scope, Server};
 
 /// One server, one sequence, in a namespace of its own.
 pub(super) struct Player {
