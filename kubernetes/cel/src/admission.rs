@@ -13,11 +13,10 @@ use super::{
     types::Type,
     value::{Fault, JSON_PATCH},
 };
-use crate::error::{ErrorKind, FieldError};
 
 /// What an expression is for, and so what it must give.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Gives {
+pub enum Gives {
     Truth,
     Text,
     TextOrNull,
@@ -45,27 +44,23 @@ impl Gives {
 }
 
 /// What is wrong with an expression.
-pub(crate) enum Wrong {
+pub enum Wrong {
+    /// It is no expression, or one that does not fit.
     Invalid(String),
     /// The real server takes what only shows at the end for a fault of its own.
     Internal(String),
+    /// It costs more than it may.
+    Forbidden(String),
 }
 
 impl Wrong {
     fn instance(fault: Fault) -> Wrong {
         Wrong::Internal(format!("program instantiation failed: {fault}"))
     }
-
-    pub(crate) fn at(self, field: String, expression: &str) -> FieldError {
-        match self {
-            Wrong::Invalid(detail) => FieldError::invalid(field, expression, detail),
-            Wrong::Internal(detail) => FieldError::new(ErrorKind::Internal, field, None, detail),
-        }
-    }
 }
 
 /// What expressions of a policy see. Variables come to be known one after another.
-pub(crate) struct Admission<'d> {
+pub struct Admission<'d> {
     request: Declared,
     namespace: Declared,
     object: Option<&'d Declared>,
@@ -76,7 +71,7 @@ pub(crate) struct Admission<'d> {
 
 impl<'d> Admission<'d> {
     /// What is seen by expressions about any object.
-    pub(crate) fn untyped(has_params: bool, has_variables: bool) -> Admission<'d> {
+    pub fn untyped(has_params: bool, has_variables: bool) -> Admission<'d> {
         let params = has_params.then_some(None);
         Admission {
             request: request(),
@@ -88,7 +83,7 @@ impl<'d> Admission<'d> {
     }
 
     /// What is seen by expressions about objects of one kind.
-    pub(crate) fn typed(object: &'d Declared, params: Option<Option<&'d Declared>>) -> Admission<'d> {
+    pub fn typed(object: &'d Declared, params: Option<Option<&'d Declared>>) -> Admission<'d> {
         Admission {
             request: request(),
             namespace: namespace(),
@@ -99,7 +94,7 @@ impl<'d> Admission<'d> {
     }
 
     /// Adds a variable, whatever is wrong with it, and says what is.
-    pub(crate) fn add(&mut self, name: &str, expression: &str) -> Option<Wrong> {
+    pub fn add(&mut self, name: &str, expression: &str) -> Option<Wrong> {
         let found = self.compile(expression, true, false);
         let own = found.as_ref().map_or(Type::Dyn, |(own, _)| known_as(own));
         if let Some(variables) = &mut self.variables {
@@ -113,12 +108,12 @@ impl<'d> Admission<'d> {
     }
 
     /// What the compiler has against an expression; whatever it gives is welcome.
-    pub(crate) fn problems(&self, text: &str) -> Option<String> {
+    pub fn problems(&self, text: &str) -> Option<String> {
         self.compile(text, true, false).err()
     }
 
     /// What is wrong with an expression, if anything is.
-    pub(crate) fn judge(&self, text: &str, gives: Gives, authorizer: bool) -> Option<Wrong> {
+    pub fn judge(&self, text: &str, gives: Gives, authorizer: bool) -> Option<Wrong> {
         let (found, fault) = match self.compile(text, authorizer, gives.makes()) {
             Ok(compiled) => compiled,
             Err(problems) => return Some(Wrong::Invalid(failed(&problems))),

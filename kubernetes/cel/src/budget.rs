@@ -34,18 +34,18 @@ pub fn with_patience<T>(patient: impl Fn() -> bool + 'static, work: impl FnOnce(
     answer
 }
 
-pub(crate) fn begin_object() {
+pub fn begin_object() {
     LEFT_OF_OBJECT.set(OBJECT);
 }
 
 /// False if nothing is left for another rule.
-pub(crate) fn begin_rule() -> bool {
+pub fn begin_rule() -> bool {
     LEFT_OF_RULE.set(RULE.min(LEFT_OF_OBJECT.get()));
     LEFT_OF_OBJECT.get() > 0
 }
 
 /// Takes what the rule spent from what the object has.
-pub(crate) fn end_rule() {
+pub fn end_rule() {
     let spent = RULE.min(LEFT_OF_OBJECT.get()).saturating_sub(LEFT_OF_RULE.get());
     LEFT_OF_OBJECT.set(LEFT_OF_OBJECT.get() - spent);
 }
@@ -69,36 +69,4 @@ pub(super) fn pay(amount: u64) -> Result<(), Fault> {
         return Err(Fault::Spent);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::Schema;
-
-    fn complaints(length: u32) -> Vec<String> {
-        let list = json!({"type": "array", "items": {"type": "integer"}});
-        let rule = json!({"rule": "self.list.all(x, self.list.all(y, x + y >= 0))"});
-        let spec = json!({"type": "object", "properties": {"list": list}, "x-kubernetes-validations": [rule]});
-        let schema = Schema::custom(Some(&json!({"type": "object", "properties": {"spec": spec}})), false);
-        let object = json!({"spec": {"list": (0..length).collect::<Vec<_>>()}});
-        schema.validate(&object, None).iter().map(crate::error::FieldError::body).collect()
-    }
-
-    const COSTLY: &str = "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.list.all(x, self.list.all(y, x + y >= 0))";
-
-    #[test]
-    fn a_rule_that_turns_too_often_ends_with_an_error() {
-        assert_eq!(complaints(100), Vec::<String>::new());
-        assert_eq!(complaints(1000), [COSTLY]);
-        assert_eq!(complaints(100), Vec::<String>::new(), "the next object has its own budget");
-    }
-
-    #[test]
-    fn a_caller_without_patience_ends_rules_early() {
-        assert_eq!(with_patience(|| false, || complaints(100)), [COSTLY]);
-        assert_eq!(complaints(100), Vec::<String>::new());
-    }
 }

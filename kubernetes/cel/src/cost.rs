@@ -16,15 +16,15 @@ use super::{
 };
 
 /// The largest estimate a rule may have, and all rules of a definition together.
-pub(crate) const RULE_LIMIT: u64 = 10_000_000;
-pub(crate) const TOTAL_LIMIT: u64 = 100_000_000;
+pub const RULE_LIMIT: u64 = 10_000_000;
+pub const TOTAL_LIMIT: u64 = 100_000_000;
 
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 const MESSAGE: u64 = 40;
 
 /// The complaint about an estimate over its limit.
-pub(crate) fn complaint(what: &str, cost: u64, limit: u64) -> Option<String> {
+pub fn complaint(what: &str, cost: u64, limit: u64) -> Option<String> {
     if cost <= limit {
         return None;
     }
@@ -40,7 +40,7 @@ pub(crate) fn complaint(what: &str, cost: u64, limit: u64) -> Option<String> {
 }
 
 /// How many elements a list or map may hold, one for anything else; none if nothing bounds them.
-pub(crate) fn elements(schema: &Value) -> Option<u64> {
+pub fn elements(schema: &Value) -> Option<u64> {
     match schema["type"].as_str() {
         Some("array") => schema["maxItems"].as_u64(),
         Some("object") if !schema["additionalProperties"].is_null() => schema["maxProperties"].as_u64(),

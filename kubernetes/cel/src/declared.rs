@@ -10,7 +10,7 @@ use super::{convert::escape, types::Type};
 const REQUEST: u64 = 3 * 1024 * 1024;
 
 /// The type of a value, and the sizes it may have.
-pub(crate) struct Declared {
+pub struct Declared {
     shape: Shape,
     /// How many elements, entries or characters it has at most.
     pub(super) most: u64,
@@ -28,12 +28,12 @@ enum Shape {
 
 impl Declared {
     /// The type of a schema's values; none if rules cannot see them. `resource` is set where a resource begins.
-    pub(crate) fn of(schema: &Value, resource: bool) -> Option<Declared> {
+    pub fn of(schema: &Value, resource: bool) -> Option<Declared> {
         declare(schema, resource, "selfType")
     }
 
     /// The type of a resource of which this is known; the types within are named after it.
-    pub(crate) fn resource(schema: &Value, name: &str) -> Option<Declared> {
+    pub fn resource(schema: &Value, name: &str) -> Option<Declared> {
         declare(schema, true, name)
     }
 
@@ -56,7 +56,7 @@ impl Declared {
     }
 
     /// How often a value fits into one request.
-    pub(crate) fn occurrences(&self) -> u64 {
+    pub fn occurrences(&self) -> u64 {
         REQUEST / (self.least + 1)
     }
 

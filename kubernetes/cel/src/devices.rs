@@ -1,7 +1,6 @@
 //! Expressions that select devices: what they see of a device, what they must give, and what they may cost.
 
-use super::{check, cost, declared::Declared, fold, source, types::Type};
-use crate::error::{ErrorKind, FieldError};
+use super::{admission::Wrong, check, cost, declared::Declared, fold, source, types::Type};
 
 /// The largest estimate that a selector may have.
 const LIMIT: u64 = 1_000_000;
@@ -14,24 +13,22 @@ const VALUE: u64 = 64;
 
 /// What is wrong with an expression that selects devices, if anything is.
 #[must_use]
-pub fn judge_selector(field: &str, expression: &str) -> Option<FieldError> {
+pub fn judge_selector(expression: &str) -> Option<Wrong> {
     let device = device();
-    let invalid = |detail: String| FieldError::invalid(field, expression, detail);
-    let failed = |problems: String| invalid(format!("compilation failed: {problems}"));
+    let failed = |problems: String| Wrong::Invalid(format!("compilation failed: {problems}"));
     let judged = source::read_with(expression, true, |parsed, source| {
         let mut around = check::Surroundings::default();
         around.declare("device", &device);
         let checked = check::check(parsed, around, source).map_err(|problems| failed(source.shown(problems)))?;
         if !matches!(checked.result, Type::Bool | Type::Dyn) {
             let found = checked.result.declared_name().replace("dyn", "google.protobuf.Any");
-            return Err(invalid(format!("must evaluate to bool or the unknown type, not {found}")));
+            return Err(Wrong::Invalid(format!("must evaluate to bool or the unknown type, not {found}")));
         }
         if let Err(fault) = fold::constants(parsed) {
-            let detail = format!("program instantiation failed: {fault}");
-            return Err(FieldError::new(ErrorKind::Internal, field, None, detail));
+            return Err(Wrong::Internal(format!("program instantiation failed: {fault}")));
         }
         match cost::estimate(parsed, &checked, &device) > LIMIT {
-            true => Err(FieldError::forbidden(field, "too complex, exceeds cost limit")),
+            true => Err(Wrong::Forbidden("too complex, exceeds cost limit".to_owned())),
             false => Ok(()),
         }
     });
@@ -62,11 +59,13 @@ fn device() -> Declared {
 
 #[cfg(test)]
 mod tests {
-    use super::judge_selector;
+    use super::{Wrong, judge_selector};
 
     #[track_caller]
     fn check(expression: &str, wanted: Option<&str>) {
-        let found = judge_selector("f", expression).map(|error| error.message());
+        let found = judge_selector(expression).map(|wrong| match wrong {
+            Wrong::Invalid(detail) | Wrong::Internal(detail) | Wrong::Forbidden(detail) => detail,
+        });
         match (&found, wanted) {
             (None, None) => {}
             (Some(found), Some(wanted)) if found.contains(wanted) => {}

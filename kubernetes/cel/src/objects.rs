@@ -9,13 +9,43 @@ use super::{
     run::time::{duration_printed, duration_text},
     value::{Key, List, Made, Value},
 };
-use crate::managed::Odd;
+
+/// A value that is no JSON, and fits nothing.
+#[derive(Debug)]
+pub struct Odd {
+    /// As Go prints it.
+    pub plain: String,
+    /// As Go writes it in a program.
+    pub syntax: String,
+    /// What Go calls its type.
+    pub kind: String,
+}
+
+impl Odd {
+    /// What stands in the place of the odd value of this number.
+    #[must_use]
+    pub fn placeholder(number: usize) -> Json {
+        Json::String(Odd::name(number))
+    }
+
+    /// The text of that.
+    #[must_use]
+    pub fn name(number: usize) -> String {
+        format!("\0odd {number}")
+    }
+
+    /// The odd value in whose place this stands.
+    #[must_use]
+    pub fn find<'o>(odd: &'o [Odd], value: &Json) -> Option<&'o Odd> {
+        odd.get(value.as_str()?.strip_prefix("\0odd ")?.parse::<usize>().ok()?)
+    }
+}
 
 /// The largest whole number that every reader of JSON takes for what it is.
 const SAFE: i64 = (1 << 53) - 1;
 
 /// Types that do not say where their objects stand.
-pub(crate) fn misplaced(made: &Made) -> Vec<String> {
+pub fn misplaced(made: &Made) -> Vec<String> {
     let mut found = Vec::new();
     place(&Value::Made(made.clone().into()), &made.name, &mut found);
     found
@@ -41,7 +71,7 @@ fn place(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 /// A made object as it is merged, with what is no JSON in it kept aside. None if a key in it is no text.
-pub(crate) fn merged(made: &Made) -> Option<(Json, Vec<Odd>)> {
+pub fn merged(made: &Made) -> Option<(Json, Vec<Odd>)> {
     let mut odd = Vec::new();
     let object = fields(made, &mut odd)?;
     Some((object, odd))
@@ -138,7 +168,7 @@ fn written(value: &Value) -> String {
         }
         Value::Duration(length) => length.to_string(),
         Value::Time(moment) => moment.written(),
-        Value::Text(text) => crate::error::go_quote(text),
+        Value::Text(text) => crate::go::quote(text),
         Value::List(list) => format!("[]ref.Val{{{}}}", joined(list.items.iter().map(written), ", ")),
         Value::Map(map) => {
             let entries = map.iter().map(|(key, value)| format!("{}:{}", written(&key.clone().into()), written(value)));
@@ -185,7 +215,7 @@ pub(super) fn go_type(value: &Value) -> String {
 ///
 /// # Errors
 /// Its value cannot be written as JSON, or says that it stands elsewhere.
-pub(crate) fn operation(made: &Made) -> Result<Map<String, Json>, String> {
+pub fn operation(made: &Made) -> Result<Map<String, Json>, String> {
     let mut operation = Map::new();
     // The real server has these quoted as Go does, which not every reader of JSON understands.
     for (field, needed) in [("op", true), ("path", true), ("from", false)] {

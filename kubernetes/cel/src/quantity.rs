@@ -25,7 +25,7 @@ enum Format {
 }
 
 /// The canonical form of a quantity in JSON: a text or a number.
-pub(crate) fn canonical_value(value: &Value) -> Result<String, &'static str> {
+pub fn canonical_value(value: &Value) -> Result<String, &'static str> {
     match value {
         Value::String(text) => canonical(text.trim()),
         other => canonical(&other.to_string()),
@@ -40,7 +40,7 @@ const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 ///
 /// # Errors
 /// The text is no quantity; the error is the real server's.
-pub(crate) fn canonical(text: &str) -> Result<String, &'static str> {
+pub fn canonical(text: &str) -> Result<String, &'static str> {
     if text.is_empty() {
         return Err(WRONG);
     }

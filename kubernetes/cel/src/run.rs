@@ -28,7 +28,7 @@ use super::{
 };
 
 /// What an expression finds around it.
-pub(crate) trait Around {
+pub trait Around {
     /// The value of a variable; none if there is none of that name.
     fn variable(&self, name: &str) -> Option<Outcome>;
 
@@ -46,7 +46,7 @@ pub(crate) trait Around {
 }
 
 /// Variables by name.
-pub(crate) struct Named<'v>(pub(crate) &'v [(&'v str, Value)]);
+pub struct Named<'v>(pub &'v [(&'v str, Value)]);
 
 impl Around for Named<'_> {
     fn variable(&self, name: &str) -> Option<Outcome> {
@@ -429,7 +429,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cel::{Expression, untyped};
+    use crate::{Expression, untyped};
 
     /// What an expression gives, as `%s` shows it, or why it gives nothing.
     #[track_caller]

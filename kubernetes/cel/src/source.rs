@@ -98,24 +98,24 @@ fn parser() -> Parser {
 }
 
 /// An expression that can be evaluated.
-pub(crate) struct Expression(IdedExpr);
+pub struct Expression(IdedExpr);
 
 impl Expression {
     /// Reads an expression that was judged before.
     ///
     /// # Errors
     /// The text is no expression.
-    pub(crate) fn parse(text: &str) -> Result<Expression, String> {
+    pub fn parse(text: &str) -> Result<Expression, String> {
         let respelled = respell(text);
         let read = || parser().parse(&respelled.text).map_err(|errors| errors.to_string());
         depth::with_room(text, read, |parsed| Expression(Expander::to_run().expand(parsed)))
     }
 
-    pub(crate) fn run(&self, around: &dyn Around) -> Outcome {
+    pub fn run(&self, around: &dyn Around) -> Outcome {
         run::run(&self.0, around)
     }
 
-    pub(crate) fn uses(&self, variable: &str) -> bool {
+    pub fn uses(&self, variable: &str) -> bool {
         self.0.references().has_variable(variable)
     }
 }

@@ -12,7 +12,7 @@ use super::run::{net, quantity::Quantity, semver::Version, time::Moment};
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Fault {
+pub enum Fault {
     Said(String),
     /// It costs more than it may. Nothing makes up for that.
     Spent,
@@ -37,10 +37,10 @@ impl fmt::Display for Fault {
     }
 }
 
-pub(crate) type Outcome = Result<Value, Fault>;
+pub type Outcome = Result<Value, Fault>;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
     Null,
     Bool(bool),
     Int(i64),
@@ -72,21 +72,21 @@ pub(crate) enum Value {
 
 /// An object by the name of its type, which says where it belongs: `Object.spec` stands in the field `spec`.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
-    pub(crate) name: Arc<str>,
-    pub(crate) fields: BTreeMap<Arc<str>, Value>,
+pub struct Made {
+    pub name: Arc<str>,
+    pub fields: BTreeMap<Arc<str>, Value>,
 }
 
 /// The operation of a patch; every other made object is named `Object`, or begins with it.
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
 
 impl Made {
-    pub(crate) fn is_operation(&self) -> bool {
+    pub fn is_operation(&self) -> bool {
         &*self.name == JSON_PATCH
     }
 
     /// A text of an operation; empty if it has none.
-    pub(crate) fn text(&self, field: &str) -> &str {
+    pub fn text(&self, field: &str) -> &str {
         match self.fields.get(field) {
             Some(Value::Text(text)) => text,
             _ => "",
@@ -126,14 +126,14 @@ impl Made {
 
 /// The entries of a map.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entries {
+pub struct Entries {
     all: BTreeMap<Key, Value>,
     /// They stood in an object; those that expressions make do not.
-    pub(super) found: bool,
+    pub found: bool,
 }
 
 impl Entries {
-    pub(super) fn found(all: BTreeMap<Key, Value>) -> Entries {
+    pub fn found(all: BTreeMap<Key, Value>) -> Entries {
         Entries { all, found: true }
     }
 }
@@ -160,21 +160,21 @@ impl DerefMut for Entries {
 
 /// A list as a schema sees it: in order, as a set, or as a map by some of its fields.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct List {
-    pub(super) items: Vec<Value>,
-    pub(super) kind: Kind,
+pub struct List {
+    pub items: Vec<Value>,
+    pub kind: Kind,
     /// It stood in an object, or was put together of such lists; those that expressions make do not.
-    pub(super) found: bool,
+    pub found: bool,
 }
 
 impl List {
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Value> {
+    pub fn each(&self) -> impl Iterator<Item = &Value> {
         self.items.iter()
     }
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Kind {
+pub enum Kind {
     #[default]
     Ordered,
     Set,
@@ -209,7 +209,7 @@ pub struct Decision {
 
 /// What may be the key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub enum Key {
     Bool(bool),
     Int(i64),
     Uint(u64),
@@ -286,11 +286,11 @@ impl Value {
         Value::Map(Arc::new(entries.into()))
     }
 
-    pub(super) fn optional(inner: Option<Value>) -> Value {
+    pub fn optional(inner: Option<Value>) -> Value {
         Value::Optional(inner.map(Arc::new))
     }
 
-    pub(crate) fn type_name(&self) -> Arc<str> {
+    pub fn type_name(&self) -> Arc<str> {
         match self {
             Value::Null => "null_type",
             Value::Bool(_) => "bool",
@@ -349,7 +349,7 @@ impl Value {
         int.or_else(|| u64::try_from(whole).ok().and_then(|number| map.get(&Key::Uint(number))))
     }
 
-    pub(crate) fn equals(&self, other: &Value) -> Result<bool, Fault> {
+    pub fn equals(&self, other: &Value) -> Result<bool, Fault> {
         Ok(match (self, other) {
             (Value::Null, other) | (other, Value::Null) => matches!(other, Value::Null),
             (Value::Bool(one), Value::Bool(two)) => one == two,

@@ -10,8 +10,8 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
-    cel::Rule,
     node::{Additional, Below, Id, Limits, List, Node, Patch, Pattern, Schema, Types},
+    rules::Rule,
 };
 
 const REFERENCE: &str = "#/components/schemas/";

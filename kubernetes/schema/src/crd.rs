@@ -36,8 +36,8 @@ pub fn default(crd: &mut Value) {
 /// # Errors
 /// The rule does not fit the schema; the text is the real server's.
 pub fn rule_cost(schema: &Value, rule: &str) -> Result<u64, String> {
-    let declared = crate::cel::Declared::of(schema, true).ok_or("rules cannot see values of this schema")?;
-    crate::cel::judge(rule, &declared, false, crate::cel::Purpose::Rule).map(|judged| judged.cost)
+    let declared = cel::Declared::of(schema, true).ok_or("rules cannot see values of this schema")?;
+    cel::judge(rule, &declared, false, cel::Purpose::Rule).map(|judged| judged.cost)
 }
 
 /// What is wrong with a definition's spec; `old` is the stored definition on update. Metadata is checked by `metadata`,

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use cel::Wrong;
+pub use cel::go::quote as go_quote;
 use serde_json::Value;
 
 /// What is wrong with a field.
@@ -75,6 +77,16 @@ impl FieldError {
         detail: impl Into<String>,
     ) -> FieldError {
         FieldError { kind, field: field.into(), value, detail: detail.into() }
+    }
+
+    /// What is wrong with an expression that stands in a field.
+    #[must_use]
+    pub fn of_expression(wrong: Wrong, field: impl Into<String>, expression: &str) -> FieldError {
+        match wrong {
+            Wrong::Invalid(detail) => FieldError::invalid(field, expression, detail),
+            Wrong::Internal(detail) => FieldError::new(ErrorKind::Internal, field, None, detail),
+            Wrong::Forbidden(detail) => FieldError::forbidden(field, detail),
+        }
     }
 
     /// The machine-readable reason of a Status cause.
@@ -253,32 +265,6 @@ pub(crate) fn go_escaped(text: String) -> String {
         }
     }
     escaped
-}
-
-/// A string in double quotes with Go's escapes.
-#[must_use]
-pub fn go_quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(quoted, "\\x{:02x}", c as u32);
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// A value the way Go's `%v` prints it.

@@ -6,7 +6,6 @@
 // Test helpers read better with owned values.
 #![cfg_attr(test, allow(clippy::needless_pass_by_value, clippy::unwrap_used))]
 
-mod cel;
 mod compile;
 mod decode;
 mod defaults;
@@ -14,25 +13,24 @@ mod error;
 mod node;
 mod path;
 mod prune;
+mod rules;
 mod validate;
 mod zero;
 
 pub mod crd;
 pub mod managed;
 pub mod metadata;
-pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod policy;
 pub mod protobuf;
-pub mod quantity;
 pub mod selector;
 pub mod status;
 pub mod strict;
 pub mod table;
 pub mod webhook;
 
-pub use cel::{budget::with_patience, devices::judge_selector};
+pub use cel::{budget::with_patience, names, quantity};
 pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};
 pub use node::Schema;
 

@@ -15,7 +15,6 @@ mod typed;
 
 pub use fieldset::FieldSet;
 pub(crate) use overlay::overlay;
-pub(crate) use typed::Odd;
 
 use serde_json::{Map, Value, json};
 

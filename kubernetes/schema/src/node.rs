@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::cel::Rule;
+use crate::rules::Rule;
 
 pub(crate) type Id = u32;
 

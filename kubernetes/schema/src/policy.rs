@@ -8,18 +8,14 @@ mod validate;
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
+pub use cel::value::{Access, Decision};
+use cel::{
+    Around, Expression, budget, untyped,
+    value::{Fault, Outcome, Value as Cel},
+};
 use serde_json::Value;
 
-pub use crate::cel::value::{Access, Decision};
-use crate::{
-    cel::{
-        Expression, budget,
-        run::Around,
-        untyped,
-        value::{Fault, Outcome, Value as Cel},
-    },
-    selector,
-};
+use crate::selector;
 
 pub use mutate::{Change, mutate};
 pub use types::{Kind, warnings};

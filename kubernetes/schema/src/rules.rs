@@ -1,36 +1,15 @@
 //! CEL rules (`x-kubernetes-validations`): compiled with the schema, run on objects that are otherwise valid.
 //!
-//! Which rules run, against which old value, and what a failure reads like is decided here.
+//! Which rules run, against which old value, and what a failure reads like is decided here; the language is `cel`'s.
 
-pub(crate) mod admission;
-pub(crate) mod budget;
-mod check;
 mod convert;
-pub(crate) mod cost;
-mod declared;
-mod depth;
-pub(crate) mod devices;
-mod fold;
-mod library;
-mod literals;
-mod macros;
-pub(crate) mod objects;
-mod respell;
-pub(crate) mod run;
-mod sizes;
-mod source;
-mod types;
-pub(crate) mod value;
 
-pub(crate) use convert::{is_reserved, untyped};
-pub(crate) use declared::Declared;
-use serde_json::Value;
-pub(crate) use source::Expression;
-
-use self::{
-    run::{Around, Named},
+use cel::{
+    Around, Expression, Named, budget,
     value::{Fault, Value as Cel},
 };
+use serde_json::Value;
+
 use crate::{
     error::{ErrorKind, FieldError},
     node::{Additional, Id, Node, Schema, Types},
@@ -89,52 +68,6 @@ impl Rule {
             .or_else(|| self.message.clone())
             .unwrap_or_else(|| format!("failed rule: {}", self.text))
     }
-}
-
-/// What an expression is for, and so what it must give.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Purpose {
-    Rule,
-    Message,
-}
-
-/// An expression that may stand in a definition.
-pub(crate) struct Judged {
-    /// What it costs at most.
-    pub(crate) cost: u64,
-    /// Whether it compares with the old value.
-    pub(crate) uses_old_self: bool,
-}
-
-/// Judges an expression of a definition before any object exists.
-///
-/// # Errors
-/// The text is no expression, its parts do not fit each other or the schema, or it gives something else than it should.
-pub(crate) fn judge(
-    text: &str,
-    declared: &Declared,
-    optional_old_self: bool,
-    purpose: Purpose,
-) -> Result<Judged, String> {
-    let (prefix, wanted, otherwise) = match purpose {
-        Purpose::Rule => ("", types::Type::Bool, "cel expression must evaluate to a bool"),
-        Purpose::Message => ("messageExpression ", types::Type::Text, "messageExpression must evaluate to a string"),
-    };
-    let failed = |text: String| format!("{prefix}compilation failed: {text}");
-    let judged = source::read(text, |expression, source| {
-        let around = check::Surroundings::of_rule(declared, optional_old_self);
-        let checked = check::check(expression, around, source).map_err(|problems| failed(source.shown(problems)))?;
-        if checked.result != wanted {
-            return Err(otherwise.to_owned());
-        }
-        if let Err(fault) = fold::constants(expression) {
-            let what = if purpose == Purpose::Rule { "program" } else { "messageExpression" };
-            return Err(format!("{what} instantiation failed: {fault}"));
-        }
-        let cost = cost::estimate(expression, &checked, declared);
-        Ok(Judged { cost, uses_old_self: checked.names.contains("oldSelf") })
-    });
-    judged.map_err(failed)?
 }
 
 impl Schema {
@@ -294,52 +227,9 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use expect_test::{Expect, expect};
     use serde_json::json;
 
     use super::*;
-
-    #[track_caller]
-    fn check(rule: &str, expected: Expect) {
-        let schema = json!({"type": "object", "properties": {
-            "n": {"type": "integer"},
-            "text": {"type": "string", "maxLength": 10},
-            "list": {"type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 64}},
-            "open": {"type": "array", "items": {"type": "string"}},
-        }});
-        let declared = Declared::of(&schema, true).expect("visible");
-        let judged = judge(rule, &declared, false, Purpose::Rule);
-        expected.assert_eq(&judged.map_or_else(|error| error, |judged| format!("costs {}", judged.cost)));
-    }
-
-    #[test]
-    fn rules_that_do_not_fit_are_refused_in_the_real_words() {
-        check(
-            "self.x == 1",
-            expect![[r#"
-            compilation failed: ERROR: <input>:1:5: undefined field 'x'
-             | self.x == 1
-             | ....^"#]],
-        );
-        check(
-            "self.n == 'a' && self.text.foo()",
-            expect![[r#"
-            compilation failed: ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'
-             | self.n == 'a' && self.text.foo()
-             | .......^
-            ERROR: <input>:1:31: undeclared reference to 'foo' (in container '')
-             | self.n == 'a' && self.text.foo()
-             | ..............................^"#]],
-        );
-        check("self.n", expect!["cel expression must evaluate to a bool"]);
-        check(
-            "self.list.all(x, x > 1)",
-            expect![[r#"
-            compilation failed: ERROR: <input>:1:20: found no matching overload for '_>_' applied to '(string, int)'
-             | self.list.all(x, x > 1)
-             | ...................^"#]],
-        );
-    }
 
     #[test]
     fn macros_that_the_parser_does_not_know_are_run() {
@@ -373,11 +263,27 @@ mod tests {
         }
     }
 
+    fn complaints(length: u32) -> Vec<String> {
+        let list = json!({"type": "array", "items": {"type": "integer"}});
+        let rule = json!({"rule": "self.list.all(x, self.list.all(y, x + y >= 0))"});
+        let spec = json!({"type": "object", "properties": {"list": list}, "x-kubernetes-validations": [rule]});
+        let schema = Schema::custom(Some(&json!({"type": "object", "properties": {"spec": spec}})), false);
+        let object = json!({"spec": {"list": (0..length).collect::<Vec<_>>()}});
+        schema.validate(&object, None).iter().map(FieldError::body).collect()
+    }
+
+    const COSTLY: &str = "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.list.all(x, self.list.all(y, x + y >= 0))";
+
     #[test]
-    fn every_operation_counts_by_the_sizes_that_are_allowed() {
-        check("self.text == 'abc'", expect!["costs 3"]);
-        check("self.list.all(x, x != '')", expect!["costs 403"]);
-        check("self.list.all(x, self.list.exists(y, x == y))", expect!["costs 320603"]);
-        check("self.open.all(x, x.matches('^[a-z]+$'))", expect!["costs 659710961253"]);
+    fn a_rule_that_turns_too_often_ends_with_an_error() {
+        assert_eq!(complaints(100), Vec::<String>::new());
+        assert_eq!(complaints(1000), [COSTLY]);
+        assert_eq!(complaints(100), Vec::<String>::new(), "the next object has its own budget");
+    }
+
+    #[test]
+    fn a_caller_without_patience_ends_rules_early() {
+        assert_eq!(budget::with_patience(|| false, || complaints(100)), [COSTLY]);
+        assert_eq!(complaints(100), Vec::<String>::new());
     }
 }

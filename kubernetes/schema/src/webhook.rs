@@ -1,12 +1,9 @@
 //! What configurations of webhooks must look like: where they are, what they are asked about, and how long one waits.
 
+use cel::admission::{Admission, Gives};
 use serde_json::Value;
 
-use crate::{
-    cel::admission::{Admission, Gives},
-    error::FieldError,
-    names,
-};
+use crate::{error::FieldError, names};
 
 const VERSIONS: &str = "v1, v1beta1";
 
@@ -201,7 +198,7 @@ pub(crate) fn check_conditions(conditions: &Value, has_params: bool, place: &str
         if expression.is_empty() {
             errors.push(FieldError::required(at("expression"), ""));
         } else if let Some(problem) = seen.judge(expression, Gives::Truth, true) {
-            errors.push(problem.at(at("expression"), expression));
+            errors.push(FieldError::of_expression(problem, at("expression"), expression));
         }
         if name.is_empty() {
             errors.push(FieldError::required(at("name"), ""));

@@ -7,7 +7,7 @@ use super::{
     },
     number, time,
 };
-use crate::error::go_quote;
+use crate::go::quote as go_quote;
 
 const PRECISION: usize = 6;
 const DIGITS: usize = 1100;

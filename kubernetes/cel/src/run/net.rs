@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
-use crate::error::go_quote;
+use crate::go::quote as go_quote;
 
 /// Reads an address.
 ///
@@ -144,7 +144,7 @@ pub(super) fn is_global_unicast(address: &IpAddr) -> bool {
 
 /// A network: an address, and how many of its bits count.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Cidr {
+pub struct Cidr {
     pub(super) address: IpAddr,
     pub(super) length: u8,
 }
@@ -216,7 +216,7 @@ impl Cidr {
 
 /// A URL in its parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Url {
+pub struct Url {
     pub(super) scheme: String,
     user: Option<String>,
     pub(super) host: String,
@@ -241,7 +241,7 @@ impl Url {
         Ok(url)
     }
 
-    pub(in super::super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         if !self.scheme.is_empty() {
             out.push_str(&self.scheme);

@@ -4,7 +4,7 @@
 const LONG: i32 = 6;
 
 /// The shortest text that means the number, with an exponent where it is short or long.
-pub(in super::super) fn shortest(number: f64) -> String {
+pub(crate) fn shortest(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
     }

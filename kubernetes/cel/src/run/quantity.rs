@@ -5,14 +5,14 @@ use std::cmp::Ordering;
 use crate::quantity;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     value: i128,
     /// The power of ten of the value.
     scale: i32,
     /// Whether it is kept in 64 bits.
     small: bool,
     /// Whether it was made by adding or subtracting.
-    pub(in super::super) is_result: bool,
+    pub(crate) is_result: bool,
 }
 
 impl Quantity {
@@ -32,7 +32,7 @@ impl Quantity {
         (at(self), at(other), scale)
     }
 
-    pub(in super::super) fn cmp(&self, other: &Quantity) -> Ordering {
+    pub(crate) fn cmp(&self, other: &Quantity) -> Ordering {
         let (one, two, _) = self.aligned(other);
         one.cmp(&two)
     }
@@ -59,7 +59,7 @@ impl Quantity {
         i64::try_from(self.value.signum()).unwrap_or(0)
     }
 
-    pub(in super::super) fn integer(&self) -> Option<i64> {
+    pub(crate) fn integer(&self) -> Option<i64> {
         if !self.small || self.scale < 0 {
             return None;
         }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Version {
+pub struct Version {
     pub(super) numbers: [u64; 3],
     before: Vec<Part>,
 }
@@ -77,7 +77,7 @@ impl Version {
         Version::parse(&parts.join("."))
     }
 
-    pub(in super::super) fn cmp(&self, other: &Version) -> Ordering {
+    pub(crate) fn cmp(&self, other: &Version) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| match (self.before.is_empty(), other.before.is_empty()) {
             (true, true) => Ordering::Equal,
             (true, false) => Ordering::Greater,

@@ -17,7 +17,7 @@ fn overflow() -> Fault {
 
 /// A moment, written with the offset it was read with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Moment {
+pub struct Moment {
     seconds: i64,
     nanos: u32,
     /// Seconds east of Greenwich.
@@ -33,7 +33,7 @@ impl Moment {
     }
 
     /// Reads `2020-01-31T12:34:56.789+02:00`.
-    pub(in super::super) fn parse(text: &str) -> Option<Moment> {
+    pub(crate) fn parse(text: &str) -> Option<Moment> {
         let bytes = text.as_bytes();
         let number = |from: usize, to: usize| -> Option<i64> {
             let part = text.get(from..to)?;
@@ -108,20 +108,20 @@ impl Moment {
         Moment { seconds, nanos, offset: self.offset }.checked()
     }
 
-    pub(in super::super) fn same(&self, other: &Moment) -> bool {
+    pub(crate) fn same(&self, other: &Moment) -> bool {
         self.order(other) == Ordering::Equal
     }
 
-    pub(in super::super) fn order(&self, other: &Moment) -> Ordering {
+    pub(crate) fn order(&self, other: &Moment) -> Ordering {
         self.nanoseconds().cmp(&other.nanoseconds())
     }
 
     /// Whether it is the first moment of year 1.
-    pub(in super::super) fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.seconds == FIRST && self.nanos == 0
     }
 
-    pub(in super::super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (date, rest) = civil(self.seconds + i64::from(self.offset));
         let mut out = format!(
             "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
@@ -148,7 +148,7 @@ impl Moment {
     }
 
     /// The moment as Go prints it.
-    pub(in super::super) fn printed(&self) -> String {
+    pub(crate) fn printed(&self) -> String {
         let text = self.text().replacen('T', " ", 1);
         match text.strip_suffix('Z') {
             Some(rest) => format!("{rest} +0000 UTC"),
@@ -161,7 +161,7 @@ impl Moment {
     }
 
     /// The moment as Go writes it in a program.
-    pub(in super::super) fn written(&self) -> String {
+    pub(crate) fn written(&self) -> String {
         const MONTHS: [&str; 12] = [
             "January",
             "February",
@@ -239,7 +239,7 @@ fn civil(seconds: i64) -> (jiff::civil::Date, i64) {
 }
 
 /// Reads `1h30m`, in nanoseconds.
-pub(in super::super) fn duration(text: &str) -> Option<i64> {
+pub(crate) fn duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -285,13 +285,13 @@ pub(in super::super) fn duration(text: &str) -> Option<i64> {
 }
 
 /// A duration in seconds, as a text.
-pub(in super::super) fn duration_text(nanoseconds: i64) -> String {
+pub(crate) fn duration_text(nanoseconds: i64) -> String {
     let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")
 }
 
 /// A duration as Go prints it: `1h30m0s`.
-pub(in super::super) fn duration_printed(nanoseconds: i64) -> String {
+pub(crate) fn duration_printed(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
     let part = |unit: u64, name: &str| {

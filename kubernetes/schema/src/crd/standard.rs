@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::{
-    cel,
     error::{ErrorKind, FieldError, go_json},
     node::Schema,
 };

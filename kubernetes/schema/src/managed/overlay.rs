@@ -1,11 +1,12 @@
 //! Lays what a mutating policy makes over an object, without tracking who manages what.
 
+use cel::objects::Odd;
 use serde_json::Value;
 
 use super::{
     merge::merge,
     shape::{Place, Shape, field, is_associative, shape},
-    typed::{self, Odd},
+    typed,
 };
 use crate::node::Schema;
 

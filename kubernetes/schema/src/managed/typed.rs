@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use cel::objects::Odd;
 use serde_json::Value;
 
 use super::shape::{Place, Shape, element, field, is_associative, shape};
@@ -15,32 +16,6 @@ pub(super) fn check(schema: &Schema, applied: &Value, odd: &[Odd]) -> Result<(),
         0 => Ok(()),
         1 => Err(walk.errors.swap_remove(0)),
         _ => Err(format!("errors:\n  {}", walk.errors.join("\n  "))),
-    }
-}
-
-/// A value that is no JSON, and fits nothing.
-#[derive(Debug)]
-pub(crate) struct Odd {
-    /// As Go prints it.
-    pub(crate) plain: String,
-    /// As Go writes it in a program.
-    pub(crate) syntax: String,
-    /// What Go calls its type.
-    pub(crate) kind: String,
-}
-
-impl Odd {
-    /// What stands in the place of the odd value of this number.
-    pub(crate) fn placeholder(number: usize) -> Value {
-        Value::String(Odd::name(number))
-    }
-
-    fn name(number: usize) -> String {
-        format!("\0odd {number}")
-    }
-
-    fn find<'o>(odd: &'o [Odd], value: &Value) -> Option<&'o Odd> {
-        odd.get(value.as_str()?.strip_prefix("\0odd ")?.parse::<usize>().ok()?)
     }
 }
 

@@ -1,15 +1,14 @@
 //! Mutating admission policies: what each of their expressions makes of an object.
 
+use cel::{
+    budget, objects,
+    value::{Made, Value as Cel},
+};
 use serde_json::{Map, Value};
 
 use super::{Review, Run, plain};
 use crate::{
-    Schema,
-    cel::{
-        budget, objects,
-        value::{Made, Value as Cel},
-    },
-    managed,
+    Schema, managed,
     patch::{self, Operated},
 };
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::cel::{Declared, admission::Admission};
+use cel::{Declared, admission::Admission};
 
 /// A kind that a policy is about or takes its parameters from.
 #[derive(Debug)]

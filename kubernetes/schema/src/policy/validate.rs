@@ -2,10 +2,10 @@
 
 mod mutating;
 
+use cel::admission::{Admission, Gives};
 use serde_json::Value;
 
 use crate::{
-    cel::admission::{Admission, Gives},
     error::FieldError,
     names,
     webhook::{check_conditions, check_rule, check_selector, one_of},
@@ -102,7 +102,7 @@ fn check_variables(variables: &Value, seen: &mut Admission<'_>, errors: &mut Vec
         if expression.trim().is_empty() {
             errors.push(FieldError::required(at("expression"), "expression is not specified"));
         } else if let Some(problem) = seen.add(name, expression) {
-            errors.push(problem.at(at("expression"), expression));
+            errors.push(FieldError::of_expression(problem, at("expression"), expression));
         }
     }
 }
@@ -143,7 +143,7 @@ fn check_validation(validation: &Value, seen: &Admission<'_>, place: &str, error
     if expression.trim().is_empty() {
         errors.push(FieldError::required(at("expression"), "expression is not specified"));
     } else if let Some(problem) = seen.judge(expression, Gives::Truth, true) {
-        errors.push(problem.at(at("expression"), expression));
+        errors.push(FieldError::of_expression(problem, at("expression"), expression));
     }
     let spoken = text(&validation["messageExpression"]);
     if !spoken.is_empty() && spoken.trim().is_empty() {
@@ -151,7 +151,7 @@ fn check_validation(validation: &Value, seen: &Admission<'_>, place: &str, error
     } else if !spoken.is_empty()
         && let Some(problem) = seen.judge(spoken, Gives::Text, false)
     {
-        errors.push(problem.at(at("messageExpression"), spoken));
+        errors.push(FieldError::of_expression(problem, at("messageExpression"), spoken));
     }
     let message = text(&validation["message"]);
     if !message.is_empty() && message.trim().is_empty() {
@@ -180,7 +180,7 @@ fn check_annotation(annotation: &Value, policy: &str, seen: &Admission<'_>, plac
         let detail = format!("must not exceed {LONGEST_VALUE} bytes in length");
         errors.push(FieldError::required(at("valueExpression"), detail));
     } else if let Some(problem) = seen.judge(trimmed, Gives::TextOrNull, true) {
-        errors.push(problem.at(at("valueExpression"), value));
+        errors.push(FieldError::of_expression(problem, at("valueExpression"), value));
     }
 }
 
@@ -325,7 +325,7 @@ fn is_identifier(name: &str) -> bool {
     let mut letters = name.chars();
     letters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
         && letters.all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
-        && !crate::cel::is_reserved(name)
+        && !cel::is_reserved(name)
 }
 
 fn list(value: &Value) -> &[Value] {

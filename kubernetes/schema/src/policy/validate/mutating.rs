@@ -1,13 +1,10 @@
 //! What mutating policies and their bindings must look like beyond what all policies must.
 
+use cel::admission::{Admission, Gives};
 use serde_json::Value;
 
 use super::{check_about, check_bound, check_variables, list, recheck_conditions, text};
-use crate::{
-    cel::admission::{Admission, Gives},
-    error::FieldError,
-    webhook::one_of,
-};
+use crate::{error::FieldError, webhook::one_of};
 
 /// Checks a MutatingAdmissionPolicy.
 #[must_use]
@@ -84,6 +81,6 @@ fn check_expression(patch: &Value, gives: Gives, seen: &Admission<'_>, place: &s
     if expression.is_empty() {
         errors.push(FieldError::required(place, ""));
     } else if let Some(problem) = seen.judge(expression, gives, true) {
-        errors.push(problem.at(place, expression));
+        errors.push(FieldError::of_expression(problem, place, expression));
     }
 }

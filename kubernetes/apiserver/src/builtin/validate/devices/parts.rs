@@ -63,7 +63,11 @@ pub(super) fn selectors(list: &Place<'_>, findings: &mut Findings) {
         let expression = cel.field("expression");
         match expression.text().len() > LONGEST {
             true => findings.too_long(&expression, LONGEST as u64),
-            false => findings.extend(schema::judge_selector(&expression.path, expression.text())),
+            false => {
+                let wrong = cel::devices::judge_selector(expression.text());
+                findings
+                    .extend(wrong.map(|wrong| FieldError::of_expression(wrong, &expression.path, expression.text())));
+            }
         }
     });
 }
