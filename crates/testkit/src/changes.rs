@@ -36,7 +36,7 @@ impl Changes {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let client = crate::control_plane::client(&kubeconfig).await;
+                let client = referee::control_plane::client(&kubeconfig).await;
                 futures::future::join_all(KINDS.iter().map(|kind| follow(client.clone(), *kind, bell.clone()))).await;
             });
         });

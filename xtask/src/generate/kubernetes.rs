@@ -119,7 +119,7 @@ pub(crate) fn tables() -> Result<Vec<(PathBuf, String)>> {
     schemas.retain(|name, _| reached.contains(name));
     let text = serde_json::to_string(&json!({ "resources": resources, "definitions": schemas }))?;
     let names: Vec<String> = schemas.keys().cloned().collect();
-    let folder = PathBuf::from("crates/vocabulary/kubernetes/src");
+    let folder = PathBuf::from("kubernetes/tables/src");
     Ok(vec![
         (folder.join("tables.json"), one_entry_per_line(&text)?),
         (folder.join("wire.txt"), super::wire::lines(&names)?),

@@ -1,4 +1,7 @@
 //! The folder is the layer: a crate uses only crates from folders below its own, never its neighbours.
+//!
+//! The embedded Kubernetes API in `kubernetes/` is a house of its own, and its border is checked in both directions, for
+//! tests too: it uses nothing from outside, and outside only `apiserver` is used.
 
 use std::path::Path;
 
@@ -11,61 +14,132 @@ const LAYERS: &[&str] =
 /// How many of the layers, from the bottom, hold rules only and do no I/O.
 const PURE: usize = 3;
 
+/// The crates of `kubernetes/` from the bottom up; each may use those before it.
+const KUBERNETES: &[&str] = &["tables", "cel", "schema", "builtin", "apiserver", "referee"];
+
+/// How many of them, from the bottom, hold rules only and do no I/O.
+const PURE_KUBERNETES: usize = 4;
+
+/// What may be used of `kubernetes/` from outside it.
+const FACE: &str = "apiserver";
+
+/// Starts control planes for tests, the real one and the embedded one; only `testkit` builds on it.
+const REFEREE: &str = "referee";
+
 /// Crates that decide may not even be able to wait, to read a disk or to open a connection.
 const IMPURE: &[&str] = &["tokio", "reqwest", "axum", "hyper", "rustix", "tempfile", "zbus", "redb"];
 
 pub(super) fn problems(metadata: &Value) -> Vec<String> {
-    let packages: Vec<Package> =
-        metadata["packages"].as_array().into_iter().flatten().filter_map(Package::read).collect();
+    let root = Path::new(metadata["workspace_root"].as_str().unwrap_or_default());
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let packages: Vec<Package> = packages.filter_map(|package| Package::read(package, root)).collect();
     let mut problems = Vec::new();
     for package in &packages {
         for dependency in &package.dependencies {
-            if package.layer < PURE && IMPURE.contains(&dependency.as_str()) {
+            if !dependency.for_tests && package.place.is_pure() && IMPURE.contains(&dependency.name.as_str()) {
                 problems.push(format!(
-                    "crate {} is in {}, which does no I/O, but depends on {dependency}",
-                    package.name, LAYERS[package.layer]
+                    "crate {} ({}) holds rules and does no I/O, but depends on {}",
+                    package.name,
+                    package.place.name(),
+                    dependency.name
                 ));
             }
-            if let Some(used) = packages.iter().find(|other| &other.name == dependency)
-                && used.layer >= package.layer
-            {
-                problems.push(format!(
-                    "crate {} ({}) uses {} ({}): a crate uses only crates from folders below its own",
-                    package.name, LAYERS[package.layer], used.name, LAYERS[used.layer]
-                ));
+            if let Some(used) = packages.iter().find(|other| other.name == dependency.name) {
+                problems.extend(breach(package, used, dependency.for_tests));
             }
         }
     }
     problems
 }
 
+/// What is wrong with one crate using another.
+fn breach(user: &Package, used: &Package, for_tests: bool) -> Option<String> {
+    use Place::{Beside, Kubernetes, Layer};
+    let rule = match (user.place, used.place) {
+        (Kubernetes(own), Kubernetes(other)) if other >= own && !for_tests => {
+            "in kubernetes/ a crate uses only those below it"
+        }
+        (Kubernetes(_), Layer(_) | Beside) => "kubernetes/ uses nothing from outside it",
+        (Layer(_) | Beside, Kubernetes(_)) if !is_face(user, used) => {
+            "outside kubernetes/ only kubernetes/apiserver is used"
+        }
+        (Layer(own), Layer(other)) if other >= own && !for_tests => {
+            "a crate uses only crates from folders below its own"
+        }
+        _ => return None,
+    };
+    let (from, to) = (user.place.name(), used.place.name());
+    Some(format!("crate {} ({from}) uses {} ({to}): {rule}", user.name, used.name))
+}
+
+fn is_face(user: &Package, used: &Package) -> bool {
+    used.name == FACE || (user.name == "testkit" && used.name == REFEREE)
+}
+
+/// Where in the repository a crate lies.
+#[derive(Clone, Copy)]
+enum Place {
+    /// A folder of `crates/`, by its position in [`LAYERS`].
+    Layer(usize),
+    /// `kubernetes/`, by its position in [`KUBERNETES`].
+    Kubernetes(usize),
+    /// Anywhere else: `testkit`, `simulation`, `xtask`, `e2e`.
+    Beside,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Place::Layer(layer) => LAYERS[layer],
+            Place::Kubernetes(_) => "kubernetes",
+            Place::Beside => "no layer",
+        }
+    }
+
+    fn is_pure(self) -> bool {
+        match self {
+            Place::Layer(layer) => layer < PURE,
+            Place::Kubernetes(position) => position < PURE_KUBERNETES,
+            Place::Beside => false,
+        }
+    }
+}
+
 struct Package {
     name: String,
-    layer: usize,
-    /// Ordinary dependencies; those for tests and benchmarks are free.
-    dependencies: Vec<String>,
+    place: Place,
+    dependencies: Vec<Dependency>,
+}
+
+struct Dependency {
+    name: String,
+    /// Only tests, benchmarks and examples see it.
+    for_tests: bool,
 }
 
 impl Package {
-    /// Reads a crate of a layer; `testkit`, `xtask`, `e2e` and foreign crates belong to none.
-    fn read(package: &Value) -> Option<Package> {
-        let folder = Path::new(package["manifest_path"].as_str()?).parent()?;
+    /// Reads a crate of this repository; foreign ones are left out.
+    fn read(package: &Value, root: &Path) -> Option<Package> {
         if !package["source"].is_null() {
             return None;
         }
         let name = package["name"].as_str()?.to_owned();
-        let parent = folder.parent()?.file_name()?.to_str()?;
-        let layer = match (parent, name.as_str()) {
-            ("crates", "machinist" | "machinistd") => LAYERS.len() - 1,
-            _ => LAYERS.iter().position(|layer| *layer == parent)?,
+        let folder = Path::new(package["manifest_path"].as_str()?).parent()?.strip_prefix(root).ok()?;
+        let parts: Vec<&str> = folder.iter().filter_map(|part| part.to_str()).collect();
+        let place = match parts[..] {
+            // A crate that the list does not know is held to be the topmost: nothing else there may use it.
+            ["kubernetes", own] => {
+                Place::Kubernetes(KUBERNETES.iter().position(|name| *name == own).unwrap_or(KUBERNETES.len()))
+            }
+            ["crates", "machinist" | "machinistd"] => Place::Layer(LAYERS.len() - 1),
+            ["crates", layer, _] => LAYERS.iter().position(|name| *name == layer).map_or(Place::Beside, Place::Layer),
+            _ => Place::Beside,
         };
-        let dependencies = package["dependencies"]
-            .as_array()?
-            .iter()
-            .filter(|dependency| dependency["kind"].is_null())
-            .filter_map(|dependency| dependency["name"].as_str().map(str::to_owned))
-            .collect();
-        Some(Package { name, layer, dependencies })
+        let dependencies = package["dependencies"].as_array()?.iter();
+        let dependencies = dependencies.filter_map(|dependency| {
+            Some(Dependency { name: dependency["name"].as_str()?.to_owned(), for_tests: dependency["kind"] == "dev" })
+        });
+        Some(Package { name, place, dependencies: dependencies.collect() })
     }
 }
 
@@ -76,17 +150,26 @@ mod tests {
     use super::*;
 
     fn package(path: &str, dependencies: &[&str]) -> Value {
+        of_kind(path, dependencies, None)
+    }
+
+    fn tests_of(path: &str, dependencies: &[&str]) -> Value {
+        of_kind(path, dependencies, Some("dev"))
+    }
+
+    fn of_kind(path: &str, dependencies: &[&str], kind: Option<&str>) -> Value {
         let name = Path::new(path).file_name().and_then(|name| name.to_str());
-        let dependencies: Vec<_> = dependencies.iter().map(|name| json!({"name": name, "kind": null})).collect();
+        let dependencies: Vec<_> = dependencies.iter().map(|name| json!({"name": name, "kind": kind})).collect();
         json!({
             "name": name, "source": null,
-            "manifest_path": format!("/somewhere/{path}/Cargo.toml"), "dependencies": dependencies,
+            "manifest_path": format!("/kubernetes/{path}/Cargo.toml"), "dependencies": dependencies,
         })
     }
 
+    /// The repository's own folder is called like the house in it, which must not matter.
     #[track_caller]
     fn check(packages: &[Value], expected: &[&str]) {
-        assert_eq!(problems(&json!({ "packages": packages })), expected);
+        assert_eq!(problems(&json!({ "workspace_root": "/kubernetes", "packages": packages })), expected);
     }
 
     #[test]
@@ -103,6 +186,11 @@ mod tests {
     }
 
     #[test]
+    fn a_neighbour_is_free_for_tests() {
+        check(&[package("crates/decisions/change", &[]), tests_of("crates/decisions/render", &["change"])], &[]);
+    }
+
+    #[test]
     fn one_cloud_does_not_know_another() {
         check(
             &[package("crates/providers/aws", &[]), package("crates/providers/azure", &["aws"])],
@@ -114,7 +202,68 @@ mod tests {
     fn a_decision_that_could_wait_is_refused() {
         check(
             &[package("crates/decisions/render", &["tokio"])],
-            &["crate render is in decisions, which does no I/O, but depends on tokio"],
+            &["crate render (decisions) holds rules and does no I/O, but depends on tokio"],
+        );
+    }
+
+    #[test]
+    fn the_embedded_api_is_used_by_its_face_only() {
+        check(
+            &[
+                package("kubernetes/schema", &[]),
+                package("kubernetes/apiserver", &["schema"]),
+                package("crates/sandbox/up", &["apiserver"]),
+                package("crates/services/operator", &["schema"]),
+                tests_of("e2e", &["apiserver", "schema"]),
+            ],
+            &[
+                "crate operator (services) uses schema (kubernetes): outside kubernetes/ only kubernetes/apiserver is used",
+                "crate e2e (no layer) uses schema (kubernetes): outside kubernetes/ only kubernetes/apiserver is used",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_embedded_api_uses_nothing_of_the_product_not_even_in_tests() {
+        check(
+            &[
+                package("crates/vocabulary/api", &[]),
+                package("crates/testkit", &[]),
+                package("kubernetes/schema", &["api"]),
+                tests_of("kubernetes/apiserver", &["testkit"]),
+            ],
+            &[
+                "crate schema (kubernetes) uses api (vocabulary): kubernetes/ uses nothing from outside it",
+                "crate apiserver (kubernetes) uses testkit (no layer): kubernetes/ uses nothing from outside it",
+            ],
+        );
+    }
+
+    #[test]
+    fn only_testkit_builds_on_the_referee() {
+        check(
+            &[
+                package("kubernetes/referee", &[]),
+                package("crates/testkit", &["referee"]),
+                tests_of("crates/adapters/host", &["referee"]),
+            ],
+            &["crate host (adapters) uses referee (kubernetes): outside kubernetes/ only kubernetes/apiserver is used"],
+        );
+    }
+
+    #[test]
+    fn the_crates_of_the_embedded_api_have_an_order() {
+        check(
+            &[
+                package("kubernetes/schema", &["apiserver", "redb"]),
+                package("kubernetes/apiserver", &["schema"]),
+                tests_of("kubernetes/apiserver", &["referee"]),
+                package("kubernetes/referee", &["apiserver"]),
+            ],
+            &[
+                "crate schema (kubernetes) uses apiserver (kubernetes): in kubernetes/ a crate uses only those below it",
+                "crate schema (kubernetes) holds rules and does no I/O, but depends on redb",
+            ],
         );
     }
 }

@@ -6,6 +6,16 @@ use anyhow::Context;
 
 use crate::workspace;
 
+/// Folders whose code decides and never waits.
+const PURE: &[&str] = &[
+    "crates/decisions",
+    "crates/vocabulary",
+    "kubernetes/tables",
+    "kubernetes/cel",
+    "kubernetes/schema",
+    "kubernetes/builtin",
+];
+
 pub(super) fn problems(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     let mut problems = Vec::new();
     for path in files {
@@ -32,8 +42,8 @@ fn in_file(path: &Path, text: &str) -> Vec<String> {
         if !text.starts_with("//!") {
             problems.push(format!("{}: the first line says what the module does (`//! …`)", path.display()));
         }
-        let is_decision = path.starts_with("crates/decisions") || path.starts_with("crates/vocabulary");
-        if is_decision && path.components().any(|part| part.as_os_str() == "src") {
+        if PURE.iter().any(|folder| path.starts_with(folder)) && path.components().any(|part| part.as_os_str() == "src")
+        {
             problems.extend(lines_with(path, text, &[".await"], "waits, but decisions are plain functions"));
         }
     }
