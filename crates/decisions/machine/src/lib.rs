@@ -2,4 +2,7 @@
 //!
 //! Each kind has a planner that is a pure function of a snapshot. The `Provider` port says what a cloud must be able to do.
 
+pub mod condition;
+pub mod lifecycle;
 pub mod provider;
+pub mod set;
