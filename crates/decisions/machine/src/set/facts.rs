@@ -45,7 +45,7 @@ pub enum Owner {
 pub enum Readiness {
     #[default]
     NotReady,
-    /// Since when, or since for ever if the node does not say.
+    /// Since when, if the node says so.
     Ready(Option<Timestamp>),
 }
 

@@ -55,7 +55,8 @@ fn is_available(member: &Member, min_ready: SignedDuration, now: Timestamp) -> b
     match member.readiness {
         Readiness::NotReady => false,
         Readiness::Ready(_) if min_ready.is_zero() => true,
-        Readiness::Ready(None) => true,
+        // Without the time of its last change nobody can say for how long it has been ready.
+        Readiness::Ready(None) => false,
         Readiness::Ready(Some(since)) => now.duration_since(since) > min_ready,
     }
 }
