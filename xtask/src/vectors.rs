@@ -14,6 +14,8 @@ mod ignition_down;
 mod judge;
 mod kargs;
 mod machine_config;
+mod machine_drain;
+mod machine_reconcile;
 mod machines;
 mod machineset_delete_order;
 mod machineset_reconcile;
@@ -41,6 +43,8 @@ const JUDGES: &[&dyn Judge] = &[
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
     &kargs::Kargs,
+    &machine_drain::MachineDrain,
+    &machine_reconcile::MachineReconcile,
     &machineset_delete_order::DeleteOrder,
     &machineset_reconcile::SetReconcile,
     &merge::Merge,

@@ -24,8 +24,7 @@ impl Judge for DeleteOrder {
         let count = input["count"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         let priorities: Map<_, _> =
             members.iter().map(|member| (member.name.clone(), json!(priority(member, policy, now)))).collect();
-        let delete: Vec<_> =
-            victims(&kept, policy, count, now).into_iter().map(|member| member.name.clone()).collect();
+        let delete: Vec<_> = victims(&kept, policy, count, now).into_iter().map(|member| member.name.clone()).collect();
         Ok(json!({"priorities": priorities, "delete": delete}))
     }
 }

@@ -140,12 +140,7 @@ fn replicas(set: &MachineSet) -> Result<usize, Invalid> {
 }
 
 /// Adds what brings the number of Machines to the wanted one, and says what is waited for then.
-fn scale(
-    snapshot: &Snapshot,
-    kept: &[&Member],
-    wanted: usize,
-    actions: &mut Vec<Action>,
-) -> Result<Waiting, Invalid> {
+fn scale(snapshot: &Snapshot, kept: &[&Member], wanted: usize, actions: &mut Vec<Action>) -> Result<Waiting, Invalid> {
     let Snapshot { set, members, taken, now } = snapshot;
     if kept.len() > wanted {
         let policy = set.spec.delete_policy.as_deref().unwrap_or_default().parse()?;

@@ -43,9 +43,7 @@ pub(super) fn next_available(set: &MachineSet, kept: &[&Member], now: Timestamp)
     let waiting = kept.iter().filter(|member| !is_available(member, min_ready, now));
     let left = waiting.filter_map(|member| match member.readiness {
         // Strictly after, so the moment itself is one nanosecond too early.
-        Readiness::Ready(Some(since)) => {
-            Some(min_ready - now.duration_since(since) + SignedDuration::from_nanos(1))
-        }
+        Readiness::Ready(Some(since)) => Some(min_ready - now.duration_since(since) + SignedDuration::from_nanos(1)),
         Readiness::Ready(None) | Readiness::NotReady => None,
     });
     left.min().map(|delay| delay.max(SignedDuration::ZERO))
