@@ -14,6 +14,11 @@ mod ignition_down;
 mod judge;
 mod kargs;
 mod machine_config;
+mod machine_drain;
+mod machine_reconcile;
+mod machines;
+mod machineset_delete_order;
+mod machineset_reconcile;
 mod merge;
 mod node_pools;
 mod on_disk;
@@ -38,6 +43,10 @@ const JUDGES: &[&dyn Judge] = &[
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
     &kargs::Kargs,
+    &machine_drain::MachineDrain,
+    &machine_reconcile::MachineReconcile,
+    &machineset_delete_order::DeleteOrder,
+    &machineset_reconcile::SetReconcile,
     &merge::Merge,
     &node_pools::NodePools,
     &on_disk::OnDisk,

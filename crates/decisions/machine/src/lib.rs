@@ -1,3 +1,10 @@
 //! Decides the life of machines: Machines, MachineSets, MachineDeployments, health checks and links to nodes.
 //!
 //! Each kind has a planner that is a pure function of a snapshot. The `Provider` port says what a cloud must be able to do.
+
+pub mod condition;
+pub mod draining;
+pub mod duration;
+pub mod lifecycle;
+pub mod provider;
+pub mod set;

@@ -4,10 +4,12 @@
 mod machine;
 mod machine_health_check;
 mod machine_set;
+mod words;
 
 pub use machine::*;
 pub use machine_health_check::*;
 pub use machine_set::*;
+pub use words::*;
 
 /// The API group.
 pub const GROUP: &str = "machine.openshift.io";
