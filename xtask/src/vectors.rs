@@ -18,6 +18,7 @@ mod merge;
 mod node_pools;
 mod on_disk;
 mod pool_status;
+mod provider;
 mod reconcilable;
 mod same;
 mod served_ignition;
@@ -42,6 +43,7 @@ const JUDGES: &[&dyn Judge] = &[
     &node_pools::NodePools,
     &on_disk::OnDisk,
     &pool_status::PoolStatus,
+    &provider::Provider { file: "provider-aws", spec: &aws::spec::Rules },
     &reconcilable::Reconcilable,
     &served_ignition::ServedIgnition,
 ];

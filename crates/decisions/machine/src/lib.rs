@@ -3,3 +3,4 @@
 //! Each kind has a planner that is a pure function of a snapshot. The `Provider` port says what a cloud must be able to do.
 
 pub mod provider;
+pub mod spec;
