@@ -44,6 +44,9 @@ const JUDGES: &[&dyn Judge] = &[
     &on_disk::OnDisk,
     &pool_status::PoolStatus,
     &provider::Provider { file: "provider-aws", spec: &aws::spec::Rules },
+    &provider::Provider { file: "provider-azure", spec: &azure::spec::Rules },
+    &provider::Provider { file: "provider-gcp", spec: &gcp::spec::Rules },
+    &provider::Provider { file: "provider-vsphere", spec: &vsphere::spec::Rules },
     &reconcilable::Reconcilable,
     &served_ignition::ServedIgnition,
 ];
