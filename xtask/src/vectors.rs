@@ -23,6 +23,7 @@ mod merge;
 mod node_pools;
 mod on_disk;
 mod pool_status;
+mod provider;
 mod reconcilable;
 mod same;
 mod served_ignition;
@@ -51,6 +52,10 @@ const JUDGES: &[&dyn Judge] = &[
     &node_pools::NodePools,
     &on_disk::OnDisk,
     &pool_status::PoolStatus,
+    &provider::Provider { file: "provider-aws", spec: &aws::spec::Rules },
+    &provider::Provider { file: "provider-azure", spec: &azure::spec::Rules },
+    &provider::Provider { file: "provider-gcp", spec: &gcp::spec::Rules },
+    &provider::Provider { file: "provider-vsphere", spec: &vsphere::spec::Rules },
     &reconcilable::Reconcilable,
     &served_ignition::ServedIgnition,
 ];

@@ -8,3 +8,4 @@ pub mod duration;
 pub mod lifecycle;
 pub mod provider;
 pub mod set;
+pub mod spec;

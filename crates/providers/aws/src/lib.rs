@@ -1,1 +1,3 @@
 //! Machines on Amazon EC2.
+
+pub mod spec;

@@ -1,1 +1,3 @@
 //! Machines on Microsoft Azure.
+
+pub mod spec;

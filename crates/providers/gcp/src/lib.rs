@@ -1,1 +1,3 @@
 //! Machines on Google Compute Engine.
+
+pub mod spec;

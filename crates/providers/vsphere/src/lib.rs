@@ -1,1 +1,3 @@
 //! Machines on VMware vSphere.
+
+pub mod spec;
