@@ -22,7 +22,6 @@ mod rollback;
 mod secrets;
 mod server;
 mod status;
-mod up;
 mod why;
 
 use std::process::ExitCode;
@@ -88,7 +87,7 @@ enum Verb {
     Server(server::Arguments),
     /// Bring up a whole fleet in this process, to try Machinist on nothing at all.
     #[command(after_help = help::UP)]
-    Up(up::Arguments),
+    Up(sandbox::up::Arguments),
     /// Print the completions of a shell, such as `machinist completions bash > /etc/bash_completion.d/machinist`.
     Completions(help::Completions),
     /// Print or write manual pages.
@@ -116,7 +115,7 @@ fn main() -> ExitCode {
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Rollback(arguments) => rollback::run(&arguments),
         Verb::Server(arguments) => server::run(arguments),
-        Verb::Up(arguments) => up::run(arguments),
+        Verb::Up(arguments) => sandbox::up::run(arguments),
         Verb::Completions(arguments) => help::completions(&arguments, Arguments::command()),
         Verb::Man(arguments) => help::man(&arguments, Arguments::command()),
     };

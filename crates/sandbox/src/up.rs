@@ -24,20 +24,21 @@ use anyhow::{Context, bail};
 use api::machineconfiguration::MachineConfigPool;
 use clap::Args;
 use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt as _};
 use owo_colors::OwoColorize as _;
-use standins::Machines;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
+use crate::standins::{self, Machines};
 use folder::Folder;
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// How many worker nodes
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u32,
@@ -67,7 +68,7 @@ pub(crate) struct Arguments {
 /// How long the fleet may take to come up before it is worth saying what it waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     limits::allow(arguments.nodes + arguments.control_plane, arguments.in_memory, arguments.systemd)?;
     let parts = arguments.systemd.then(|| systemd::prepare(&arguments)).transpose()?.map(Arc::new);
     let folder = Folder::open(arguments.data.as_deref())?;
@@ -169,7 +170,7 @@ async fn open(
 
 /// Somebody's real nodes must never meet a simulated fleet.
 async fn refuse_production(client: &Client) -> anyhow::Result<()> {
-    let nodes: Vec<Node> = crate::gather::list(client).await?;
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.context("cannot list nodes")?.items;
     let foreign = nodes.iter().find(|node| !node.labels().contains_key(nodes::LABEL));
     if let Some(node) = foreign {
         bail!(
@@ -195,11 +196,12 @@ impl Fleet<'_> {
     async fn start(&mut self, server: &Server) -> anyhow::Result<Vec<String>> {
         content::install(&self.client).await?;
         let (client, stopped) = (self.client.clone(), self.stopped.clone());
-        let installation = crate::install::with_access(::operator::Installation {
+        let mut installation = ::operator::Installation {
             server: self.configs.as_ref().map(|(_, address)| address.to_string()),
             api_url: Some(server.address().to_owned()),
             ..::operator::Installation::default()
-        });
+        };
+        installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
         let authority = match server {
             Server::Embedded(server) => Some(server.certificate_authority().to_owned()),
             Server::Other(_) => None,

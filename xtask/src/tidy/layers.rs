@@ -132,6 +132,7 @@ impl Package {
                 Place::Kubernetes(KUBERNETES.iter().position(|name| *name == own).unwrap_or(KUBERNETES.len()))
             }
             ["crates", "machinist" | "machinistd"] => Place::Layer(LAYERS.len() - 1),
+            ["crates", "sandbox"] => Place::Layer(LAYERS.len() - 2),
             ["crates", layer, _] => LAYERS.iter().position(|name| *name == layer).map_or(Place::Beside, Place::Layer),
             _ => Place::Beside,
         };

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::faults::Fault;
-use crate::{Behaviour, MANAGER, ready};
+use crate::fleet::faults::Fault;
+use crate::fleet::{Behaviour, MANAGER, ready};
 
 /// A node as it was at one version of its object. Two versions that say the same are equal: there is nothing to do.
 #[derive(Clone, Debug, Default)]

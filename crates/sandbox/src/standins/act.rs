@@ -8,8 +8,8 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
-use crate::MANAGER;
-use crate::plan::Action;
+use crate::standins::MANAGER;
+use crate::standins::plan::Action;
 
 const AT_ONCE: usize = 16;
 

@@ -15,7 +15,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::MANAGER;
+use crate::standins::MANAGER;
 
 /// A real kubelet renews every 10 s and counts as lost after 40 s; on a laptop nobody wants to wait so long.
 const BEAT: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::kubelets::Daemon;
-use crate::template::{self, REVISION_HASH};
+use crate::standins::kubelets::Daemon;
+use crate::standins::template::{self, REVISION_HASH};
 
 /// Everything there is.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! `kubectl exec` on the nodes of a fleet: what each of them is made of.
 
+use crate::standins::{Machines, Place};
 use ::apiserver::{PodExec, Run};
-use standins::{Machines, Place};
 
 use super::{Arguments, folder::Folder};
 
@@ -12,7 +12,7 @@ pub(super) fn on_nodes(
     arguments: &Arguments,
 ) -> impl Fn(&PodExec) -> Result<Run, String> + Send + Sync + 'static {
     let (nodes, in_memory, systemd) = (folder.nodes(), arguments.in_memory, arguments.systemd);
-    standins::commands(move |node| {
+    crate::standins::commands(move |node| {
         if in_memory {
             return Err(format!("node {node} is in memory and has no files: use `machinist up` without --in-memory"));
         }

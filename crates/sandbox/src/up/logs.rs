@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use standins::Machines;
+use crate::standins::Machines;
 
 /// Only the end of a long log is read: who follows it looks twice a second.
 const END: u64 = 4 << 20;

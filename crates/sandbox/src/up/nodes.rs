@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::standins::Machines;
 use anyhow::Context;
 use api::machineconfiguration::MachineConfigPool;
 use daemon::run::{Ended, Options};
@@ -14,7 +15,6 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use standins::Machines;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 use super::told_to_stop;
 
 /// On every node of ours, so that nobody else's is taken for one.
-pub(super) const LABEL: &str = fleet::LABEL;
+pub(super) const LABEL: &str = crate::fleet::LABEL;
 const FLEET: &str = "up";
 const SIMULATED: &str = "this node is simulated";
 
@@ -200,8 +200,8 @@ pub(super) async fn play(
     parts: &mut JoinSet<anyhow::Result<()>>,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let behaviour = fleet::Behaviour { update: Duration::from_millis(500), drains: true };
-    let fleet = fleet::Fleet::new(client.clone(), FLEET, behaviour);
+    let behaviour = crate::fleet::Behaviour { update: Duration::from_millis(500), drains: true };
+    let fleet = crate::fleet::Fleet::new(client.clone(), FLEET, behaviour);
     let pools: Api<MachineConfigPool> = Api::all(client.clone());
     for (pool, role) in [("master", "control-plane"), ("worker", "worker")] {
         let there = |pool: Option<&MachineConfigPool>| target(pool).is_some();

@@ -1,8 +1,8 @@
 //! Nonsense in objects becomes a condition or an event that names the object and the fix; nothing else stops.
 
 use api::annotations;
-use fleet::{Behaviour, Fault};
 use kube::api::{DeleteParams, PostParams};
+use sandbox::fleet::{Behaviour, Fault};
 use serde_json::json;
 use testkit::objects::{file_config, machine_config, pool};
 use testkit::{Kind, wait_for_all};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use controllers::Settings;
-use fleet::Behaviour;
 use k8s_openapi::api::core::v1::Pod;
+use sandbox::fleet::Behaviour;
 use serde_json::json;
 use testkit::Kind;
 use testkit::objects::file_config;

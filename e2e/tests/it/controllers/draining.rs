@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use api::annotations;
-use fleet::Behaviour;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use sandbox::fleet::Behaviour;
 use serde_json::json;
 use testkit::objects::file_config;
 use testkit::{Kind, wait_for};

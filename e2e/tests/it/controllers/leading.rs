@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use api::annotations;
-use fleet::{Behaviour, Fleet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
+use sandbox::fleet::{Behaviour, Fleet};
 use testkit::objects::{file_config, pool};
 use testkit::{Kind, control_plane, wait_for_all};
 

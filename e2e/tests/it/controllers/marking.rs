@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use api::machineconfiguration::MachineConfigNode;
-use fleet::{Behaviour, Fault};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::await_condition;
+use sandbox::fleet::{Behaviour, Fault};
 use serde_json::{Value, json};
 use testkit::objects::{file_config, node, pool};
 use testkit::{Kind, wait_for};

@@ -2,9 +2,9 @@
 
 use api::machineconfiguration::MachineConfig;
 use api::machinist::RenderedProvenance;
-use fleet::Behaviour;
 use kube::ResourceExt;
 use kube::api::Api;
+use sandbox::fleet::Behaviour;
 use serde_json::json;
 use testkit::objects::{file_config, machine_config, pool};
 use testkit::{Kind, wait_for, wait_for_all};

@@ -1,13 +1,13 @@
 //! What the controllers may do: the generated roles are enough, and what is missing is named and stops nothing else.
 
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
-use fleet::{Behaviour, Fleet};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
+use sandbox::fleet::{Behaviour, Fleet};
 use testkit::objects::{file_config, pool};
 use testkit::{Kind, control_plane, wait_for, wait_for_all, wait_until};
 

@@ -1,8 +1,8 @@
 //! Which nodes get a config, when, and how they are healed.
 
-use fleet::{Behaviour, Fault};
 use kube::ResourceExt;
 use kube::api::PostParams;
+use sandbox::fleet::{Behaviour, Fault};
 use serde_json::json;
 use testkit::objects::{file_config, pool};
 use testkit::{Kind, wait_for, wait_for_all};

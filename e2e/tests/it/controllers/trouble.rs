@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use api::labels::TAINT_UPDATE_IN_PROGRESS;
-use fleet::{Behaviour, Fault};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
+use sandbox::fleet::{Behaviour, Fault};
 use serde_json::json;
 use testkit::objects::file_config;
 use testkit::{Kind, wait_for, wait_for_all};
