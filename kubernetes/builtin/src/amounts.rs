@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use schema::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use crate::object::text;
+use crate::text;
 
-pub(crate) type Amounts = BTreeMap<String, Quantity>;
+pub type Amounts = BTreeMap<String, Quantity>;
 
 /// A field that holds amounts. What is no amount is not there: it was refused long before.
-pub(crate) fn read(value: &Value) -> Amounts {
+pub fn read(value: &Value) -> Amounts {
     let entries = value.as_object().into_iter().flatten();
     entries.filter_map(|(name, amount)| Some((name.clone(), parse(amount)?))).collect()
 }
@@ -23,12 +23,12 @@ fn parse(amount: &Value) -> Option<Quantity> {
     }
 }
 
-pub(crate) fn write(amounts: &Amounts) -> Value {
+pub fn write(amounts: &Amounts) -> Value {
     let entries = amounts.iter().map(|(name, amount)| (name.clone(), amount.to_string().into()));
     Value::Object(entries.collect::<Map<_, _>>())
 }
 
-pub(crate) fn add(total: &mut Amounts, more: &Amounts) {
+pub fn add(total: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         match total.get_mut(name) {
             Some(known) => *known = known.plus(amount),
@@ -38,7 +38,7 @@ pub(crate) fn add(total: &mut Amounts, more: &Amounts) {
 }
 
 /// Makes each amount the larger of both.
-pub(crate) fn raise(total: &mut Amounts, other: &Amounts) {
+pub fn raise(total: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         if total.get(name).is_none_or(|known| amount > known) {
             total.insert(name.clone(), amount.clone());
@@ -48,7 +48,7 @@ pub(crate) fn raise(total: &mut Amounts, other: &Amounts) {
 
 /// Which side of what containers say about resources.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Side {
+pub enum Side {
     Requests,
     Limits,
 }
@@ -63,7 +63,7 @@ impl Side {
 }
 
 /// What a pod was written to need: limit ranges judge that.
-pub(crate) fn asked(pod: &Value, side: Side) -> Amounts {
+pub fn asked(pod: &Value, side: Side) -> Amounts {
     let spec = &pod["spec"];
     let mut total = of_all(spec, side);
     for (name, amount) in read(&spec["resources"][side.field()]) {
@@ -75,7 +75,7 @@ pub(crate) fn asked(pod: &Value, side: Side) -> Amounts {
 }
 
 /// What a pod takes from others: also what running it costs, and what it still has while it is being resized.
-pub(crate) fn taken(pod: &Value, side: Side) -> Amounts {
+pub fn taken(pod: &Value, side: Side) -> Amounts {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let infeasible = list(&status["conditions"])
         .find(|condition| condition["type"] == "PodResizePending")
@@ -110,12 +110,12 @@ pub(crate) fn taken(pod: &Value, side: Side) -> Amounts {
 }
 
 /// What the containers of a pod come to, whatever the pod says for itself.
-pub(crate) fn of_all(spec: &Value, side: Side) -> Amounts {
+pub fn of_all(spec: &Value, side: Side) -> Amounts {
     of_containers(spec, |container| read(&container["resources"][side.field()]))
 }
 
 /// Nobody asks for less than thousandths: what is finer is rounded up.
-pub(crate) fn round(list: &mut Value) {
+pub fn round(list: &mut Value) {
     for amount in list.as_object_mut().into_iter().flat_map(|list| list.values_mut()) {
         if let Some(rounded) = parse(amount).map(|parsed| parsed.rounded(-3).to_string())
             && *amount != rounded
@@ -126,7 +126,7 @@ pub(crate) fn round(list: &mut Value) {
 }
 
 /// Whether a pod says for itself, and not only for its containers, what it needs.
-pub(crate) fn is_set_for_whole_pod(spec: &Value) -> bool {
+pub fn is_set_for_whole_pod(spec: &Value) -> bool {
     [Side::Requests, Side::Limits].into_iter().any(|side| of_whole_pod(spec, side))
 }
 
@@ -134,11 +134,11 @@ fn of_whole_pod(spec: &Value, side: Side) -> bool {
     spec["resources"][side.field()].as_object().is_some_and(|own| own.keys().any(|name| is_of_whole_pod(name)))
 }
 
-pub(crate) fn is_of_whole_pod(name: &str) -> bool {
+pub fn is_of_whole_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-pub(crate) fn list(value: &Value) -> std::slice::Iter<'_, Value> {
+pub fn list(value: &Value) -> std::slice::Iter<'_, Value> {
     value.as_array().map(Vec::as_slice).unwrap_or_default().iter()
 }
 

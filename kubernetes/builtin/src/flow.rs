@@ -3,21 +3,35 @@
 
 use serde_json::{Value, json};
 
-use crate::housekeeping::flow;
+use crate::{Now, text};
+
+pub const SCHEMAS: &str = "flowcontrol.apiserver.k8s.io/flowschemas";
+pub const LEVELS: &str = "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations";
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
-pub(super) fn objects() -> impl Iterator<Item = (String, Value)> {
-    levels().into_iter().chain(schemas()).map(|(plural, kind, name, spec)| {
+/// The objects, each with the collection it belongs to.
+pub fn objects(now: Now<'_>) -> impl Iterator<Item = (String, Value)> {
+    levels().into_iter().chain(schemas()).map(move |(plural, kind, name, spec)| {
         let mut object = json!({
             "kind": kind, "apiVersion": format!("{GROUP}/v1"), "spec": spec,
             "metadata": {"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
         });
         if plural == "flowschemas" {
-            object["status"] = json!({"conditions": [flow::condition(&object, true)]});
+            object["status"] = json!({"conditions": [condition(&object, true, now)]});
         }
         (format!("{GROUP}/{plural}"), object)
     })
+}
+
+/// What a flow schema says about its priority level.
+#[must_use]
+pub fn condition(schema: &Value, exists: bool, now: Now<'_>) -> Value {
+    let level = text(&schema["spec"]["priorityLevelConfiguration"]["name"]);
+    let (status, reason, end) =
+        if exists { ("False", "Found", "and it exists") } else { ("True", "NotFound", "but there is no such object") };
+    let message = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} {end}");
+    json!({"type": "Dangling", "status": status, "reason": reason, "message": message, "lastTransitionTime": now()})
 }
 
 /// The names of what every server needs and keeps as it is.

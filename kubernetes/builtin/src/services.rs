@@ -5,14 +5,14 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use schema::FieldError;
 use serde_json::{Value, json};
 
-use crate::object::text;
+use crate::text;
 
 /// Where the addresses of services come from, unless other ranges are added.
-pub(crate) const RANGE: &str = "10.96.0.0/16";
+pub const RANGE: &str = "10.96.0.0/16";
 const PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
 
 /// What is left for others, and dice.
-pub(crate) struct Pool<'a> {
+pub struct Pool<'a> {
     /// First address and size of each range.
     pub ranges: Vec<(u32, u32)>,
     pub is_taken: &'a dyn Fn(&str) -> bool,
@@ -20,14 +20,14 @@ pub(crate) struct Pool<'a> {
 }
 
 /// The first address of a range and how many it has.
-pub(crate) fn range(text: &str) -> Option<(u32, u32)> {
+pub fn range(text: &str) -> Option<(u32, u32)> {
     let (address, bits) = text.split_once('/')?;
     let (address, bits): (Ipv4Addr, u32) = (address.parse().ok()?, bits.parse().ok()?);
     Some((address.to_bits(), 1_u32.checked_shl(32_u32.checked_sub(bits)?)?))
 }
 
 /// What a service holds: addresses, and ports by their numbers.
-pub(crate) fn held(service: &Value) -> BTreeSet<String> {
+pub fn held(service: &Value) -> BTreeSet<String> {
     let spec = &service["spec"];
     let address = Some(text(&spec["clusterIP"])).filter(|address| !matches!(*address, "" | "None"));
     let ports = list(&spec["ports"]).iter().map(|port| &port["nodePort"]).chain([&spec["healthCheckNodePort"]]);
@@ -57,7 +57,7 @@ fn needs_health_port(service: &Value) -> bool {
 }
 
 /// A service that names its address has it in the list of its addresses too.
-pub(super) fn list_address(spec: &mut Value) {
+pub(crate) fn list_address(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
     let address =
         spec.get("clusterIP").and_then(Value::as_str).filter(|address| !address.is_empty()).map(str::to_owned);
@@ -69,7 +69,7 @@ pub(super) fn list_address(spec: &mut Value) {
 }
 
 /// A change keeps what was given, and drops what its type has no use for, unless the change itself is about that.
-pub(super) fn keep(old: &Value, new: &mut Value) {
+pub(crate) fn keep(old: &Value, new: &mut Value) {
     if needs_address(old) && needs_address(new) {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if new["spec"][field].is_null() || new["spec"][field] == "" {
@@ -149,7 +149,7 @@ fn drop_useless(old: &Value, new: &mut Value) {
 }
 
 /// Gives a service what it needs and does not have. What is asked for must be free, or held already.
-pub(crate) fn allocate(service: &mut Value, held: &BTreeSet<String>, pool: &Pool<'_>) -> Result<(), Vec<FieldError>> {
+pub fn allocate(service: &mut Value, held: &BTreeSet<String>, pool: &Pool<'_>) -> Result<(), Vec<FieldError>> {
     let mut errors = Vec::new();
     let mut own = BTreeSet::new();
     let is_free =

@@ -1,13 +1,16 @@
-//! How kinds differ in create, update and delete. Custom resources all behave alike.
+//! How kinds differ in create, update and delete.
 
 use serde_json::Value;
 
-use crate::registry::Resource;
+use crate::move_field;
 
+/// What the server does differently for objects of a kind. Custom resources all behave alike.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Strategy {
-    /// Counts changes of what the user asked for in `metadata.generation`.
-    pub generation: bool,
+pub struct Strategy {
+    /// Whether `metadata.generation` counts changes of what the user asked for.
+    pub generation: Generation,
+    /// A field of the metadata that counts as something the user asked for.
+    pub counted_metadata: Option<&'static str>,
     /// A PUT without a version replaces whatever is there.
     pub unconditional: bool,
     /// A PUT of an absent object creates it.
@@ -18,130 +21,131 @@ pub(crate) struct Strategy {
     pub keeps_status: bool,
     /// A delete may leave the object for a while.
     pub graceful: bool,
+    /// A write to `status` leaves the metadata alone.
+    pub status_only: bool,
+    /// A field of the metadata that a write to `status` leaves alone.
+    pub kept_by_status: Option<&'static str>,
+    /// Fields that nobody comes to own by a write to `status`.
+    pub reset_by_status: &'static [&'static str],
+    /// Fields that nobody comes to own by a write to the object itself, where it has a status.
+    pub reset: &'static [&'static str],
+    /// The finalizer that keeps an object of storage while somebody uses it.
+    pub protection: Option<&'static str>,
+    /// The finalizer that an object gets when it is deleted.
+    pub deletion_finalizer: Option<&'static str>,
+    /// A deletion counts as a new generation.
+    pub deletion_counts: bool,
+    /// An object that is being deleted has a period of grace, be it none.
+    pub deletion_period: bool,
 }
 
-pub(crate) fn of(resource: &Resource) -> Strategy {
-    let collection = &*resource.collection;
-    if resource.custom.is_some() {
-        return Strategy {
-            generation: true,
-            unconditional: false,
-            create_on_update: false,
-            returns_deleted: false,
-            keeps_status: false,
-            graceful: false,
-        };
+/// Whether `metadata.generation` counts changes of what the user asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    Never,
+    /// From one on.
+    Counted,
+    /// Only what comes after the creation.
+    FromFirstChange,
+    /// It is one and stays so.
+    Fixed,
+}
+
+impl Generation {
+    /// Whether a new object has one.
+    #[must_use]
+    pub fn starts(self) -> bool {
+        matches!(self, Generation::Counted | Generation::Fixed)
     }
-    Strategy {
-        generation: matches!(
-            collection,
-            "/pods"
-                | "/podtemplates"
-                | "/replicationcontrollers"
-                | "apps/deployments"
-                | "apps/daemonsets"
-                | "apps/replicasets"
-                | "apps/statefulsets"
-                | "batch/jobs"
-                | "batch/cronjobs"
-                | "policy/poddisruptionbudgets"
-                | "discovery.k8s.io/endpointslices"
-                | "scheduling.k8s.io/priorityclasses"
-                | "storage.k8s.io/csidrivers"
-                | "networking.k8s.io/networkpolicies"
-                | "networking.k8s.io/ingresses"
-                | "networking.k8s.io/ingressclasses"
-                | "flowcontrol.apiserver.k8s.io/flowschemas"
-                | "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"
-                | "resource.k8s.io/deviceclasses"
-                | "resource.k8s.io/resourceslices"
-                | "apiextensions.k8s.io/customresourcedefinitions"
-                | "admissionregistration.k8s.io/mutatingadmissionpolicies"
-                | "admissionregistration.k8s.io/mutatingadmissionpolicybindings"
-                | "admissionregistration.k8s.io/mutatingwebhookconfigurations"
-                | "admissionregistration.k8s.io/validatingwebhookconfigurations"
-                | "admissionregistration.k8s.io/validatingadmissionpolicies"
-                | "admissionregistration.k8s.io/validatingadmissionpolicybindings"
-        ),
-        unconditional: !matches!(
-            collection,
-            "policy/poddisruptionbudgets"
-                | "coordination.k8s.io/leases"
-                | "storage.k8s.io/csinodes"
-                | "storage.k8s.io/csidrivers"
-                | "storage.k8s.io/csistoragecapacities"
-                | "storage.k8s.io/volumeattachments"
-                | "node.k8s.io/runtimeclasses"
-                | "apiextensions.k8s.io/customresourcedefinitions"
-                | "apiregistration.k8s.io/apiservices"
-                | "admissionregistration.k8s.io/mutatingadmissionpolicies"
-                | "admissionregistration.k8s.io/mutatingadmissionpolicybindings"
-                | "admissionregistration.k8s.io/mutatingwebhookconfigurations"
-                | "admissionregistration.k8s.io/validatingwebhookconfigurations"
-                | "admissionregistration.k8s.io/validatingadmissionpolicies"
-                | "admissionregistration.k8s.io/validatingadmissionpolicybindings"
-        ),
-        create_on_update: matches!(
-            collection,
-            "rbac.authorization.k8s.io/roles"
-                | "rbac.authorization.k8s.io/rolebindings"
-                | "rbac.authorization.k8s.io/clusterroles"
-                | "rbac.authorization.k8s.io/clusterrolebindings"
-                | "coordination.k8s.io/leases"
-                | "node.k8s.io/runtimeclasses"
-                | "/limitranges"
-                | "/events"
-                | "/services"
-                | "/endpoints"
-        ),
-        returns_deleted: matches!(
-            collection,
-            "/pods"
-                | "/services"
-                | "/serviceaccounts"
-                | "/namespaces"
-                | "/resourcequotas"
-                | "/persistentvolumes"
-                | "/persistentvolumeclaims"
-                | "/podtemplates"
-                | "storage.k8s.io/csinodes"
-                | "storage.k8s.io/csidrivers"
-                | "storage.k8s.io/storageclasses"
-                | "storage.k8s.io/volumeattachments"
-                | "storage.k8s.io/volumeattributesclasses"
-                | "resource.k8s.io/deviceclasses"
-                | "resource.k8s.io/resourceclaims"
-                | "resource.k8s.io/resourceclaimtemplates"
-                | "resource.k8s.io/resourceslices"
-        ),
-        keeps_status: collection == "/nodes",
-        graceful: collection == "/pods",
+
+    /// Whether a change counts.
+    #[must_use]
+    pub fn moves(self) -> bool {
+        matches!(self, Generation::Counted | Generation::FromFirstChange)
     }
 }
 
-/// Server-side apply creates what is not there, except where only a POST makes sense.
-pub(crate) fn creates_by_apply(resource: &Resource) -> bool {
-    resource.allows("create")
-}
-
-/// Whether anything but metadata and status differs.
-pub(crate) fn spec_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
-    // The value of a class of priority never changes, and the rest does not count.
-    if resource.is("scheduling.k8s.io/priorityclasses") {
-        return false;
-    }
-    if resource.is("discovery.k8s.io/endpointslices") && old["metadata"]["labels"] != new["metadata"]["labels"] {
-        return true;
-    }
-    // Annotations of a Deployment reach its pods' template through its controller.
-    if resource.is("apps/deployments") && old["metadata"]["annotations"] != new["metadata"]["annotations"] {
-        return true;
-    }
-    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old != new };
-    let counts = |key: &str| match key {
-        "metadata" | "apiVersion" | "kind" => false,
-        "status" => !resource.has_status(),
-        _ => true,
+impl Strategy {
+    /// What most built-in kinds do.
+    pub(crate) const PLAIN: Strategy = Strategy {
+        generation: Generation::Never,
+        counted_metadata: None,
+        unconditional: true,
+        create_on_update: false,
+        returns_deleted: false,
+        keeps_status: false,
+        graceful: false,
+        status_only: false,
+        kept_by_status: None,
+        reset_by_status: &["spec"],
+        reset: &["status"],
+        protection: None,
+        deletion_finalizer: None,
+        deletion_counts: true,
+        deletion_period: true,
     };
-    old.keys().chain(new.keys()).any(|key| counts(key) && old.get(key) != new.get(key))
+
+    /// What all custom resources do.
+    pub(crate) const CUSTOM: Strategy = Strategy {
+        generation: Generation::Counted,
+        unconditional: false,
+        status_only: true,
+        reset_by_status: &["metadata", "spec"],
+        ..Strategy::PLAIN
+    };
+
+    /// Whether anything but metadata and status differs.
+    #[must_use]
+    pub fn spec_changed(&self, has_status: bool, old: &Value, new: &Value) -> bool {
+        if let Some(field) = self.counted_metadata
+            && old["metadata"][field] != new["metadata"][field]
+        {
+            return true;
+        }
+        let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old != new };
+        let counts = |key: &str| match key {
+            "metadata" | "apiVersion" | "kind" => false,
+            "status" => !has_status,
+            _ => true,
+        };
+        old.keys().chain(new.keys()).any(|key| counts(key) && old.get(key) != new.get(key))
+    }
+
+    /// A write to `status` changes status; most built-ins also let it change metadata.
+    pub fn keep_all_but_status(&self, old: &Value, new: &mut Value) {
+        let status = new.get("status").cloned();
+        let managed = new["metadata"].get("managedFields").cloned();
+        let metadata = new["metadata"].clone();
+        let mut kept = old.clone();
+        if let Some(object) = kept.as_object_mut() {
+            match status {
+                Some(status) => object.insert("status".into(), status),
+                None => object.remove("status"),
+            };
+        }
+        if self.status_only {
+            if let Some(target) = kept["metadata"].as_object_mut() {
+                match managed {
+                    Some(managed) => target.insert("managedFields".into(), managed),
+                    None => target.remove("managedFields"),
+                };
+            }
+        } else if metadata.is_object() {
+            kept["metadata"] = metadata;
+            if let Some(own) = self.kept_by_status {
+                move_field(&old["metadata"], &mut kept["metadata"], own);
+            }
+        }
+        *new = kept;
+    }
+
+    /// Takes back what a deletion adds to the metadata, where a kind is deleted in its own way.
+    pub fn settle_deletion(&self, old: &Value, new: &mut Value) {
+        if !self.deletion_counts {
+            new["metadata"]["generation"] = old["metadata"]["generation"].clone();
+        }
+        if let Some(metadata) = new["metadata"].as_object_mut().filter(|_| !self.deletion_period) {
+            metadata.remove("deletionGracePeriodSeconds");
+        }
+    }
 }

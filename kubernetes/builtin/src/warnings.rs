@@ -7,103 +7,58 @@ use std::collections::BTreeMap;
 use schema::names;
 use serde_json::Value;
 
-use super::validate::items;
-use crate::{object::text, registry::Resource};
+use crate::{text, validate::items};
 
-pub(crate) fn of(resource: &Resource, subresource: &str, old: Option<&Value>, new: &Value) -> Vec<String> {
-    if !subresource.is_empty() {
-        return Vec::new();
-    }
+/// Where a kind holds a pod or a template of pods.
+pub(crate) struct Holder {
+    /// The fields that lead to it; none if the object is a pod.
+    pub(crate) place: &'static [&'static str],
+    /// What its own name is used for in pods.
+    pub(crate) named: Option<&'static str>,
+    pub(crate) looked_at: LookedAt,
+}
+
+/// When pods and templates are looked at, other than at creation.
+#[derive(Clone, Copy)]
+pub(crate) enum LookedAt {
+    /// At no other time.
+    Created,
+    /// When the template has changed.
+    Changed,
+    /// When the generation has.
+    Counted,
+    /// As `Counted`, but the real server looks at the old template of these, and so tells of a change one change later.
+    OldWhenCounted,
+}
+
+/// What is said of an object that holds a pod or a template of pods.
+pub(crate) fn of_pods(holder: &Holder, old: Option<&Value>, new: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    let place: &[&str] = match &*resource.collection {
-        "/pods" => &[],
-        "/podtemplates" => &["template"],
-        "/replicationcontrollers"
-        | "apps/deployments"
-        | "apps/daemonsets"
-        | "apps/replicasets"
-        | "apps/statefulsets"
-        | "batch/jobs" => &["spec", "template"],
-        "batch/cronjobs" => &["spec", "jobTemplate", "spec", "template"],
-        "/services" => {
-            service(new, &mut warnings);
-            return warnings;
-        }
-        "/persistentvolumeclaims" => {
-            claim(new, &mut warnings);
-            return warnings;
-        }
-        _ => return warnings,
-    };
-    if old.is_none() {
-        name(&resource.collection, text(&new["metadata"]["name"]), &mut warnings);
+    if let Some(what) = holder.named.filter(|_| old.is_none()) {
+        name(what, text(&new["metadata"]["name"]), &mut warnings);
     }
-    let at = |value: &Value| place.iter().fold(value.clone(), |value, field| value[field].clone());
+    let at = |value: &Value| holder.place.iter().fold(value.clone(), |value, field| value[field].clone());
     let looked_at = match old {
         None => Some(at(new)),
-        Some(_) if place.is_empty() => None,
-        Some(old) if resource.is("apps/daemonsets") => Some(at(new)).filter(|template| *template != at(old)),
-        Some(old) if old["metadata"]["generation"] == new["metadata"]["generation"] => None,
-        // The real server looks at the old template of these, and so tells of a change one change later.
-        Some(old) if resource.is("/replicationcontrollers") => Some(at(old)),
-        Some(_) => Some(at(new)),
+        Some(old) => {
+            let counted = old["metadata"]["generation"] != new["metadata"]["generation"];
+            match holder.looked_at {
+                LookedAt::Created => None,
+                LookedAt::Changed => Some(at(new)).filter(|template| *template != at(old)),
+                LookedAt::Counted => counted.then(|| at(new)),
+                LookedAt::OldWhenCounted => counted.then(|| at(old)),
+            }
+        }
     };
     if let Some(template) = looked_at {
-        let path = place.iter().map(|field| format!("{field}.")).collect::<String>();
+        let path = holder.place.iter().map(|field| format!("{field}.")).collect::<String>();
         pod(&template, &path, &mut warnings);
-    }
-    if resource.is("apps/statefulsets") && new["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit < 0) {
-        let what = "a negative value retains all historical revisions; a value >= 0 is recommended";
-        warnings.push(format!("spec.revisionHistoryLimit: {what}"));
     }
     warnings
 }
 
-fn claim(claim: &Value, warnings: &mut Vec<String>) {
-    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-    if claim["metadata"]["annotations"].get(CLASS).is_some() {
-        let what = "deprecated since v1.8; use \"storageClassName\" attribute instead";
-        warnings.push(format!("metadata.annotations[{CLASS}]: {what}"));
-    }
-    for side in ["requests", "limits"] {
-        fractions(&claim["spec"]["resources"][side], &format!("spec.resources.{side}"), "storage", warnings);
-    }
-}
-
-fn service(service: &Value, warnings: &mut Vec<String>) {
-    let spec = &service["spec"];
-    let (headless, elsewhere) = (spec["clusterIP"] == "None", spec["type"] == "ExternalName");
-    let outside = !items(&spec["externalIPs"]).is_empty();
-    let rules = [
-        (headless && !text(&spec["loadBalancerIP"]).is_empty(), "spec.loadBalancerIP is ignored for headless services"),
-        (headless && outside, "spec.externalIPs is ignored for headless services"),
-        (headless && spec["sessionAffinity"] != "None", "spec.SessionAffinity is ignored for headless services"),
-        (
-            outside && !headless && !elsewhere,
-            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
-        ),
-        (outside && elsewhere, "spec.externalIPs is ignored when spec.type is \"ExternalName\""),
-        (
-            !elsewhere && !text(&spec["externalName"]).is_empty(),
-            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
-        ),
-        (
-            spec["trafficDistribution"] == "PreferClose",
-            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
-        ),
-    ];
-    warnings.extend(rules.into_iter().filter(|(holds, _)| *holds).map(|(_, warning)| warning.to_owned()));
-}
-
 /// Names of pods become names of hosts.
-fn name(collection: &str, name: &str, warnings: &mut Vec<String>) {
-    let what = match collection {
-        "/pods" => "the Pod's hostname",
-        "/replicationcontrollers" | "apps/deployments" | "apps/replicasets" | "batch/jobs" | "batch/cronjobs" => {
-            "Pod names and hostnames"
-        }
-        _ => return,
-    };
+fn name(what: &str, name: &str, warnings: &mut Vec<String>) {
     let problems = names::is_label(name);
     if !problems.is_empty() {
         warnings.push(format!(
@@ -289,7 +244,7 @@ fn twice(list: &Value, field: &str, path: &str, warnings: &mut Vec<String>) {
 }
 
 /// Amounts of bytes that are no whole number of them.
-fn fractions(resources: &Value, path: &str, kind: &str, warnings: &mut Vec<String>) {
+pub(crate) fn fractions(resources: &Value, path: &str, kind: &str, warnings: &mut Vec<String>) {
     let Ok(amount) = schema::quantity(text(&resources[kind])) else { return };
     if amount.ends_with(['m', 'u', 'n']) {
         warnings.push(format!("{path}[{kind}]: fractional byte value {amount:?} is invalid, must be an integer"));

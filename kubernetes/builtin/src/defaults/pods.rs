@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::{fill, list_or_none, set};
 use crate::{
-    builtin::amounts::{self, Side},
-    object::text,
+    amounts::{self, Side},
+    text,
 };
 
-pub(super) fn pod(pod: &mut Value) {
+pub(crate) fn pod(pod: &mut Value) {
     let spec = &mut pod["spec"];
     if spec.is_null() {
         *spec = Map::new().into();
@@ -73,7 +73,7 @@ fn whole_pod(spec: &mut Value) {
 }
 
 /// The template in a spec.
-pub(super) fn template(spec: &mut Value) {
+pub(crate) fn template(spec: &mut Value) {
     if let Some(template) = spec.get_mut("template").filter(|template| template.is_object()) {
         if template["spec"].is_null() {
             template["spec"] = Map::new().into();
@@ -162,7 +162,7 @@ fn volume(volume: &mut Value) {
 }
 
 /// Sources that plugins of the past brought along.
-pub(super) fn network_volume(parent: &mut Value) {
+pub(crate) fn network_volume(parent: &mut Value) {
     let defaults = [
         ("iscsi", json!({"iscsiInterface": "default"})),
         ("rbd", json!({"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"})),

@@ -8,7 +8,7 @@ use super::rules;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn role(object: &Place<'_>, namespaced: bool, findings: &mut Findings) {
+pub(crate) fn role(object: &Place<'_>, namespaced: bool, findings: &mut Findings) {
     for rule in object.field("rules").items() {
         policy_rule(&rule, namespaced, findings);
     }
@@ -51,7 +51,7 @@ fn policy_rule(rule: &Place<'_>, namespaced: bool, findings: &mut Findings) {
     }
 }
 
-pub(super) fn binding(object: &Place<'_>, namespaced: bool, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn binding(object: &Place<'_>, namespaced: bool, old: Option<&Value>, findings: &mut Findings) {
     let role = object.field("roleRef");
     findings.one_of(&role.field("apiGroup"), &[GROUP]);
     findings.one_of(&role.field("kind"), if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] });

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::place::{Find, Findings, Place};
 use super::rules;
 
-pub(super) fn address(address: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn address(address: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let parent = address.field("spec").field("parentRef");
     if old.is_some_and(|old| old["spec"]["parentRef"] != *parent.value) {
         findings.invalid(&parent, rules::IMMUTABLE);
@@ -30,7 +30,7 @@ pub(super) fn address(address: &Place<'_>, old: Option<&Value>, findings: &mut F
 }
 
 /// A range keeps its networks; one of the other family may join a single one.
-pub(super) fn range(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn range(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let cidrs = object.field("spec").field("cidrs");
     let Some(old) = old else { return networks(&cidrs, findings) };
     let before: Vec<&str> = Place::root(&old["spec"]["cidrs"]).texts().collect();

@@ -18,7 +18,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("containerResource", "ContainerResource"),
 ];
 
-pub(super) fn check(autoscaler: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn check(autoscaler: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = autoscaler.field("spec");
     let (least, most) = (spec.field("minReplicas"), spec.field("maxReplicas"));
     let lowest = i64::from(old.is_none_or(|old| old["spec"]["minReplicas"] != 0));

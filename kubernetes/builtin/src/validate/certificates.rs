@@ -43,7 +43,7 @@ const LEGACY: &str = "kubernetes.io/legacy-unknown";
 const TRUE_ONLY: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 /// Looks at a request; what is wrong with a stored one already is let pass. `subresource` is what an update is sent to.
-pub(super) fn request(object: &Place<'_>, old: Option<&Value>, subresource: &str, findings: &mut Findings) {
+pub(crate) fn request(object: &Place<'_>, old: Option<&Value>, subresource: &str, findings: &mut Findings) {
     let (spec, status) = (object.field("spec"), object.field("status"));
     let nothing = Value::Null;
     let before = old.map(Place::root);

@@ -8,7 +8,7 @@ use super::{
     pods, rules,
 };
 
-pub(super) fn ingress(class: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn ingress(class: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     const LONGEST: u64 = 250;
     let controller = class.field("spec").field("controller");
     if old.is_some_and(|old| old["spec"]["controller"] != *controller.value) {
@@ -63,7 +63,7 @@ fn ingress_parameters(place: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn runtime(class: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn runtime(class: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let handler = class.field("handler");
     if old.is_some_and(|old| old["handler"] != *handler.value) {
         findings.invalid_as(&handler, handler.text(), rules::IMMUTABLE);
@@ -91,7 +91,7 @@ pub(super) fn runtime(class: &Place<'_>, old: Option<&Value>, findings: &mut Fin
     }
 }
 
-pub(super) fn volume_attributes(class: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn volume_attributes(class: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     for field in ["driverName", "parameters"].map(|field| class.field(field)) {
         if old.is_some_and(|old| old[field.path.as_str()] != *field.value) {
             findings.forbidden(&field, format!("updates to {} are forbidden.", field.path));

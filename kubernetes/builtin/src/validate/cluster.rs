@@ -7,7 +7,7 @@ use super::place::{Find, Findings, Place};
 use super::pods::quantity;
 use super::rules;
 
-pub(super) fn node(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn node(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let (spec, status) = (object.field("spec"), object.field("status"));
     let metadata = object.field("metadata");
     // The real server tells about taints below metadata.
@@ -69,7 +69,7 @@ fn taints(list: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn budget(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn budget(object: &Place<'_>, findings: &mut Findings) {
     let spec = object.field("spec");
     let (least, most) = (spec.field("minAvailable"), spec.field("maxUnavailable"));
     let policy = spec.field("unhealthyPodEvictionPolicy");
@@ -88,7 +88,7 @@ pub(super) fn budget(object: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn priority_class(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn priority_class(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     const HIGHEST: i64 = 1_000_000_000;
     const SYSTEM: [(&str, i64); 2] =
         [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
@@ -127,7 +127,7 @@ pub(super) fn priority_class(object: &Place<'_>, old: Option<&Value>, findings: 
     }
 }
 
-pub(super) fn lease(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn lease(object: &Place<'_>, findings: &mut Findings) {
     let spec = object.field("spec");
     let (duration, transitions) = (spec.field("leaseDurationSeconds"), spec.field("leaseTransitions"));
     if duration.is_set() && duration.number() <= 0 {

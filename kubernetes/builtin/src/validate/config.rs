@@ -13,7 +13,7 @@ use super::rules;
 const LIMIT: usize = 1024 * 1024;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-pub(super) fn config_map(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn config_map(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     frozen(object, old, &["data", "binaryData"], findings);
     let binary = object.field("binaryData");
     let mut size = 0;
@@ -43,7 +43,7 @@ fn decoded(text: &str) -> Vec<u8> {
     STANDARD.decode(text).unwrap_or_default()
 }
 
-pub(super) fn secret(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn secret(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     if let Some(old) = old {
         rules::immutable(&object.field("type"), &old["type"], findings);
     }
@@ -93,7 +93,7 @@ fn typed_secret(object: &Place<'_>, data: &Place<'_>, findings: &mut Findings) {
                     };
                     Some(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
                 }
-                Err(_) => crate::gojson::complaint(&bytes),
+                Err(_) => cel::go::json::complaint(&bytes),
             };
             if let Some(problem) = problem {
                 findings.invalid_as(&place, "<secret contents redacted>", problem);
@@ -147,7 +147,7 @@ fn is_quota_resource(name: &str) -> bool {
     STANDARD_QUOTA.contains(&name) || name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
 }
 
-pub(super) fn quota(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn quota(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     for (name, place) in spec.field("hard").entries() {
         resource_name(&place, name, findings);
@@ -259,7 +259,7 @@ fn scope_selector(spec: &Place<'_>, findings: &mut Findings) {
     conflicting(&seen, &list, &spec.field("scopes"), findings);
 }
 
-pub(super) fn limit_range(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn limit_range(object: &Place<'_>, findings: &mut Findings) {
     let mut seen = Vec::new();
     for limit in object.field("spec").field("limits").items() {
         let kind = limit.field("type");

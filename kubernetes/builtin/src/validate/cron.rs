@@ -18,7 +18,7 @@ const FIELDS: [Bounds; 5] = [
 ];
 
 /// What is wrong with a schedule, if anything is.
-pub(super) fn parse(schedule: &str) -> Result<(), String> {
+pub(crate) fn parse(schedule: &str) -> Result<(), String> {
     let mut rest = schedule;
     if schedule.starts_with("TZ=") || schedule.starts_with("CRON_TZ=") {
         let zone = schedule.split_once('=').unwrap_or_default().1;

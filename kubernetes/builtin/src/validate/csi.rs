@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::place::{Find, Findings, Place};
 use super::{pods, rules, sources, storage};
 
-pub(super) fn driver(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn driver(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     // The real server tells of this field under a name of its own.
     let attach = spec.field("attachRequired").known_as("spec.attachedRequired");
@@ -58,7 +58,7 @@ fn tokens(list: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn node(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn node(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let drivers = object.field("spec").field("drivers");
     let mut seen = Vec::new();
     for driver in drivers.items() {
@@ -110,7 +110,7 @@ fn node_driver(driver: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn capacity(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn capacity(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let (topology, class, amount) =
         (object.field("nodeTopology"), object.field("storageClassName"), object.field("capacity"));
     rules::label_selector(&topology, findings);
@@ -126,7 +126,7 @@ pub(super) fn capacity(object: &Place<'_>, old: Option<&Value>, findings: &mut F
     }
 }
 
-pub(super) fn attachment(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn attachment(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     sources::driver_name(&spec.field("attacher"), findings);
     source(&spec.field("source"), findings);

@@ -14,9 +14,9 @@ use super::{pods, rules, storage};
 /// How many selectors and configurations there may be.
 const MOST: usize = 32;
 
-pub(super) use slices::slice;
+pub(crate) use slices::slice;
 
-pub(super) fn class(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn class(object: &Place<'_>, findings: &mut Findings) {
     let spec = object.field("spec");
     parts::selectors(&spec.field("selectors"), findings);
     parts::each(&spec.field("config"), MOST, findings, parts::configuration);
@@ -27,7 +27,7 @@ pub(super) fn class(object: &Place<'_>, findings: &mut Findings) {
 }
 
 /// A claim never changes what it asks for; its status is written by those who find devices for it.
-pub(super) fn claim(object: &Place<'_>, old: Option<&Value>, subresource: &str, findings: &mut Findings) {
+pub(crate) fn claim(object: &Place<'_>, old: Option<&Value>, subresource: &str, findings: &mut Findings) {
     let spec = object.field("spec");
     match old {
         None => claims::spec(&spec.field("devices"), findings),
@@ -36,7 +36,7 @@ pub(super) fn claim(object: &Place<'_>, old: Option<&Value>, subresource: &str, 
     }
 }
 
-pub(super) fn template(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn template(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     storage::template_metadata(&spec.field("metadata"), findings);
     claims::spec(&spec.field("spec").field("devices"), findings);

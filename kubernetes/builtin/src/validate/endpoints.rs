@@ -8,7 +8,7 @@ use super::rules;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-pub(super) fn check(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn check(object: &Place<'_>, findings: &mut Findings) {
     for subset in object.field("subsets").items() {
         let (ready, waiting, ports) =
             (subset.field("addresses"), subset.field("notReadyAddresses"), subset.field("ports"));
@@ -50,7 +50,7 @@ fn endpoint(own: &Place<'_>, findings: &mut Findings) {
 }
 
 /// An address that others can be sent to.
-pub(super) fn address(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn address(place: &Place<'_>, findings: &mut Findings) {
     let text = place.text();
     let Some(parsed) = rules::sloppy_address(text) else {
         return findings.invalid_as(place, text, "must be a valid IP address");
@@ -71,7 +71,7 @@ pub(super) fn address(place: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn slice(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn slice(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let kind = object.field("addressType");
     findings.required_one_of(&kind, &["FQDN", "IPv4", "IPv6"]);
     slice_ports(&object.field("ports"), findings);

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::place::{Find, Findings, Place};
 use super::rules;
-use crate::auth::bootstrap::flow;
+use crate::flow;
 
 const EXEMPT: &str = "exempt";
 
-pub(super) fn schema(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn schema(object: &Place<'_>, findings: &mut Findings) {
     let (name, spec) = (object.field("metadata").field("name").text(), object.field("spec"));
     precedence(&spec.field("matchingPrecedence"), name, findings);
     let method = spec.field("distinguisherMethod");
@@ -169,7 +169,7 @@ fn problem_of_path(path: &str) -> Option<&'static str> {
     }
 }
 
-pub(super) fn level(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn level(object: &Place<'_>, findings: &mut Findings) {
     const PRESERVED: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
     let (metadata, spec) = (object.field("metadata"), object.field("spec"));
     let (name, annotations) = (metadata.field("name").text(), metadata.field("annotations"));

@@ -13,7 +13,7 @@ const MANY: i64 = 100_000;
 const WITH_MANY: i64 = 10_000;
 const MOST_RULES: usize = 20;
 
-pub(super) fn job(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn job(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     generated_selector(object, findings);
     job_spec(&spec, findings);
@@ -152,7 +152,7 @@ fn managed_by(place: &Place<'_>, findings: &mut Findings) {
 }
 
 /// `example.com/path`.
-pub(super) fn domain_prefixed_path(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn domain_prefixed_path(place: &Place<'_>, findings: &mut Findings) {
     const PATH: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
     if place.is_empty() {
         return findings.required(place, "");
@@ -428,7 +428,7 @@ fn template_changes(spec: &Place<'_>, old: &Value, findings: &mut Findings) {
     rules::immutable(&template, &before, findings);
 }
 
-pub(super) fn cron_job(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn cron_job(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     let (schedule, zone) = (spec.field("schedule"), spec.field("timeZone"));
     if schedule.is_empty() {

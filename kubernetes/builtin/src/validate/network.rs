@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::place::{Find, Findings, Place};
 use super::rules;
 
-pub(super) fn policy(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn policy(object: &Place<'_>, findings: &mut Findings) {
     let spec = object.field("spec");
     rules::label_selector(&spec.field("podSelector"), findings);
     for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -95,7 +95,7 @@ fn ip_block(block: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn ingress(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn ingress(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     let (own, backend) = (spec.field("rules"), spec.field("defaultBackend"));
     if own.is_empty() && !backend.is_set() {

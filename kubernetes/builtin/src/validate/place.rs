@@ -5,43 +5,43 @@ use serde_json::Value;
 
 /// A value of an object and where it stands. What is absent is null and reads as zero, as in the real server's types.
 #[derive(Clone)]
-pub(super) struct Place<'v> {
-    pub(super) value: &'v Value,
-    pub(super) path: String,
+pub(crate) struct Place<'v> {
+    pub(crate) value: &'v Value,
+    pub(crate) path: String,
 }
 
 impl<'v> Place<'v> {
-    pub(super) fn root(value: &'v Value) -> Self {
+    pub(crate) fn root(value: &'v Value) -> Self {
         Place { value, path: String::new() }
     }
 
-    pub(super) fn field(&self, name: &str) -> Self {
+    pub(crate) fn field(&self, name: &str) -> Self {
         Place { value: &self.value[name], path: self.child(name) }
     }
 
     /// The path of something below that need not exist.
-    pub(super) fn child(&self, name: &str) -> String {
+    pub(crate) fn child(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
     /// The same value under another path, where the real server names another than the one it looks at.
-    pub(super) fn known_as(&self, path: impl Into<String>) -> Self {
+    pub(crate) fn known_as(&self, path: impl Into<String>) -> Self {
         Place { value: self.value, path: path.into() }
     }
 
-    pub(super) fn items(&self) -> impl Iterator<Item = Place<'v>> {
+    pub(crate) fn items(&self) -> impl Iterator<Item = Place<'v>> {
         let path = self.path.clone();
         let items = self.value.as_array().map(Vec::as_slice).unwrap_or_default();
         items.iter().enumerate().map(move |(at, value)| Place { value, path: format!("{path}[{at}]") })
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'v str, Place<'v>)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'v str, Place<'v>)> {
         let path = self.path.clone();
         let entries = self.value.as_object().into_iter().flatten();
         entries.map(move |(key, value)| (key.as_str(), Place { value, path: format!("{path}[{key}]") }))
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self.value {
             Value::Array(items) => items.len(),
             Value::Object(fields) => fields.len(),
@@ -49,28 +49,28 @@ impl<'v> Place<'v> {
         }
     }
 
-    pub(super) fn text(&self) -> &'v str {
+    pub(crate) fn text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
     }
 
-    pub(super) fn texts(&self) -> impl Iterator<Item = &'v str> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &'v str> {
         self.value.as_array().into_iter().flatten().map(|item| item.as_str().unwrap_or_default())
     }
 
-    pub(super) fn number(&self) -> i64 {
+    pub(crate) fn number(&self) -> i64 {
         self.value.as_i64().unwrap_or(0)
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
-    pub(super) fn is_true(&self) -> bool {
+    pub(crate) fn is_true(&self) -> bool {
         *self.value == Value::Bool(true)
     }
 
     /// Absent, or an empty text, list or map.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self.value {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
@@ -82,9 +82,9 @@ impl<'v> Place<'v> {
 }
 
 /// What was found to be wrong.
-pub(super) type Findings = Vec<FieldError>;
+pub(crate) type Findings = Vec<FieldError>;
 
-pub(super) trait Find {
+pub(crate) trait Find {
     fn required(&mut self, place: &Place<'_>, detail: &str);
     fn forbidden(&mut self, place: &Place<'_>, detail: impl Into<String>);
     fn invalid(&mut self, place: &Place<'_>, detail: impl Into<String>);

@@ -18,16 +18,16 @@ use serde_json::Value;
 use super::place::{Find, Findings, Place};
 use super::rules;
 
-pub(super) use changes::update;
-pub(super) use containers::ephemeral_changes;
-pub(super) use placement::{node_selector, tolerations};
-pub(super) use resources::{
+pub(crate) use changes::update;
+pub(crate) use containers::ephemeral_changes;
+pub(crate) use placement::{node_selector, tolerations};
+pub(crate) use resources::{
     amount_of, compare, container_resource, is_extended, may_overcommit, quantity, resource_name, shown,
 };
 
 /// Whose pod it is: some rules wait until there is a pod.
 #[derive(Clone, Copy)]
-pub(super) struct Owner<'v> {
+pub(crate) struct Owner<'v> {
     /// The metadata of the pod; a template has none.
     pub(super) metadata: Option<&'v Value>,
 }
@@ -44,7 +44,7 @@ impl Owner<'_> {
     }
 }
 
-pub(super) fn create(pod: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn create(pod: &Place<'_>, findings: &mut Findings) {
     metadata_and_spec(pod, findings);
     let spec = pod.field("spec");
     let ephemeral = spec.field("ephemeralContainers");
@@ -58,7 +58,7 @@ pub(super) fn create(pod: &Place<'_>, findings: &mut Findings) {
 }
 
 /// What holds for a pod whenever it is written.
-pub(super) fn metadata_and_spec(pod: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn metadata_and_spec(pod: &Place<'_>, findings: &mut Findings) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
     annotations::check(&metadata.field("annotations"), &spec, findings);
     self::spec(&spec, Owner { metadata: Some(metadata.value) }, findings);
@@ -87,7 +87,7 @@ fn trimmed_image(container: &Place<'_>, findings: &mut Findings) {
 }
 
 /// The template of a workload.
-pub(super) fn template(template: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn template(template: &Place<'_>, findings: &mut Findings) {
     let metadata = template.field("metadata");
     // The real server leaves `metadata` out of these paths.
     rules::labels(&metadata.field("labels").known_as(template.child("labels")), findings);

@@ -7,27 +7,27 @@ use serde_json::Value;
 
 use super::place::{Find, Findings, Place};
 
-pub(super) const IMMUTABLE: &str = "field is immutable";
-pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
-pub(super) const NETWORK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
+pub(crate) const NETWORK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const PORT: std::ops::RangeInclusive<i64> = 1..=65535;
 const ID: std::ops::RangeInclusive<i64> = 0..=2_147_483_647;
 
-pub(super) fn label(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn label(place: &Place<'_>, findings: &mut Findings) {
     findings.problems(place, names::is_label(place.text()));
 }
 
-pub(super) fn subdomain(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn subdomain(place: &Place<'_>, findings: &mut Findings) {
     findings.problems(place, names::is_subdomain(place.text()));
 }
 
-pub(super) fn qualified_name(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn qualified_name(place: &Place<'_>, findings: &mut Findings) {
     findings.problems(place, names::is_qualified_name(place.text()));
 }
 
 /// Fields that must be there and be a part of a path.
-pub(super) fn path_segments(place: &Place<'_>, fields: &[&str], findings: &mut Findings) {
+pub(crate) fn path_segments(place: &Place<'_>, fields: &[&str], findings: &mut Findings) {
     for field in fields.iter().map(|field| place.field(field)) {
         match field.text() {
             "" => findings.required(&field, ""),
@@ -37,7 +37,7 @@ pub(super) fn path_segments(place: &Place<'_>, fields: &[&str], findings: &mut F
 }
 
 /// Labels are told about at the path of their map.
-pub(super) fn labels(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn labels(place: &Place<'_>, findings: &mut Findings) {
     for (key, value) in place.entries() {
         for problem in names::is_qualified_name(key) {
             findings.invalid_as(place, key, problem);
@@ -49,7 +49,7 @@ pub(super) fn labels(place: &Place<'_>, findings: &mut Findings) {
 }
 
 /// Annotations of templates; those of objects are looked at with the rest of their metadata.
-pub(super) fn annotations(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn annotations(place: &Place<'_>, findings: &mut Findings) {
     const LIMIT: usize = 256 * 1024;
     let mut size = 0;
     for (key, value) in place.entries() {
@@ -63,7 +63,7 @@ pub(super) fn annotations(place: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn label_selector(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn label_selector(place: &Place<'_>, findings: &mut Findings) {
     labels(&place.field("matchLabels"), findings);
     for expression in place.field("matchExpressions").items() {
         let (operator, values) = (expression.field("operator"), expression.field("values"));
@@ -79,7 +79,7 @@ pub(super) fn label_selector(place: &Place<'_>, findings: &mut Findings) {
 }
 
 /// Tells of values that do not fit the operator of a selector; false where nothing is known of the operator.
-pub(super) fn values_fit(operator: &Place<'_>, values: &Place<'_>, findings: &mut Findings) -> bool {
+pub(crate) fn values_fit(operator: &Place<'_>, values: &Place<'_>, findings: &mut Findings) -> bool {
     match operator.text() {
         "In" | "NotIn" if values.is_empty() => {
             findings.required(values, "must be specified when `operator` is 'In' or 'NotIn'");
@@ -93,29 +93,29 @@ pub(super) fn values_fit(operator: &Place<'_>, values: &Place<'_>, findings: &mu
     true
 }
 
-pub(super) fn inclusive(range: &std::ops::RangeInclusive<i64>) -> String {
+pub(crate) fn inclusive(range: &std::ops::RangeInclusive<i64>) -> String {
     format!("must be between {} and {}, inclusive", range.start(), range.end())
 }
 
-pub(super) fn in_range(place: &Place<'_>, range: std::ops::RangeInclusive<i64>, findings: &mut Findings) {
+pub(crate) fn in_range(place: &Place<'_>, range: std::ops::RangeInclusive<i64>, findings: &mut Findings) {
     if !range.contains(&place.number()) {
         findings.invalid_as(place, place.number(), inclusive(&range));
     }
 }
 
-pub(super) fn port_number(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn port_number(place: &Place<'_>, findings: &mut Findings) {
     in_range(place, PORT, findings);
 }
 
 /// A user or a group.
-pub(super) fn id(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn id(place: &Place<'_>, findings: &mut Findings) {
     if place.is_set() {
         in_range(place, ID, findings);
     }
 }
 
 /// A port by number or by name.
-pub(super) fn port(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn port(place: &Place<'_>, findings: &mut Findings) {
     match place.value {
         Value::String(name) => findings.problems(place, port_name(name)),
         _ => port_number(place, findings),
@@ -123,7 +123,7 @@ pub(super) fn port(place: &Place<'_>, findings: &mut Findings) {
 }
 
 /// What is wrong with the name of a port.
-pub(super) fn port_name(name: &str) -> Vec<String> {
+pub(crate) fn port_name(name: &str) -> Vec<String> {
     let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let rules = [
         (name.len() > 15, "must be no more than 15 characters"),
@@ -139,7 +139,7 @@ pub(super) fn port_name(name: &str) -> Vec<String> {
 }
 
 /// What is wrong with a key of a config map or secret.
-pub(super) fn config_key(key: &str) -> Vec<String> {
+pub(crate) fn config_key(key: &str) -> Vec<String> {
     const RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
     let mut problems = Vec::new();
     if key.len() > 253 {
@@ -156,20 +156,20 @@ pub(super) fn config_key(key: &str) -> Vec<String> {
     problems
 }
 
-pub(super) fn file_mode(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn file_mode(place: &Place<'_>, findings: &mut Findings) {
     if place.is_set() && !(0..=0o777).contains(&place.number()) {
         findings.invalid(place, FILE_MODE);
     }
 }
 
-pub(super) fn no_backsteps(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn no_backsteps(place: &Place<'_>, findings: &mut Findings) {
     if place.text().split('/').any(|part| part == "..") {
         findings.invalid(place, "must not contain '..'");
     }
 }
 
 /// A path that stays below where it starts.
-pub(super) fn descending_path(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn descending_path(place: &Place<'_>, findings: &mut Findings) {
     if place.text().starts_with('/') {
         findings.invalid(place, "must be a relative path");
     }
@@ -177,7 +177,7 @@ pub(super) fn descending_path(place: &Place<'_>, findings: &mut Findings) {
 }
 
 /// A path that stays below where it starts, and whose first part the kubelet does not use itself.
-pub(super) fn non_reserved_path(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn non_reserved_path(place: &Place<'_>, findings: &mut Findings) {
     descending_path(place, findings);
     if place.text().starts_with("..") && !place.text().starts_with("../") {
         findings.invalid(place, "must not start with '..'");
@@ -185,13 +185,13 @@ pub(super) fn non_reserved_path(place: &Place<'_>, findings: &mut Findings) {
 }
 
 /// An address as the older fields take it: zeros before a number are let pass.
-pub(super) fn legacy_address(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn legacy_address(place: &Place<'_>, findings: &mut Findings) {
     if sloppy_address(place.text()).is_none() {
         findings.invalid_as(place, place.text(), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
     }
 }
 
-pub(super) fn sloppy_address(text: &str) -> Option<IpAddr> {
+pub(crate) fn sloppy_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();
     }
@@ -206,7 +206,7 @@ pub(super) fn sloppy_address(text: &str) -> Option<IpAddr> {
 }
 
 /// A network as the older fields take it.
-pub(super) fn sloppy_network(text: &str) -> Option<(IpAddr, u8)> {
+pub(crate) fn sloppy_network(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let address = sloppy_address(address)?;
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -215,7 +215,7 @@ pub(super) fn sloppy_network(text: &str) -> Option<(IpAddr, u8)> {
 }
 
 /// Whether a network holds an address.
-pub(super) fn contains((network, length): (IpAddr, u8), address: IpAddr) -> bool {
+pub(crate) fn contains((network, length): (IpAddr, u8), address: IpAddr) -> bool {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(four) => u128::from(u32::from(four)) << 96,
         IpAddr::V6(six) => u128::from(six),
@@ -228,14 +228,14 @@ fn length_is_plain(text: &str) -> bool {
     text.rsplit('/').next().is_some_and(|length| length.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-pub(super) fn legacy_network(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn legacy_network(place: &Place<'_>, findings: &mut Findings) {
     if sloppy_network(place.text()).is_none() {
         findings.invalid_as(place, place.text(), NETWORK);
     }
 }
 
 /// A number or a percentage of at least zero.
-pub(super) fn count_or_percent(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn count_or_percent(place: &Place<'_>, findings: &mut Findings) {
     const RULE: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
     match place.value {
         Value::String(text) => {
@@ -252,20 +252,20 @@ pub(super) fn count_or_percent(place: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn not_more_than_all(place: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn not_more_than_all(place: &Place<'_>, findings: &mut Findings) {
     if percent(place.value).is_some_and(|percent| percent > 100) {
         findings.invalid(place, "must not be greater than 100%");
     }
 }
 
 /// The number before a percent sign.
-pub(super) fn percent(value: &Value) -> Option<u64> {
+pub(crate) fn percent(value: &Value) -> Option<u64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     digits.parse().ok()
 }
 
 /// The count, or the number before the percent sign.
-pub(super) fn plain_count(value: &Value) -> i64 {
+pub(crate) fn plain_count(value: &Value) -> i64 {
     match value {
         Value::String(_) => percent(value).map_or(0, |percent| i64::try_from(percent).unwrap_or(i64::MAX)),
         other => other.as_i64().unwrap_or(0),
@@ -273,14 +273,14 @@ pub(super) fn plain_count(value: &Value) -> i64 {
 }
 
 /// A field that keeps what it had.
-pub(super) fn immutable(new: &Place<'_>, old: &Value, findings: &mut Findings) {
+pub(crate) fn immutable(new: &Place<'_>, old: &Value, findings: &mut Findings) {
     if !same(new.value, old) {
         findings.invalid(new, IMMUTABLE);
     }
 }
 
 /// Whether two values are the same to the real server, for which nothing and emptiness are one.
-pub(super) fn same(one: &Value, other: &Value) -> bool {
+pub(crate) fn same(one: &Value, other: &Value) -> bool {
     let empty = |value: &Value| match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),

@@ -8,7 +8,7 @@ use super::{endpoints, rules};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-pub(super) fn check(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn check(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     let field = |name: &str| spec.field(name);
     // Addresses are looked at before they are given out, and the rest only if they are right.

@@ -5,10 +5,10 @@ use schema::{FieldError, names};
 use super::place::{Find, Findings, Place};
 use super::rules;
 
-pub(super) const TOO_LONG: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+pub(crate) const TOO_LONG: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
 /// A source by the name of its field; `persistent` if a persistent volume has it, where secrets have namespaces.
-pub(super) fn check(kind: &str, own: &Place<'_>, persistent: bool, findings: &mut Findings) {
+pub(crate) fn check(kind: &str, own: &Place<'_>, persistent: bool, findings: &mut Findings) {
     match kind {
         "hostPath" => host_path(own, findings),
         // The real server tells about this one under another name.
@@ -102,7 +102,7 @@ fn disk(own: &Place<'_>, name: &str, findings: &mut Findings) {
 }
 
 /// A disk by its initiator's network; `format` is what is said of a name that starts with none of the known prefixes.
-pub(super) fn iscsi(own: &Place<'_>, format: &str, findings: &mut Findings) {
+pub(crate) fn iscsi(own: &Place<'_>, format: &str, findings: &mut Findings) {
     required(own, &["targetPortal"], findings);
     let name = own.field("iqn");
     match name.is_empty() {
@@ -237,7 +237,7 @@ fn storage_os(own: &Place<'_>, persistent: bool, findings: &mut Findings) {
 }
 
 /// The name of a driver: a subdomain in any case, and short.
-pub(super) fn driver_name(name: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn driver_name(name: &Place<'_>, findings: &mut Findings) {
     if name.is_empty() {
         return findings.required(name, "");
     }

@@ -10,13 +10,13 @@ use super::{pods, rules, sources};
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 /// A claim that is made for a pod: only labels and annotations of its metadata are taken.
-pub(super) fn claim_template(template: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn claim_template(template: &Place<'_>, findings: &mut Findings) {
     template_metadata(&template.field("metadata"), findings);
     claim_spec(&template.field("spec"), findings);
 }
 
 /// Of the metadata of a template, labels and annotations are taken.
-pub(super) fn template_metadata(metadata: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn template_metadata(metadata: &Place<'_>, findings: &mut Findings) {
     rules::annotations(&metadata.field("annotations"), findings);
     rules::labels(&metadata.field("labels"), findings);
     for (name, value) in metadata.value.as_object().into_iter().flatten() {
@@ -26,7 +26,7 @@ pub(super) fn template_metadata(metadata: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn claim_spec(spec: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn claim_spec(spec: &Place<'_>, findings: &mut Findings) {
     let modes = spec.field("accessModes");
     if modes.is_empty() {
         findings.required(&modes, "at least 1 access mode is required");
@@ -93,7 +93,7 @@ fn data_sources(spec: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn claim(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn claim(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     claim_spec(&spec, findings);
     let Some(old) = old else { return };
@@ -149,7 +149,7 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
-pub(super) fn volume(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn volume(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     let modes = spec.field("accessModes");
     if modes.is_empty() {
@@ -183,7 +183,7 @@ pub(super) fn volume(object: &Place<'_>, old: Option<&Value>, findings: &mut Fin
 }
 
 /// A volume that stands in an attachment: only what its driver must know.
-pub(super) fn inline_volume(spec: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn inline_volume(spec: &Place<'_>, findings: &mut Findings) {
     const INLINE: &str = "in the context of inline volumes";
     let (modes, policy) = (spec.field("accessModes"), spec.field("persistentVolumeReclaimPolicy"));
     for (field, said) in [
@@ -343,7 +343,7 @@ fn volume_changes(spec: &Place<'_>, old: &Value, findings: &mut Findings) {
     }
 }
 
-pub(super) fn class(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn class(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     if let Some(old) = old {
         for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
             rules::immutable(&object.field(field), &old[field], findings);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::place::{Find, Findings, Place};
 use super::{pods, rules, storage};
 
-pub(super) fn deployment(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn deployment(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     findings.non_negative(&spec.field("replicas"));
     selected(&spec, "deployment", findings);
@@ -22,7 +22,7 @@ pub(super) fn deployment(object: &Place<'_>, old: Option<&Value>, findings: &mut
     keeps_selector(&spec, old, findings);
 }
 
-pub(super) fn replica_set(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn replica_set(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     findings.non_negative(&spec.field("replicas"));
     findings.non_negative(&spec.field("minReadySeconds"));
@@ -119,7 +119,7 @@ fn internal_strategy(strategy: &Place<'_>) -> Value {
     json!({"Type": strategy.field("type").text(), "RollingUpdate": inner})
 }
 
-pub(super) fn daemon_set(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn daemon_set(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     keeps_selector(&spec, old, findings);
     let (selector, template) = (spec.field("selector"), spec.field("template"));
@@ -160,7 +160,7 @@ fn daemon_strategy(strategy: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(super) fn stateful_set(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn stateful_set(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     let spec = object.field("spec");
     let policy = spec.field("podManagementPolicy");
     match policy.text() {
@@ -276,7 +276,7 @@ fn stateful_template(spec: &Place<'_>, findings: &mut Findings) {
     always(&template, "StatefulSet", findings);
 }
 
-pub(super) fn replication_controller(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn replication_controller(object: &Place<'_>, findings: &mut Findings) {
     let spec = object.field("spec");
     findings.non_negative(&spec.field("minReadySeconds"));
     let (selector, template) = (spec.field("selector"), spec.field("template"));
@@ -295,11 +295,11 @@ pub(super) fn replication_controller(object: &Place<'_>, findings: &mut Findings
     always(&template, "ReplicationController", findings);
 }
 
-pub(super) fn pod_template(object: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn pod_template(object: &Place<'_>, findings: &mut Findings) {
     pods::template(&object.field("template"), findings);
 }
 
-pub(super) fn controller_revision(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn controller_revision(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     findings.non_negative(&object.field("revision"));
     let data = object.field("data");
     match old {

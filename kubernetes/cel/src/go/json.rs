@@ -1,7 +1,8 @@
 //! What Go's JSON scanner says about a text that is not JSON; users and tests know these sentences.
 
 /// The complaint about the first mistake, or `None` if the text is well formed.
-pub(crate) fn complaint(text: &[u8]) -> Option<String> {
+#[must_use]
+pub fn complaint(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner { text, at: 0 };
     match scanner.value() {
         Err(mistake) => return Some(mistake),

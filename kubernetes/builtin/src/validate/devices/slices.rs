@@ -11,7 +11,7 @@ use super::{parts, policies};
 const KEY: usize = 63 + 1 + 32;
 const COUNTERS: usize = 32;
 
-pub(in super::super) fn slice(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
+pub(crate) fn slice(object: &Place<'_>, old: Option<&Value>, findings: &mut Findings) {
     const PLAIN: usize = 128;
     const ADVANCED: usize = 64;
     const SETS: usize = 8;

@@ -10,7 +10,7 @@ use super::placement;
 const CHANGED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-pub(in super::super) fn update(pod: &Place<'_>, old: &Value, findings: &mut Findings) {
+pub(crate) fn update(pod: &Place<'_>, old: &Value, findings: &mut Findings) {
     super::metadata_and_spec(pod, findings);
     let annotations = pod.field("metadata").field("annotations");
     annotation_changes(&annotations, &old["metadata"]["annotations"], findings);

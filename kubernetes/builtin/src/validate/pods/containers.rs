@@ -133,7 +133,7 @@ fn ephemeral(spec: &Place<'_>, volumes: &Volumes, findings: &mut Findings) {
 }
 
 /// Containers for debugging stay as they are once they were added.
-pub(in super::super) fn ephemeral_changes(new: &Place<'_>, old: &Value, findings: &mut Findings) {
+pub(crate) fn ephemeral_changes(new: &Place<'_>, old: &Value, findings: &mut Findings) {
     let list = new.field("spec").field("ephemeralContainers");
     for before in old["spec"]["ephemeralContainers"].as_array().into_iter().flatten() {
         let after = list.items().find(|after| after.value["name"] == before["name"]);

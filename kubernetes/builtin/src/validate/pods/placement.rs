@@ -35,7 +35,7 @@ fn weight(term: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(in super::super) fn node_selector(selector: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn node_selector(selector: &Place<'_>, findings: &mut Findings) {
     let terms = selector.field("nodeSelectorTerms");
     if terms.is_empty() {
         return findings.required(&terms, "must have at least one node selector term");
@@ -178,7 +178,7 @@ fn positive(place: &Place<'_>, findings: &mut Findings) {
     }
 }
 
-pub(in super::super) fn tolerations(list: &Place<'_>, findings: &mut Findings) {
+pub(crate) fn tolerations(list: &Place<'_>, findings: &mut Findings) {
     for own in list.items() {
         let field = |name: &str| own.field(name);
         let (key, operator, value, effect) = (field("key"), field("operator"), field("value"), field("effect"));

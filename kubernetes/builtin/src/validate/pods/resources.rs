@@ -10,7 +10,7 @@ use super::super::rules;
 use super::Owner;
 
 /// A quantity as a number and its power of ten. What is no quantity never gets here: it is not decoded.
-pub(in super::super) fn amount_of(value: &Value) -> (i128, i32) {
+pub(crate) fn amount_of(value: &Value) -> (i128, i32) {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Null => return (0, 0),
@@ -19,7 +19,7 @@ pub(in super::super) fn amount_of(value: &Value) -> (i128, i32) {
     quantities::amount(&text).map_or((0, 0), |(amount, scale, _)| (amount, scale))
 }
 
-pub(in super::super) fn compare(one: &Value, other: &Value) -> Ordering {
+pub(crate) fn compare(one: &Value, other: &Value) -> Ordering {
     let ((one, one_scale), (other, other_scale)) = (amount_of(one), amount_of(other));
     let least = one_scale.min(other_scale);
     let lifted = |amount: i128, scale: i32| {
@@ -38,7 +38,7 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-pub(in super::super) fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::is_qualified_name(&format!("requests.{name}")).is_empty()
@@ -48,7 +48,7 @@ fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-pub(in super::super) fn may_overcommit(name: &str) -> bool {
+pub(crate) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
@@ -65,7 +65,7 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// The names of resources without a domain.
-pub(in super::super) fn is_standard(name: &str) -> bool {
+pub(crate) fn is_standard(name: &str) -> bool {
     const OTHERS: [&str; 13] = [
         "cpu",
         "memory",
@@ -88,7 +88,7 @@ pub(in super::super) fn is_standard(name: &str) -> bool {
 }
 
 /// A name of a resource, as far as all places agree.
-pub(in super::super) fn resource_name(place: &Place<'_>, name: &str, findings: &mut Findings) -> bool {
+pub(crate) fn resource_name(place: &Place<'_>, name: &str, findings: &mut Findings) -> bool {
     let problems = names::is_qualified_name(name);
     let fits = problems.is_empty();
     findings.extend(problems.into_iter().map(|problem| FieldError::invalid(&place.path, name, problem)));
@@ -99,7 +99,7 @@ pub(in super::super) fn resource_name(place: &Place<'_>, name: &str, findings: &
     fits
 }
 
-pub(in super::super) fn container_resource(place: &Place<'_>, name: &str, findings: &mut Findings) {
+pub(crate) fn container_resource(place: &Place<'_>, name: &str, findings: &mut Findings) {
     resource_name(place, name, findings);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
@@ -118,7 +118,7 @@ fn pod_resource(place: &Place<'_>, name: &str, findings: &mut Findings) {
 }
 
 /// A quantity of a resource: not negative, and whole where it counts things.
-pub(in super::super) fn quantity(place: &Place<'_>, name: &str, findings: &mut Findings) {
+pub(crate) fn quantity(place: &Place<'_>, name: &str, findings: &mut Findings) {
     if amount_of(place.value).0 < 0 {
         findings.invalid(place, rules::NEGATIVE);
     }
@@ -174,7 +174,7 @@ fn lists(limits: &Place<'_>, requests: &Place<'_>, whole: &Place<'_>, check: Nam
     }
 }
 
-pub(in super::super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "0".to_owned(),

@@ -9,7 +9,7 @@ use super::super::{rules, sources, storage};
 use super::{Owner, env, resources};
 
 /// Volumes without a fault: their names, and the fields of their sources.
-pub(in super::super) type Volumes = BTreeMap<String, String>;
+pub(crate) type Volumes = BTreeMap<String, String>;
 
 /// The sources there are, in the order the real server looks for them.
 const SOURCES: [&str; 30] = [
