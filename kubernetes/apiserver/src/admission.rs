@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use crate::{
     auth::Action,
-    builtin,
     housekeeping::definitions,
     http::Call,
     object::{Name, text},
@@ -133,7 +132,7 @@ pub(crate) fn create(api: &Api, call: &Call, resource: &Resource, value: &mut Va
         }
         _ => {}
     }
-    if let Some(finalizer) = builtin::protection(resource) {
+    if let Some(finalizer) = resource.rules.strategy.protection {
         let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         if !finalizers.iter().any(|own| own == finalizer) {
             finalizers.push(finalizer.into());

@@ -14,12 +14,9 @@
 
 mod admission;
 mod auth;
-mod builtin;
 mod discovery;
-mod fields;
 #[cfg(test)]
 mod fuzz;
-mod gojson;
 mod housekeeping;
 mod http;
 mod kubeconfig;
@@ -32,7 +29,6 @@ mod route;
 mod server;
 mod status;
 mod store;
-mod strategy;
 mod table;
 mod verbs;
 mod webhook;

@@ -133,7 +133,7 @@ impl Draft {
             labels: Labels::read(&metadata["labels"]),
             owners: owners(&metadata["ownerReferences"]),
             deleting: metadata["deletionTimestamp"].is_string(),
-            fields: crate::fields::extract(&key.collection, value),
+            fields: builtin::of(&key.collection).extract(value),
             key,
         };
         Self { facts, json, version_at }

@@ -55,13 +55,8 @@ pub(crate) fn apply(
 fn reset(request: &Request<'_>) -> &'static [&'static str] {
     let resource = request.resource;
     match request.subresource {
-        "status" if resource.custom.is_some() => &["metadata", "spec"],
-        "status" if resource.is("/pods") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
-        "status" if resource.is("apps/deployments") => &["spec", "metadata.labels"],
-        "status" => &["spec"],
-        // Nobody changes what was asked to be signed.
-        "" if resource.is("certificates.k8s.io/certificatesigningrequests") => &["spec", "status"],
-        "" if resource.has_status() => &["status"],
+        "status" => resource.rules.strategy.reset_by_status,
+        "" if resource.has_status() => resource.rules.strategy.reset,
         _ => &[],
     }
 }

@@ -43,6 +43,8 @@ pub struct Resource {
     pub storage_hash: String,
     /// The key of a built-in kind in the generated tables.
     pub(crate) definition: String,
+    /// What the API knows about the kind beyond its schema.
+    pub(crate) rules: &'static ::builtin::Kind,
     /// `None` for built-ins.
     pub(crate) custom: Option<Custom>,
 }

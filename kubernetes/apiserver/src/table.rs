@@ -22,15 +22,10 @@ pub(crate) fn table(resource: &Resource, objects: &[Value]) -> (Vec<Value>, Vec<
         let rows = objects.iter().map(|object| schema::table::custom_cells(&custom.cells, object, &now)).collect();
         return (columns, rows);
     }
-    // Both event APIs print what is stored.
-    let plural = resource.plural.as_str();
-    let group = if resource.is("/events") { "" } else { resource.group.as_str() };
-    let columns = schema::table::columns(group, plural)
-        .iter()
-        .map(|own| column(own.name, own.kind, own.format, "", own.priority.into()))
-        .collect();
-    let cells =
-        |object: &Value| schema::table::cells(group, plural, &convert::as_stored(resource, object.clone()), &now);
+    let columns = resource.rules.columns();
+    let columns = columns.iter().map(|own| column(own.name, own.kind, own.format, "", own.priority.into())).collect();
+    // Every version prints what is stored.
+    let cells = |object: &Value| resource.rules.cells(&convert::as_stored(resource, object.clone()), &now);
     (columns, objects.iter().map(cells).collect())
 }
 

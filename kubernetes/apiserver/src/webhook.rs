@@ -17,7 +17,6 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use crate::{
-    gojson,
     object::{Name, text},
     server::Api,
 };
@@ -187,6 +186,6 @@ fn read(status: StatusCode, kind: &str, body: &Bytes) -> Result<Value, String> {
         return Err("couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }".to_owned());
     }
     serde_json::from_slice(body)
-        .map_err(|error| gojson::complaint(body).unwrap_or_else(|| error.to_string()))
+        .map_err(|error| cel::go::json::complaint(body).unwrap_or_else(|| error.to_string()))
         .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
 }

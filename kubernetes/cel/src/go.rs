@@ -1,5 +1,7 @@
 //! How Go writes texts, because the real server is a Go program and its answers are compared letter by letter.
 
+pub mod json;
+
 use std::fmt::Write as _;
 
 /// A string in double quotes with Go's escapes.

@@ -269,7 +269,7 @@ pub(crate) fn go_escaped(text: String) -> String {
 
 /// A value the way Go's `%v` prints it.
 #[must_use]
-pub(crate) fn go_plain(value: &Value) -> String {
+pub fn go_plain(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let entries: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", go_plain(v))).collect();

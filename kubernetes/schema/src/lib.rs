@@ -1,5 +1,5 @@
 //! What the Kubernetes API decides about an object, as pure functions: schemas, pruning, defaults, validation, CEL rules,
-//! selectors, patches, server-side apply, OpenAPI documents and printed tables.
+//! selectors, patches, server-side apply, OpenAPI documents and the tables of custom resources.
 //!
 //! The words are the real server's, because users and tools read them. Nothing here stores, sends, waits or looks at a clock.
 
@@ -31,7 +31,7 @@ pub mod table;
 pub mod webhook;
 
 pub use cel::{budget::with_patience, names, quantity};
-pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_quote};
+pub use error::{ErrorKind, FieldError, aggregate, go_float, go_json, go_plain, go_quote};
 pub use node::Schema;
 
 /// A quantity (`0.5`) in the form in which it is stored and shown (`500m`).

@@ -1,21 +1,9 @@
-//! Tables, as `kubectl get` prints them: which columns a resource has and what stands in its cells.
-//!
-//! Column descriptions are left empty: they are prose of the API's documentation, and nothing prints them.
+//! Tables of custom resources, as `kubectl get` prints them: what stands in the columns that a definition names, and ages.
 
 mod age;
-mod autoscaling;
-mod cells;
-mod columns;
-mod core;
-mod infrastructure;
 mod jsonpath;
-mod pods;
-mod print;
-mod workloads;
 
-pub use age::human;
-pub use cells::cells;
-pub use columns::{Column, columns};
+pub use age::{human, since};
 pub use jsonpath::JsonPath;
 
 use serde_json::Value;
@@ -50,7 +38,7 @@ impl CustomColumn {
             },
             ("number", Value::Number(number)) => Value::Number(number.clone()),
             ("boolean", Value::Bool(flag)) => (*flag).into(),
-            ("date", Value::String(text)) => match age::since(text, now) {
+            ("date", Value::String(text)) => match since(text, now) {
                 Some(age) => age.into(),
                 None => "<invalid>".into(),
             },

@@ -2,12 +2,12 @@
 
 use std::{cell::LazyCell, collections::BTreeSet};
 
+use builtin::services;
 use parking_lot::Mutex;
 use rand::RngExt;
 use serde_json::Value;
 
 use crate::{
-    builtin::services,
     housekeeping::addresses,
     object::text,
     registry::Resource,

@@ -2,12 +2,12 @@
 //!
 //! A policy shows its parameters to everybody who writes what it is about, so its author must be allowed to see them.
 
+use builtin::{BINDINGS, MUTATING_BINDINGS, MUTATING_POLICIES, POLICIES};
 use schema::FieldError;
 use serde_json::Value;
 
 use crate::{
     auth::{Action, User},
-    builtin::{BINDINGS, MUTATING_BINDINGS, MUTATING_POLICIES, POLICIES},
     object::{Name, text},
     registry::Resource,
     verbs::Request,

@@ -7,7 +7,6 @@ mod rules;
 use serde_json::Value;
 
 use crate::{
-    builtin,
     object::text,
     registry::Resource,
     server::Api,
@@ -26,7 +25,7 @@ pub(crate) fn default(api: &Api, resource: &Resource, namespace: &str, pod: &mut
 /// A pod is stored with the defaults that follow from what its containers were given.
 pub(crate) fn complete(resource: &Resource, pod: &mut Value) {
     if resource.is("/pods") && pod["metadata"]["annotations"].get(rules::ANNOTATION).is_some() {
-        builtin::default(resource, pod);
+        resource.rules.default(pod, &crate::verbs::now);
     }
 }
 

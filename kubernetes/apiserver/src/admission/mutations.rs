@@ -14,7 +14,6 @@ use super::{
     webhooks::Write,
 };
 use crate::{
-    builtin,
     object::text,
     registry::Resource,
     status::{Answer, Failure},

@@ -3,13 +3,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use builtin::{BINDINGS, POLICIES};
 use schema::policy::{Access, Decision, Denial, Review};
 use serde_json::{Value, json};
 
 use super::webhooks::{self, Write};
 use crate::{
     auth::{Action, User},
-    builtin::{BINDINGS, POLICIES},
     object::{Name, text},
     registry::Resource,
     status::{Answer, Failure},

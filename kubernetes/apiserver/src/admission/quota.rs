@@ -14,6 +14,7 @@ use std::{
     sync::Arc,
 };
 
+use builtin::amounts;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -24,7 +25,6 @@ use self::{
     usage::Kind,
 };
 use crate::{
-    builtin::amounts,
     object::{Draft, Name, Object, text},
     ownership,
     registry::Resource,

@@ -15,7 +15,6 @@ use self::review::{Trouble, Verdict};
 pub(super) use self::review::{about, options};
 use crate::{
     admission::{other_kind, turns::Turns},
-    builtin,
     object::{Name, text},
     status::{Answer, Failure},
     verbs::{FieldValidation, Request, convert},
@@ -206,6 +205,6 @@ async fn patched(request: &Request<'_>, hook: &Hook, before: &Value, patch: &[Va
     let mut after = convert::between(api, &hook.resource, resource, after).await?;
     request.fit(&mut after, &[], FieldValidation::Ignore).map_err(Failure::internal)?;
     resource.schema.default(&mut after);
-    builtin::default(resource, &mut after);
+    resource.rules.default(&mut after, &crate::verbs::now);
     Ok(after)
 }

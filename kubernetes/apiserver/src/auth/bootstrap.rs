@@ -1,18 +1,14 @@
 //! The objects every cluster starts with: namespaces, roles, priority classes, flow schemas, the `kubernetes` service.
 
-pub(crate) mod flow;
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::{
-    builtin,
     housekeeping::api_services,
     object::{Draft, Key, Name},
     server::Api,
     store::{Error, Expect, Write},
-    strategy,
     verbs::now,
 };
 
@@ -45,7 +41,7 @@ pub(crate) async fn ensure(api: &Arc<Api>) -> Result<(), String> {
         });
         first.push(("scheduling.k8s.io/priorityclasses".to_owned(), "", class));
     }
-    first.extend(flow::objects().map(|(collection, object)| (collection, "", object)));
+    first.extend(builtin::flow::objects(&now).map(|(collection, object)| (collection, "", object)));
     let ready = json!({
         "type": "Ready", "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready",
         "lastTransitionTime": now(),
@@ -124,12 +120,12 @@ pub(crate) async fn create(api: &Arc<Api>, collection: &str, namespace: &str, mu
     }
     value["metadata"]["uid"] = uuid::Uuid::new_v4().to_string().into();
     value["metadata"]["creationTimestamp"] = now().into();
-    if strategy::of(resource).generation {
+    if resource.rules.strategy.generation.starts() {
         value["metadata"]["generation"] = 1.into();
     }
-    builtin::default(resource, &mut value);
+    resource.rules.default(&mut value, &now);
     let status = value.get("status").cloned();
-    builtin::prepare_create(resource, &mut value, &super::User::system());
+    resource.rules.prepare_create(&mut value, &now);
     if let Some(status) = status {
         value["status"] = status;
     }

@@ -19,7 +19,7 @@ use crate::{
     verbs::now,
 };
 
-pub(crate) const COLLECTION: &str = "apiregistration.k8s.io/apiservices";
+pub(crate) use builtin::API_SERVICES as COLLECTION;
 
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
@@ -66,15 +66,6 @@ pub(crate) async fn settle(api: &Arc<Api>, moment: Moment) {
             tracing::warn!(message, "cannot list a group version");
         }
     }
-}
-
-/// What a new APIService says about itself: what is served here is always available.
-pub(crate) fn first_status(service: &Value) -> Value {
-    if service["spec"]["service"].is_object() {
-        return json!({});
-    }
-    let message = "Local APIServices are always available";
-    json!({"conditions": [available("True", "Local", message)]})
 }
 
 /// Whether an APIService says that another server has this group version.
@@ -124,7 +115,7 @@ async fn report(api: &Api, object: &Object, mut value: Value) {
         None => ("ServiceNotFound", format!("service/{name} in {namespace:?} is not present")),
         Some(_) => ("FailedDiscoveryCheck", "this server forwards no requests to other API servers".to_owned()),
     };
-    let mut condition = available("False", reason, &message);
+    let mut condition = builtin::conditions::available("False", reason, &message, &now);
     let told = value["status"]["conditions"].as_array().and_then(|list| list.first()).cloned().unwrap_or_default();
     if told["reason"] == condition["reason"] && told["message"] == condition["message"] {
         return;
@@ -138,12 +129,6 @@ async fn report(api: &Api, object: &Object, mut value: Value) {
         ownership::report(resource, "kube-apiserver", &before, &mut value);
     }
     put(api, object, &value).await;
-}
-
-fn available(status: &str, reason: &str, message: &str) -> Value {
-    json!({
-        "type": "Available", "status": status, "reason": reason, "message": message, "lastTransitionTime": now(),
-    })
 }
 
 async fn put(api: &Api, object: &Object, value: &Value) {

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use builtin::conditions::set_condition;
 use serde_json::{Value, json};
 
-use super::definitions::set_condition;
 use crate::{
     object::{Draft, Name, Object, text},
     ownership,
@@ -101,7 +101,7 @@ fn observed(api: &Api, budget: &Value) -> Value {
         }
     }
     let (state, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    set_condition(status, "DisruptionAllowed", state, reason, "");
+    set_condition(status, "DisruptionAllowed", state, reason, "", &crate::verbs::now);
     if let Some(conditions) = status["conditions"].as_array_mut() {
         for condition in conditions.iter_mut().filter(|condition| condition["type"] == "DisruptionAllowed") {
             condition["observedGeneration"] = budget["metadata"]["generation"].clone();

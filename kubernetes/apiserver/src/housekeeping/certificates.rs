@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use builtin::conditions::set_condition;
 use serde_json::{Value, json};
 
-use super::definitions::set_condition;
 use crate::{
     auth::{Action, User},
     object::{Draft, text},
@@ -66,7 +66,7 @@ fn approve(api: &Api, request: &mut Value) {
     });
     if allowed {
         let message = "Auto approving kubelet client certificate after SubjectAccessReview.";
-        set_condition(&mut request["status"], "Approved", "True", "AutoApproved", message);
+        set_condition(&mut request["status"], "Approved", "True", "AutoApproved", message, &now);
         stamp(request);
     }
 }
@@ -90,7 +90,7 @@ fn sign(api: &Api, request: &mut Value) {
     match signed {
         Ok(certificate) => request["status"]["certificate"] = json!(STANDARD.encode(certificate)),
         Err(reason) => {
-            set_condition(&mut request["status"], "Failed", "True", "SignerValidationFailure", &reason);
+            set_condition(&mut request["status"], "Failed", "True", "SignerValidationFailure", &reason, &now);
             stamp(request);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use builtin::conditions::set_condition;
 use serde_json::{Value, json};
 
 use super::{system_call, system_options, system_request};
@@ -14,8 +15,7 @@ use crate::{
     verbs::{Request, delete, now, update},
 };
 
-pub(crate) const COLLECTION: &str = "apiextensions.k8s.io/customresourcedefinitions";
-pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) use builtin::{DEFINITION_FINALIZER as FINALIZER, DEFINITIONS as COLLECTION};
 
 /// Brings the definitions in the store and the resources served into line.
 pub(crate) async fn settle(api: &Arc<Api>) {
@@ -108,7 +108,7 @@ async fn accept(api: &Arc<Api>, object: &Object) {
         let status = &mut definition["status"];
         status["acceptedNames"] = accepted.clone();
         for (kind, state, reason, message) in &wanted {
-            set_condition(status, kind, state, reason, message);
+            set_condition(status, kind, state, reason, message, &now);
         }
     })
     .await;
@@ -181,7 +181,7 @@ async fn remove_instances(api: &Arc<Api>, object: &Object) {
         if !told {
             write_status(api, object, |definition| {
                 let message = "CustomResource deletion is in progress";
-                set_condition(&mut definition["status"], "Terminating", "True", reason, message);
+                set_condition(&mut definition["status"], "Terminating", "True", reason, message, &now);
             })
             .await;
         }
@@ -207,23 +207,6 @@ async fn remove_instances(api: &Arc<Api>, object: &Object) {
 fn condition<'a>(value: &'a Value, kind: &str) -> Option<&'a str> {
     let conditions = value["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
-}
-
-pub(crate) fn set_condition(status: &mut Value, kind: &str, state: &str, reason: &str, message: &str) {
-    let mut list = status["conditions"].as_array().cloned().unwrap_or_default();
-    let mut new = json!({
-        "type": kind, "status": state, "lastTransitionTime": now(), "reason": reason, "message": message,
-    });
-    match list.iter_mut().find(|condition| condition["type"] == kind) {
-        Some(old) => {
-            if old["status"] == state {
-                new["lastTransitionTime"] = old["lastTransitionTime"].clone();
-            }
-            *old = new;
-        }
-        None => list.push(new),
-    }
-    status["conditions"] = list.into();
 }
 
 async fn write_status(api: &Arc<Api>, object: &Object, edit: impl Fn(&mut Value)) {

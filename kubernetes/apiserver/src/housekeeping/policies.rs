@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{object::text, openapi, registry::Registry, server::Api};
 
-pub(crate) const COLLECTION: &str = crate::builtin::POLICIES;
+pub(crate) const COLLECTION: &str = builtin::POLICIES;
 
 /// Whose name the status is written under.
 const MANAGER: &str = "validatingadmissionpolicy-status";

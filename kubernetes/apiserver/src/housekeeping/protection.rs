@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::collector;
 use crate::{
-    builtin,
     object::{Object, text},
     server::Api,
     store::Index,
@@ -30,7 +29,7 @@ pub(super) async fn settle(api: &Arc<Api>) -> bool {
     let registry = api.registry.load_full();
     for (object, _) in free {
         let resource = registry.of_collection(&object.key.collection);
-        if let Some(finalizer) = resource.and_then(|resource| builtin::protection(resource)) {
+        if let Some(finalizer) = resource.and_then(|resource| resource.rules.strategy.protection) {
             collector::drop_finalizer(api, &object, finalizer).await;
         }
     }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use builtin::amounts::{self, Amounts};
 use jiff::Timestamp;
 use schema::quantity::Quantity;
 use serde_json::{Value, json};
@@ -18,7 +19,6 @@ use crate::{
         self,
         usage::{Kind, MEASURED, Measured, Scope},
     },
-    builtin::amounts::{self, Amounts},
     object::Name,
     registry::Registry,
     server::Api,

@@ -11,14 +11,11 @@ pub(super) fn resources() -> Vec<Arc<Resource>> {
 }
 
 fn resource(table: &'static tables::Resource) -> Resource {
-    let collection = match (table.group.as_str(), table.plural.as_str()) {
-        ("events.k8s.io", "events") => "/events".to_owned(),
-        (group, plural) => format!("{group}/{plural}"),
-    };
-    let stored_as = match collection.as_str() {
-        "/events" => "v1".to_owned(),
-        "autoscaling/horizontalpodautoscalers" => "autoscaling/v2".to_owned(),
-        _ => super::group_version(&table.group, &table.version),
+    let collection = builtin::collection(&table.group, &table.plural);
+    let rules = builtin::of(&collection);
+    let stored_as = match rules.view {
+        Some(view) => view.stored_as.to_owned(),
+        None => super::group_version(&table.group, &table.version),
     };
     Resource {
         group: table.group.clone(),
@@ -51,6 +48,7 @@ fn resource(table: &'static tables::Resource) -> Resource {
         })),
         storage_hash: table.storage_version_hash.clone(),
         definition: table.schema.clone(),
+        rules,
         custom: None,
     }
 }

@@ -137,6 +137,7 @@ fn resource(definition: &Value, version: &Value, stored_as: &str) -> Resource {
         }),
         storage_hash: String::new(),
         definition: String::new(),
+        rules: builtin::custom(),
         custom: Some(Custom {
             definition: text(&definition["metadata"]["name"]).to_owned(),
             mark: mark(definition),

@@ -4,10 +4,7 @@
 //! two event APIs are two views of one object, and so are the two versions of an autoscaler. Objects stay stored in the
 //! version that was the storage version when they were last written.
 
-mod autoscaling;
 mod review;
-
-use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -17,21 +14,6 @@ use crate::{
     server::Api,
     status::Answer,
 };
-
-/// Names of one field in `events.k8s.io/v1` and in core `v1`.
-const EVENT_FIELDS: [(&str, &str); 7] = [
-    ("regarding", "involvedObject"),
-    ("note", "message"),
-    ("deprecatedSource", "source"),
-    ("deprecatedFirstTimestamp", "firstTimestamp"),
-    ("deprecatedLastTimestamp", "lastTimestamp"),
-    ("deprecatedCount", "count"),
-    ("reportingController", "reportingComponent"),
-];
-
-fn is_event_view(resource: &Resource) -> bool {
-    resource.group == "events.k8s.io"
-}
 
 pub(crate) fn is_autoscaler(resource: &Resource) -> bool {
     resource.is("autoscaling/horizontalpodautoscalers")
@@ -90,10 +72,8 @@ pub(crate) fn plainly(resource: &Resource, mut value: Value) -> Value {
         None if is_stored_form(resource) => {}
         None => {
             value["apiVersion"] = resource.api_version().into();
-            if is_event_view(resource) {
-                EVENT_FIELDS.iter().for_each(|(view, stored)| rename(&mut value, stored, view));
-            } else if is_autoscaler(resource) {
-                autoscaling::to_first(&mut value);
+            if let Some(view) = resource.rules.view {
+                (view.show)(&mut value);
             }
         }
         Some(custom) => {
@@ -128,12 +108,10 @@ pub(crate) fn as_stored(resource: &Resource, mut value: Value) -> Value {
         return value;
     }
     value["apiVersion"] = resource.stored_as.as_str().into();
-    if is_event_view(resource) {
-        EVENT_FIELDS.iter().for_each(|(view, stored)| rename(&mut value, view, stored));
-    } else if is_autoscaler(resource) {
-        return autoscaling::stored(value);
+    match resource.rules.view {
+        Some(view) => (view.store)(value),
+        None => value,
     }
-    value
 }
 
 /// Brings an autoscaler of the first version into the form in which it will be read again: what it leaves to the server is
@@ -161,26 +139,8 @@ pub(crate) async fn between(api: &Api, from: &Resource, to: &Resource, value: Va
 
 /// The name in storage of a field that a selector names.
 pub(crate) fn stored_field<'a>(resource: &Resource, field: &'a str) -> &'a str {
-    if !is_event_view(resource) {
-        return field;
-    }
-    match field {
-        "regarding.kind" => "involvedObject.kind",
-        "regarding.namespace" => "involvedObject.namespace",
-        "regarding.name" => "involvedObject.name",
-        "regarding.uid" => "involvedObject.uid",
-        "regarding.apiVersion" => "involvedObject.apiVersion",
-        "regarding.resourceVersion" => "involvedObject.resourceVersion",
-        "regarding.fieldPath" => "involvedObject.fieldPath",
-        "reportingController" => "reportingComponent",
-        field => field,
-    }
-}
-
-fn rename(value: &mut Value, from: &str, to: &str) {
-    let Some(object) = value.as_object_mut() else { return };
-    if let Some(field) = object.remove(from) {
-        let key: Cow<'_, str> = to.into();
-        object.insert(key.into_owned(), field);
+    match resource.rules.view {
+        Some(view) if !is_stored_form(resource) => (view.field)(field),
+        _ => field,
     }
 }

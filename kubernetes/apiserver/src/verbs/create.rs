@@ -12,14 +12,12 @@ use super::{Options, Request, convert, now};
 use crate::{
     admission::{self, webhooks},
     auth::node,
-    builtin,
     http::Body,
     metadata,
     object::{Draft, text},
     ownership,
     status::{Answer, Failure},
     store::{Error, Expect, Write},
-    strategy,
 };
 
 /// A name made from `generateName` collides once in millions; the real server also tries this often.
@@ -59,7 +57,7 @@ pub(crate) async fn insert(request: &Request<'_>, value: Value, name: &str, opti
         admission::create(api, call, resource, &mut value)?;
         let written = node::Written { resource, subresource: "", name: &name, old: None, new: Some(&value) };
         node::admit(&call.user, &written)?;
-        builtin::prepare_create(resource, &mut value, &call.user);
+        resource.rules.prepare_create(&mut value, &now);
         validate(request, &value, &name)?;
         admission::limits::check(api, resource, "", None, &value)?;
         let _held = admission::allocation::allocate(api, resource, None, &mut value)?;
@@ -134,12 +132,11 @@ fn complete(request: &Request<'_>, value: &mut Value) {
     let Some(metadata) = value["metadata"].as_object_mut() else { return };
     metadata.insert("creationTimestamp".into(), now().into());
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    // Drivers of storage are counted from their first change on.
-    if strategy::of(resource).generation && !resource.is("storage.k8s.io/csidrivers") {
+    if resource.rules.strategy.generation.starts() {
         metadata.insert("generation".into(), 1.into());
     }
     if resource.has_status()
-        && !strategy::of(resource).keeps_status
+        && !resource.rules.strategy.keeps_status
         && let Some(object) = value.as_object_mut()
     {
         object.remove("status");
@@ -152,7 +149,8 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
     let mut errors: Vec<FieldError> =
         schema::metadata::validate_create(value, resource.namespaced, name_rule(&resource.group, &resource.plural));
     errors.extend(super::patiently(|| resource.schema.validate(value, None)));
-    builtin::combine(resource, &mut errors, builtin::validate(resource, "", value, None));
+    let write = builtin::Write { group: &resource.group, subresource: "", value, old: None };
+    resource.rules.combine(&mut errors, resource.rules.validate(&write));
     errors.extend(admission::devices::check(request, None, value));
     if errors.is_empty() {
         errors.extend(admission::authors::check(request, None, value));
@@ -161,7 +159,7 @@ fn validate(request: &Request<'_>, value: &Value, name: &str) -> Answer<()> {
         return Err(Failure::invalid(resource.judged_group(), &resource.kind, name, &errors));
     }
     metadata::warn(request, None, value);
-    builtin::warnings::of(resource, "", None, value).into_iter().for_each(|warning| request.call.warn(warning));
+    resource.rules.warnings("", None, value).into_iter().for_each(|warning| request.call.warn(warning));
     Ok(())
 }
 

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::{FieldValidation, Request, convert};
 use crate::{
-    builtin, gojson,
     http::Call,
     object::text,
     status::{Answer, Failure},
@@ -46,7 +45,7 @@ pub(crate) fn parse(call: &Call) -> Result<Document, Problem> {
 pub(crate) fn parse_json(body: &[u8]) -> Result<Document, Problem> {
     match serde_json::from_slice(body) {
         Ok(value) => Ok(Document { value, duplicates: schema::strict::duplicate_fields(body) }),
-        Err(error) => Err(Problem::Syntax(gojson::complaint(body).unwrap_or_else(|| error.to_string()))),
+        Err(error) => Err(Problem::Syntax(cel::go::json::complaint(body).unwrap_or_else(|| error.to_string()))),
     }
 }
 
@@ -163,11 +162,11 @@ impl Request<'_> {
         if !self.is_of_other_kind(value) {
             // An empty list of policies is one that somebody chose, until it is left out as Go leaves it out.
             if convert::is_autoscaler(self.resource) {
-                builtin::default(self.resource, value);
+                self.resource.rules.default(value, &super::now);
                 self.resource.schema.default(value);
             } else {
                 self.resource.schema.default(value);
-                builtin::default(self.resource, value);
+                self.resource.rules.default(value, &super::now);
             }
             convert::settle_view(self.resource, value);
         }

@@ -8,12 +8,10 @@ use super::{Request, convert, decode, timestamp};
 use crate::{
     admission::webhooks,
     auth::node,
-    builtin,
     http::{Body, Query, respond},
     object::{Draft, text},
     status::{Answer, Failure},
     store::{Error, Expect, Write},
-    strategy,
 };
 
 const OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
@@ -58,7 +56,7 @@ pub(crate) async fn delete(request: &Request<'_>) -> Answer<Response<Body>> {
             let code = if options.orphan_dependents == Some(false) { 202 } else { 200 };
             request.object(code, value)
         }
-        Deleted::Gone(value) if strategy::of(resource).returns_deleted => request.object(200, value),
+        Deleted::Gone(value) if resource.rules.strategy.returns_deleted => request.object(200, value),
         Deleted::Gone(value) => {
             let mut details = resource.details(request.name);
             details["uid"] = value["metadata"]["uid"].clone();
@@ -283,7 +281,8 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
     let mut new = old.clone();
     let before = &old["metadata"];
     let deleting = before["deletionTimestamp"].is_string();
-    let graceful = strategy::of(resource).graceful;
+    let strategy = &resource.rules.strategy;
+    let graceful = strategy.graceful;
     let mut marked = false;
     if graceful && deleting {
         let current = before["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
@@ -302,7 +301,7 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
         marked = grace > 0;
     }
     set_finalizers(resource, &mut new, options);
-    if let Some(finalizer) = builtin::deletion_finalizer(resource).filter(|_| !deleting) {
+    if let Some(finalizer) = strategy.deletion_finalizer.filter(|_| !deleting) {
         let mut list = new["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         if !list.iter().any(|item| item == finalizer) {
             list.push(finalizer.into());
@@ -318,9 +317,9 @@ fn plan(request: &Request<'_>, old: &Value, options: &DeleteOptions) -> Plan {
     }
     if !deleting && !marked && !graceful {
         mark(&mut new, 0);
-        builtin::settle_deletion(resource, old, &mut new);
+        strategy.settle_deletion(old, &mut new);
     }
-    builtin::mark_deleting(resource, &mut new);
+    resource.rules.mark_deleting(&mut new, &super::now);
     if schema::managed::same_but_for_times(old, &new) { Plan::Leave } else { Plan::Mark(new) }
 }
 

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::{Request, convert, read::reached, shape};
 use crate::{
-    fields,
     http::{Body, Shape, respond},
     object::{Name, Object, text},
     registry::Resource,
@@ -66,13 +65,12 @@ impl Selection {
             return true;
         }
         let value = if self.parses { object.value() } else { Value::Null };
-        let positions = fields::selectable(&resource.collection);
         self.fields.matches(|field| match field {
             "metadata.name" => Cow::Borrowed(object.name()),
             "metadata.namespace" => Cow::Borrowed(object.namespace()),
-            field => match positions.iter().position(|known| *known == convert::stored_field(resource, field)) {
+            field => match resource.rules.field(convert::stored_field(resource, field)) {
                 Some(at) => Cow::Borrowed(object.fields.get(at).map(|field| &**field).unwrap_or_default()),
-                None => Cow::Owned(fields::at(&value, field)),
+                None => Cow::Owned(builtin::fields::at(&value, field)),
             },
         })
     }
@@ -84,7 +82,7 @@ fn known(resource: &Resource, field: &str) -> Answer<bool> {
         return Ok(false);
     }
     let stored = convert::stored_field(resource, field);
-    if fields::selectable(&resource.collection).contains(&stored) {
+    if resource.rules.field(stored).is_some() {
         return Ok(false);
     }
     if let Some(custom) = &resource.custom {
@@ -94,7 +92,7 @@ fn known(resource: &Resource, field: &str) -> Answer<bool> {
             Err(Failure::bad_request(format!("field label not supported: {field}")))
         };
     }
-    if fields::selectable(&resource.collection).is_empty() {
+    if !resource.rules.has_fields() {
         return Err(Failure::bad_request(format!(
             "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         )));

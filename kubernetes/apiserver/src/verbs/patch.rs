@@ -6,13 +6,11 @@ use serde_json::Value;
 
 use super::{FieldValidation, Options, Request, create, decode, update};
 use crate::{
-    builtin,
     http::Body,
     metadata,
     object::text,
     ownership,
     status::{Answer, Failure},
-    strategy,
 };
 
 const JSON: &str = "application/json-patch+json";
@@ -120,7 +118,7 @@ fn settle(
         if new[field] != old[field] {
             let resource = request.resource;
             if field == "kind" && resource.custom.is_none() {
-                update::move_field(old, new, field);
+                builtin::move_field(old, new, field);
                 continue;
             }
             let message = format!(
@@ -188,7 +186,7 @@ async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
         return Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
     }
     let exists = request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_some();
-    let may_create = request.subresource.is_empty() && strategy::creates_by_apply(request.resource);
+    let may_create = request.subresource.is_empty() && request.resource.allows("create");
     if !exists && !may_create {
         return Err(request.not_found());
     }
@@ -204,7 +202,7 @@ async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
         }
         let mut value = ownership::apply(request, &options.manager, None, &applied, force)?;
         request.resource.schema.default_applied(&mut value);
-        builtin::default(request.resource, &mut value);
+        request.resource.rules.default(&mut value, &super::now);
         match create::insert(request, value, request.name, &options).await {
             // Someone else created it in between: apply to theirs.
             Err(failure) if failure.reason == "AlreadyExists" => {}
@@ -215,7 +213,7 @@ async fn apply(request: &Request<'_>) -> Answer<Response<Body>> {
     let replaced = update::replace(request, &options, |_, old| {
         let mut new = ownership::apply(request, &options.manager, Some(old), &applied, force)?;
         request.resource.schema.default_applied(&mut new);
-        builtin::default(request.resource, &mut new);
+        request.resource.rules.default(&mut new, &super::now);
         Ok(new)
     })
     .await?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Request, convert};
-use crate::{builtin, housekeeping::flow, http::Accept, registry::Resource, server::Api, table};
+use crate::{http::Accept, registry::Resource, server::Api, table};
 
 pub(crate) fn metadata(mut value: Value, version: &str) -> Value {
     json!({
@@ -28,7 +28,7 @@ pub(crate) fn table_of(
 ) -> Value {
     let mut sorted;
     let objects = match &*resource.collection {
-        flow::SCHEMAS => {
+        builtin::flow::SCHEMAS => {
             // In the order in which they are asked.
             sorted = objects.to_vec();
             let name = |schema: &Value| schema["metadata"]["name"].as_str().unwrap_or_default().to_owned();

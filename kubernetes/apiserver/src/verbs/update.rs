@@ -13,14 +13,12 @@ use super::{Options, Request, convert, create, subresources::scale};
 use crate::{
     admission::{self, webhooks},
     auth::node,
-    builtin,
     http::Body,
     metadata,
     object::{Draft, Object, text},
     ownership,
     status::{Answer, Failure},
     store::{Error, Expect, Write},
-    strategy,
 };
 
 pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
@@ -36,7 +34,7 @@ pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
     }
     let manager = request.manager(&options);
     let exists = request.api.store.get(&request.resource.collection, &request.key(request.name).name).is_some();
-    if !exists && strategy::of(request.resource).create_on_update && request.subresource.is_empty() {
+    if !exists && request.resource.rules.strategy.create_on_update && request.subresource.is_empty() {
         let version = text(&value["metadata"]["resourceVersion"]);
         if !version.is_empty() && version.parse::<u64>().is_err() {
             return Err(Failure::untyped(no_integer(version)));
@@ -63,7 +61,7 @@ pub(crate) async fn update(request: &Request<'_>) -> Answer<Response<Body>> {
 /// A PUT must say which version it replaces, unless its kind may be replaced blindly.
 fn check_version(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     let version = text(&new["metadata"]["resourceVersion"]);
-    let unconditional = strategy::of(request.resource).unconditional;
+    let unconditional = request.resource.rules.strategy.unconditional;
     if version.is_empty() && !unconditional {
         let resource = request.resource;
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
@@ -113,7 +111,7 @@ pub(crate) async fn replace(
             }
         }
         admission::limits::check(api, resource, request.subresource, Some(&old), &new)?;
-        let warnings = builtin::warnings::of(resource, request.subresource, Some(&old), &new);
+        let warnings = resource.rules.warnings(request.subresource, Some(&old), &new);
         warnings.into_iter().for_each(|warning| request.call.warn(warning));
         if request.subresource != "binding" {
             let now = self::shown(request, &new);
@@ -187,8 +185,8 @@ fn complete(request: &Request<'_>, old: &Value, new: &mut Value) -> Answer<()> {
     let resource = request.resource;
     let before = &old["metadata"];
     match request.subresource {
-        "status" => builtin::keep_all_but_status(resource, old, new),
-        "" if resource.has_status() => move_field(old, new, "status"),
+        "status" => resource.rules.strategy.keep_all_but_status(old, new),
+        "" if resource.has_status() => builtin::move_field(old, new, "status"),
         _ => {}
     }
     if !new["metadata"].is_object() {
@@ -203,10 +201,11 @@ fn complete(request: &Request<'_>, old: &Value, new: &mut Value) -> Answer<()> {
             keep(before, after, field);
         }
     }
-    builtin::prepare_update(resource, request.subresource, old, new);
-    if strategy::of(resource).generation
+    resource.rules.prepare_update(builtin::Update { subresource: request.subresource, old, new, now: &super::now });
+    let strategy = &resource.rules.strategy;
+    if strategy.generation.moves()
         && request.subresource != "status"
-        && strategy::spec_changed(resource, old, new)
+        && strategy.spec_changed(resource.has_status(), old, new)
     {
         new["metadata"]["generation"] = (before["generation"].as_i64().unwrap_or(0) + 1).into();
     }
@@ -217,15 +216,6 @@ fn keep(before: &Value, after: &mut serde_json::Map<String, Value>, field: &str)
     match before.get(field) {
         Some(value) => after.insert(field.into(), value.clone()),
         None => after.remove(field),
-    };
-}
-
-/// Makes `field` of `new` what it is in `old`.
-pub(crate) fn move_field(old: &Value, new: &mut Value, field: &str) {
-    let Some(object) = new.as_object_mut() else { return };
-    match old.get(field) {
-        Some(value) => object.insert(field.into(), value.clone()),
-        None => object.remove(field),
     };
 }
 
@@ -244,9 +234,10 @@ fn check(request: &Request<'_>, old: &Value, new: &Value) -> Answer<()> {
     match subresource {
         // A binding sets what no update may.
         "binding" => {}
-        "status" if resource.is(builtin::POLICIES) => {}
-        "ephemeralcontainers" => builtin::combine(resource, &mut errors, builtin::ephemeral_containers(new, old)),
-        _ => builtin::combine(resource, &mut errors, builtin::validate(resource, subresource, new, Some(old))),
+        _ => {
+            let write = builtin::Write { group: &resource.group, subresource, value: new, old: Some(old) };
+            resource.rules.combine(&mut errors, resource.rules.validate(&write));
+        }
     }
     errors.extend(admission::devices::check(request, Some(old), new));
     if errors.is_empty() && subresource.is_empty() {

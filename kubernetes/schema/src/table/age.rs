@@ -1,12 +1,13 @@
 //! Ages as people read them.
 
 /// The time from a timestamp to now, both RFC 3339; `None` if one is no timestamp.
-pub(super) fn since(then: &str, now: &str) -> Option<String> {
+#[must_use]
+pub fn since(then: &str, now: &str) -> Option<String> {
     between(then, now).map(human)
 }
 
 /// Seconds from one timestamp to another.
-pub(super) fn between(then: &str, now: &str) -> Option<i64> {
+fn between(then: &str, now: &str) -> Option<i64> {
     let (then, now): (jiff::Timestamp, jiff::Timestamp) = (then.parse().ok()?, now.parse().ok()?);
     Some(now.duration_since(then).as_secs())
 }

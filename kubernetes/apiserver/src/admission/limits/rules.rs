@@ -2,13 +2,11 @@
 //!
 //! Nothing here looks anything up; the words of the complaints are the real server's.
 
+use builtin::amounts::{self, Amounts, Side, list};
 use schema::quantity::Quantity;
 use serde_json::{Value, json};
 
-use crate::{
-    builtin::amounts::{self, Amounts, Side, list},
-    object::text,
-};
+use crate::object::text;
 
 pub(super) const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Amounts up to this are compared in thousandths.

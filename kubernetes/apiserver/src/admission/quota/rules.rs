@@ -4,15 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use builtin::amounts::{self, Amounts};
 use jiff::Timestamp;
 use schema::quantity::Quantity;
 use serde_json::Value;
 
 use super::usage::{Kind, Measured, Scope};
-use crate::{
-    builtin::amounts::{self, Amounts},
-    object::text,
-};
+use crate::object::text;
 
 /// A quota as its status tells it.
 #[derive(Clone, Debug, PartialEq)]

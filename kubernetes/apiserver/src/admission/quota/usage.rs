@@ -4,15 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use builtin::amounts::{self, Amounts, Side, list};
 use jiff::Timestamp;
 use schema::{names, quantity::Quantity};
 use serde_json::Value;
 
-use crate::{
-    builtin::amounts::{self, Amounts, Side, list},
-    object::text,
-    registry::Resource,
-};
+use crate::{object::text, registry::Resource};
 
 /// How the objects of a collection are counted.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::Write;
 use crate::{
     admission::{kind, other_kind},
-    gojson,
     object::text,
     registry::Resource,
     status::{Answer, Failure},
@@ -153,7 +152,7 @@ fn operations(encoded: &str) -> Result<Vec<Value>, Trouble> {
     let undecodable = |why: String| Trouble::Call(format!("received undecodable patch in webhook response: {why}"));
     let patch = STANDARD.decode(encoded).map_err(|error| undecodable(error.to_string()))?;
     serde_json::from_slice(&patch)
-        .map_err(|error| undecodable(gojson::complaint(&patch).unwrap_or_else(|| error.to_string())))
+        .map_err(|error| undecodable(cel::go::json::complaint(&patch).unwrap_or_else(|| error.to_string())))
 }
 
 impl Verdict {

@@ -1,0 +1,16 @@
+//! MutatingAdmissionPolicyBindings.
+
+use schema::policy;
+
+use crate::{Generation, Kind, Strategy, kind::Check};
+
+use super::{MUTATING_BINDINGS, policies};
+
+pub(super) static KIND: Kind = Kind {
+    strategy: Strategy { generation: Generation::Counted, unconditional: false, ..Strategy::PLAIN },
+    columns: "Name, PolicyName, ParamRef, Age",
+    cells: policies::cells_of_binding,
+    default: |value, _| policy::default_binding(value),
+    validate: Check::Write(|write, findings| findings.extend(policy::validate_mutating_binding(write.value))),
+    ..Kind::plain(MUTATING_BINDINGS)
+};
