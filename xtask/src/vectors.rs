@@ -20,6 +20,7 @@ mod machines;
 mod machineset_delete_order;
 mod machineset_reconcile;
 mod merge;
+mod mhc_unhealthy;
 mod node_pools;
 mod on_disk;
 mod pool_status;
@@ -48,6 +49,7 @@ const JUDGES: &[&dyn Judge] = &[
     &machineset_delete_order::DeleteOrder,
     &machineset_reconcile::SetReconcile,
     &merge::Merge,
+    &mhc_unhealthy::MhcUnhealthy,
     &node_pools::NodePools,
     &on_disk::OnDisk,
     &pool_status::PoolStatus,

@@ -5,6 +5,7 @@
 pub mod condition;
 pub mod draining;
 pub mod duration;
+pub mod health;
 pub mod lifecycle;
 pub mod provider;
 pub mod set;
