@@ -22,6 +22,7 @@ mod machineset_reconcile;
 mod merge;
 mod mhc_unhealthy;
 mod node_pools;
+mod nodelink;
 mod on_disk;
 mod pool_status;
 mod reconcilable;
@@ -51,6 +52,7 @@ const JUDGES: &[&dyn Judge] = &[
     &merge::Merge,
     &mhc_unhealthy::MhcUnhealthy,
     &node_pools::NodePools,
+    &nodelink::NodeLink,
     &on_disk::OnDisk,
     &pool_status::PoolStatus,
     &reconcilable::Reconcilable,

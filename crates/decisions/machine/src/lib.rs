@@ -7,5 +7,6 @@ pub mod draining;
 pub mod duration;
 pub mod health;
 pub mod lifecycle;
+pub mod link;
 pub mod provider;
 pub mod set;
