@@ -13,6 +13,7 @@ mod ignition_convert;
 mod ignition_down;
 mod judge;
 mod kargs;
+mod machine_admission;
 mod machine_config;
 mod machine_drain;
 mod machine_reconcile;
@@ -45,6 +46,7 @@ const JUDGES: &[&dyn Judge] = &[
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
     &kargs::Kargs,
+    &machine_admission::MachineAdmission,
     &machine_drain::MachineDrain,
     &machine_reconcile::MachineReconcile,
     &machineset_delete_order::DeleteOrder,
