@@ -28,6 +28,7 @@ mod on_disk;
 mod pool_status;
 mod reconcilable;
 mod same;
+mod scale_from_zero;
 mod served_ignition;
 
 use std::collections::BTreeMap;
@@ -58,6 +59,7 @@ const JUDGES: &[&dyn Judge] = &[
     &on_disk::OnDisk,
     &pool_status::PoolStatus,
     &reconcilable::Reconcilable,
+    &scale_from_zero::ScaleFromZero,
     &served_ignition::ServedIgnition,
 ];
 

@@ -5,9 +5,6 @@
 
 mod copies;
 
-use std::collections::BTreeMap;
-
-use api::labels::MACHINE_CLUSTER;
 use api::machine::{LifecycleHook, Machine, MachineHealthCheck, MachineSet};
 use api::selector::Selector;
 
@@ -111,13 +108,4 @@ pub fn review_health_check(check: &MachineHealthCheck) -> Review {
             .to_owned()
     });
     Review { errors: errors.into_iter().collect(), warnings: warnings.into_iter().collect() }
-}
-
-/// The labels that a new Machine gets: the cluster's id, unless its key is there with whatever value.
-pub fn default_labels(machine: &Machine, cluster: &str) -> BTreeMap<String, String> {
-    let has = machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(MACHINE_CLUSTER));
-    if has || cluster.is_empty() {
-        return BTreeMap::new();
-    }
-    [(MACHINE_CLUSTER.to_owned(), cluster.to_owned())].into()
 }

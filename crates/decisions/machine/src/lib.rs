@@ -3,6 +3,7 @@
 //! Each kind has a planner that is a pure function of a snapshot. The `Provider` port says what a cloud must be able to do.
 
 pub mod admission;
+pub mod capacity;
 pub mod condition;
 pub mod draining;
 pub mod duration;
