@@ -25,6 +25,7 @@ mod mhc_unhealthy;
 mod node_pools;
 mod nodelink;
 mod on_disk;
+mod operator_config;
 mod pool_status;
 mod reconcilable;
 mod same;
@@ -57,6 +58,7 @@ const JUDGES: &[&dyn Judge] = &[
     &node_pools::NodePools,
     &nodelink::NodeLink,
     &on_disk::OnDisk,
+    &operator_config::OperatorConfig,
     &pool_status::PoolStatus,
     &reconcilable::Reconcilable,
     &scale_from_zero::ScaleFromZero,

@@ -151,7 +151,9 @@ mod tests {
         check(
             &[],
             gpu,
-            expect![[r#"{"machine.openshift.io/GPU": "0", "machine.openshift.io/memoryMb": "2", "machine.openshift.io/vCPU": "1"}"#]],
+            expect![[
+                r#"{"machine.openshift.io/GPU": "0", "machine.openshift.io/memoryMb": "2", "machine.openshift.io/vCPU": "1"}"#
+            ]],
         );
     }
 }

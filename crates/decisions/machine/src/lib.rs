@@ -10,5 +10,6 @@ pub mod duration;
 pub mod health;
 pub mod lifecycle;
 pub mod link;
+pub mod operator_config;
 pub mod provider;
 pub mod set;

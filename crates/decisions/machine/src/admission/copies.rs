@@ -8,8 +8,13 @@ use api::machine::{Machine, annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Annotations that speak of one particular instance.
-const INSTANCE_ANNOTATIONS: &[&str] =
-    &[annotations::INSTANCE_STATE, annotation::INSTANCE_INTENT, "VmId", "openstack-resourceId", "metal3.io/BareMetalHost"];
+const INSTANCE_ANNOTATIONS: &[&str] = &[
+    annotations::INSTANCE_STATE,
+    annotation::INSTANCE_INTENT,
+    "VmId",
+    "openstack-resourceId",
+    "metal3.io/BareMetalHost",
+];
 
 /// What is taken off a new Machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
