@@ -17,6 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use facts::{Member, Owner, Readiness};
 pub use order::{DeletePolicy, UnknownPolicy, priority, victims};
+pub(crate) use selector::{labels_do_not_match, selector_problem, template_labels};
 pub use selector::{selector_text, validate_selector};
 
 /// How many Machines are made in one pass. They are made at the same time; more at once would only queue at the API server.

@@ -2,7 +2,7 @@
 
 use api::labels;
 use api::machine::{Machine, annotation};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
 use super::Snapshot;
@@ -105,7 +105,7 @@ pub(super) fn goes_first(snapshot: &Snapshot) -> Option<String> {
 pub(super) fn is_overdue(snapshot: &Snapshot) -> bool {
     let metadata = &snapshot.machine.metadata;
     let timeout = metadata.annotations.as_ref().and_then(|all| all.get(annotation::DRAIN_TIMEOUT));
-    let Some(timeout) = timeout.and_then(|text| duration::parse(text).ok()).filter(|it| it.is_positive()) else {
+    let Some(timeout) = timeout.and_then(|text| duration::parse(text).ok()).filter(SignedDuration::is_positive) else {
         return false;
     };
     metadata.deletion_timestamp.as_ref().is_some_and(|since| snapshot.now.duration_since(since.0) > timeout)
