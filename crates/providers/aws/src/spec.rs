@@ -41,6 +41,11 @@ impl SpecRules for Rules {
     fn place(&self, spec: &Value) -> Value {
         let Ok(read::Read { spec, .. }) = read::read::<AwsSpec>(spec) else { return Value::Null };
         let mut place = json!({"placement": {"region": spec.placement.region}});
+        // A host that was allocated for the machine has to be given back.
+        let host = spec.placement.host.as_ref().and_then(|host| host.dedicated_host.as_ref());
+        if let Some(strategy) = host.and_then(|host| host.allocation_strategy.as_ref()) {
+            place["placement"]["host"] = json!({"dedicatedHost": {"allocationStrategy": strategy}});
+        }
         if let Some(reference) = spec.credentials_secret {
             place["credentialsSecret"] = json!({"name": reference.name});
         }
@@ -60,6 +65,22 @@ impl SpecRules for Rules {
     }
 }
 
+/// What is wrong with a spec that is about to be launched.
+///
+/// The webhook asks new Machines for more than a launch needs: those that were made before it, or past it, may find their
+/// image by filters, log in by the official chain, and boot without user data.
+pub(crate) fn refusals(spec: &AwsSpec, control_plane: bool) -> Vec<Problem> {
+    let surroundings = Surroundings { control_plane, ..Surroundings::default() };
+    let mut verdict = Verdict::default();
+    validation::check(spec, &surroundings, &mut verdict);
+    let has_filters = spec.ami.filters.as_ref().is_some_and(|filters| !filters.is_empty());
+    let is_optional = |problem: &Problem| match problem.path.as_str() {
+        "providerSpec.ami" => has_filters,
+        path => path.starts_with("providerSpec.credentialsSecret") || path.starts_with("providerSpec.userDataSecret"),
+    };
+    verdict.problems.into_iter().filter(|problem| !is_optional(problem)).collect()
+}
+
 fn fill(spec: &mut AwsSpec, surroundings: &Surroundings) {
     if spec.instance_type.is_empty() {
         spec.instance_type = default_instance_type(surroundings.architecture).to_owned();
@@ -77,5 +98,42 @@ fn default_instance_type(architecture: Architecture) -> &'static str {
     match architecture {
         Architecture::Arm64 => "m6g.large",
         Architecture::Amd64 | Architecture::Ppc64le | Architecture::S390x => "m5.large",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(value: Value) -> AwsSpec {
+        serde_json::from_value(value).expect("a spec")
+    }
+
+    #[test]
+    fn a_launch_needs_less_than_the_webhook_asks_for() {
+        let mut value = json!({"ami": {"filters": [{"name": "name", "values": ["rhcos-*"]}]}, "instanceType": "m5.large",
+            "placement": {"region": "us-east-1"}});
+        assert!(refusals(&spec(value.clone()), false).is_empty());
+        value["ami"] = json!({});
+        value["placement"]["tenancy"] = json!("cloud");
+        let paths: Vec<_> = refusals(&spec(value), false).into_iter().map(|problem| problem.path).collect();
+        assert_eq!(paths, ["providerSpec.ami", "providerSpec.placement.tenancy"]);
+    }
+
+    #[test]
+    fn the_place_of_a_machine_is_enough_to_log_in_and_to_clean_up() {
+        let value = json!({
+            "ami": {"id": "ami-1"},
+            "placement": {"region": "us-east-1", "availabilityZone": "us-east-1a", "tenancy": "host",
+                "host": {"affinity": "DedicatedHost", "dedicatedHost": {"allocationStrategy": "Dynamic"}}},
+            "credentialsSecret": {"name": "keys"},
+            "loadBalancers": [{"name": "int", "type": "network"}],
+        });
+        let place = Rules.place(&value);
+        assert_eq!(Rules.place(&place), place);
+        assert_eq!(Rules.secrets(&place)[0].name, "keys");
+        assert_eq!(place["loadBalancers"][0]["name"], "int");
+        assert_eq!(place["placement"]["host"]["dedicatedHost"]["allocationStrategy"], "Dynamic");
+        assert!(place["ami"].is_null());
     }
 }

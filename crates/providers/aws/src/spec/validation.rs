@@ -22,6 +22,15 @@ pub(super) fn check(spec: &AwsSpec, surroundings: &Surroundings, verdict: &mut V
     for (index, device) in spec.block_devices.iter().enumerate() {
         check_block_device(device, &Path::spec().child("blockDevices").index(index), verdict);
     }
+    for (index, balancer) in spec.load_balancers.iter().enumerate() {
+        if !matches!(balancer.type_.as_str(), "classic" | "network") {
+            let path = Path::spec().child("loadBalancers").index(index).child("type");
+            verdict.warn(
+                &path,
+                format!("{:?} is not known, and the balancer is ignored; write classic or network", balancer.type_),
+            );
+        }
+    }
     placement::check(spec, surroundings, verdict);
     check_tags(&spec.tags, verdict);
     check_words(spec, verdict);
@@ -87,6 +96,10 @@ fn check_profile(profile: Option<&ResourceReference>, verdict: &mut Verdict) {
 
 fn check_block_device(device: &BlockDevice, path: &Path, verdict: &mut Verdict) {
     let Some(ebs) = &device.ebs else { return };
+    if ebs.delete_on_termination == Some(false) {
+        let path = path.child("ebs").child("deleteOnTermination");
+        verdict.warn(&path, "is not honoured: volumes go with their machine");
+    }
     let (Some(volume_type), Some(throughput)) = (&ebs.volume_type, ebs.throughput_mib) else { return };
     let path = path.child("ebs").child("throughputMib");
     if volume_type != "gp3" {
