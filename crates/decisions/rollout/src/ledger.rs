@@ -1,22 +1,24 @@
-//! The budget ledger: which nodes hold a share of a pool's budget because a controller took one for them.
+//! The budget ledger: which nodes a controller has taken away, or may take away at any moment.
 //!
-//! A Lease does not stop a late write, so the budget is spent here, by resource version. A claim names the version of
-//! the Node that its targeting patch will carry. As long as the node still has that version, the patch may land at any
+//! A Lease does not stop a late write, so places are taken here, by resource version. A claim names the version of the
+//! Node that its targeting patch will carry. As long as the node still has that version, the patch may land at any
 //! moment, also from a leader that was deposed long ago; once the node has moved on, it never can. That is all a later
-//! leader has to look at before it gives a share back.
+//! leader has to look at before it gives a place back. No node gets a target without a claim, whatever state it is in,
+//! and there are never more open claims than the limit.
 //!
-//! The ledger also names the nodes whose turn comes next, so that a share which is given back is taken again without a
+//! The ledger also names the nodes whose turn comes next, so that a place which is given back is taken again without a
 //! write of the ledger. That is as safe with two leaders as a claim is: of those in line, one may be targeted only while
-//! fewer nodes than the budget are still open among the claims and those before it. Whatever is down by these writes,
-//! look at the one that is last in line. Whoever targeted it saw everything before it that is down now as open then,
-//! because what is over never opens again, and saw fewer than the budget. A later ledger keeps the order: who is in line
-//! moves up or stays, and new ones join at the end.
+//! fewer nodes than the limit are still open among the claims and those before it. Of all nodes that are down by these
+//! writes, look at the one that is last in line. Whoever targeted it saw everything before it that is down now as open
+//! then, because what is over never opens again, and saw fewer than the limit. A later ledger keeps the order: who is in
+//! line moves up or stays, and new ones join at the end. A node that cannot wait behind the line is claimed only after
+//! everybody in line was fenced off.
 
 use std::collections::{BTreeMap, HashMap};
 
 use api::machinist::{Claim, PoolLedger, PoolLedgerSpec};
 
-use crate::node::ResourceVersion;
+use crate::node::{NodeFacts, ResourceVersion};
 use crate::pool_nodes::PoolNodes;
 
 /// A pool's ledger as it was read.
@@ -34,9 +36,13 @@ pub(crate) enum Stand {
     Pending,
     /// Our view of the nodes is older than the claim.
     Ahead,
-    /// The node has moved on and is not through yet.
-    Live,
-    /// The node is through, the patch never arrived, or the node is gone.
+    /// The node was asked on the strength of this claim and has not finished. The place is its own until then.
+    Taken,
+    /// The node is busy with something that this claim did not ask for, or it has finished and is still cordoned. It
+    /// holds the place, but gets another target only like a node that has none.
+    Loose,
+    /// The node has finished and was given back, the patch never arrived, or the node is gone. It may be down or cordoned
+    /// by a person, as it may have been before: that is not our doing any more.
     Over,
 }
 
@@ -83,8 +89,26 @@ impl Stand {
         match node.resource_version.number.cmp(&claimed) {
             std::cmp::Ordering::Less => Self::Ahead,
             std::cmp::Ordering::Equal => Self::Pending,
-            std::cmp::Ordering::Greater if node.is_done() && node.is_serving() => Self::Over,
-            std::cmp::Ordering::Greater => Self::Live,
+            std::cmp::Ordering::Greater => Self::moved_on(claim, node),
+        }
+    }
+
+    /// The node has a newer version than the one that was claimed.
+    fn moved_on(claim: &Claim, node: &NodeFacts) -> Self {
+        let desired = node.desired.as_ref();
+        let is_asked = desired == Some(&claim.config);
+        // Should the patch never have landed, the node goes on with what it was busy with, and the place is still its own.
+        let goes_on = desired.is_some() && desired == claim.instead_of.as_ref();
+        // A node that rested when it was claimed runs this only if it has finished. Whatever it reports since then, a
+        // drift for example, this claim gives it no right to another target.
+        let is_reached = claim.instead_of.is_none() && node.current.as_ref() == Some(&claim.config);
+        let is_over = is_reached || node.is_done() || node.is_at_rest();
+        if (is_asked || goes_on) && !is_reached && !node.is_done() {
+            Self::Taken
+        } else if is_over && !(is_asked && node.is_cordoned_for_change()) {
+            Self::Over
+        } else {
+            Self::Loose
         }
     }
 }

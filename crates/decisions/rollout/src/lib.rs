@@ -25,7 +25,7 @@ pub use ledger::Ledger;
 pub use marks::{Marks, marks};
 pub use membership::{Contested, Membership, NodeSelector, Pools};
 pub use node::{NodeFacts, ResourceVersion};
-pub use plan::{About, Action, Event, Next, Plan, Spending, Target, Waiting, plan};
+pub use plan::{About, Action, Event, Next, Plan, Probe, Spending, TakenBack, Target, Waiting, plan};
 pub use pool_nodes::{PoolNodes, Rules};
 pub use report::Report;
 pub use snapshot::{Objects, PoolFacts, Settings, Snapshot};

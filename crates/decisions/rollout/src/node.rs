@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::names::cordon;
 use api::{annotations, labels, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -31,6 +32,10 @@ pub struct NodeFacts {
     pub ours: bool,
     /// The config whose trial was reverted here.
     pub reverted: Option<String>,
+    /// What the daemon was last asked to repeat, and what it last repeated. A daemon that knows of probes always says
+    /// something.
+    pub probe: Option<String>,
+    pub answered: Option<String>,
     pub taints: Vec<Taint>,
     pub topology: Option<String>,
     /// What the daemon asks of the drain controller, and what was last carried out.
@@ -138,6 +143,8 @@ impl NodeFacts {
             hold: annotation(annotations::HOLD).filter(|value| value != "false"),
             ours: annotation(annotations::DAEMON).is_some(),
             reverted: said(annotations::REVERTED),
+            probe: said(annotations::PROBE),
+            answered: annotation(annotations::ANSWERED),
             taints: node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default(),
             topology: said(annotations::CONTROL_PLANE_TOPOLOGY),
             desired_drain: said(annotations::DESIRED_DRAIN),
@@ -191,18 +198,80 @@ impl NodeFacts {
 
     /// The node holds a share of the budget, whoever caused that.
     pub fn consumes_budget(&self) -> bool {
-        self.is_unavailable() || self.is_failing()
+        (self.is_unavailable() && !self.is_unattended()) || self.is_failing()
     }
 
-    /// Workloads are off this node already, or its daemon is at work: another target adds no disruption.
-    pub fn is_disrupted(&self) -> bool {
-        !self.is_serving() || !(self.is_done() || self.is_degraded())
+    /// The daemon changes the node, or may begin to at any moment. That is read from everything that was asked of it:
+    /// a daemon that failed before keeps saying `Degraded` while it tries again.
+    pub fn is_in_motion(&self) -> bool {
+        let is_asked = self.desired.is_some() && (self.desired != self.current || !self.is_image_done());
+        is_asked || self.state == State::Working || (!self.is_done() && self.has_asked_for_drain())
+    }
+
+    /// The daemon is at work and waits for nobody.
+    pub fn is_at_work(&self) -> bool {
+        self.state == State::Working && !self.is_draining()
+    }
+
+    /// The node was asked for a config, and its daemon has not shown yet that it knows.
+    pub fn is_unanswered(&self) -> bool {
+        let is_asked = self.desired.is_some() && self.desired != self.current;
+        is_asked && matches!(self.state, State::Done | State::Unreported) && !self.has_asked_for_drain()
+    }
+
+    /// The daemon has not answered the last probe. What is not known to answer probes is silent only while it is down.
+    pub fn is_silent(&self, goal: &str) -> bool {
+        let has_answered = self.answered.is_some() && self.answered == self.probe;
+        if self.is_running() {
+            self.probe.is_some() && !has_answered && !self.is_in_motion()
+        } else {
+            !has_answered || !self.was_asked_for(goal)
+        }
+    }
+
+    /// What the daemon is to repeat to show that it is there. The version makes it another question each time.
+    pub fn question(&self, goal: &str) -> String {
+        format!("{goal}/{}", self.resource_version)
+    }
+
+    /// Whether the last probe was about this goal.
+    pub fn was_asked_for(&self, goal: &str) -> bool {
+        self.probe.as_deref().and_then(|probe| probe.strip_prefix(goal)).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    /// The node serves, has nothing to do with any config, and nobody looks after it as far as we know.
+    fn is_unattended(&self) -> bool {
+        let is_blank = self.current.is_none() && self.desired.is_none();
+        is_blank && self.is_serving() && self.probe.is_some() && self.answered != self.probe
+    }
+
+    /// Nothing is asked of the node that it does not run, and its daemon says that it rests or never spoke.
+    pub fn is_at_rest(&self) -> bool {
+        !self.is_in_motion() && matches!(self.state, State::Done | State::Unreported)
+    }
+
+    /// The node is still cordoned for a change. The cordon of a person is no such thing.
+    pub fn is_cordoned_for_change(&self) -> bool {
+        let is_ours = match self.cordoned_by.as_deref() {
+            Some(owner) => owner == cordon::MACHINIST,
+            // Another controller leaves no note.
+            None => self.has_asked_for_drain() || self.is_uncordoning(),
+        };
+        self.unschedulable && is_ours
+    }
+
+    fn has_asked_for_drain(&self) -> bool {
+        self.desired_drain.as_deref().is_some_and(|desired| desired.starts_with("drain-"))
+    }
+
+    fn is_uncordoning(&self) -> bool {
+        let is_asked = self.desired_drain.as_deref().is_some_and(|desired| desired.starts_with("uncordon-"));
+        is_asked && self.desired_drain != self.last_applied_drain
     }
 
     /// The daemon waits for the drain controller to empty the node.
     pub fn is_draining(&self) -> bool {
-        self.desired_drain.as_deref().is_some_and(|desired| desired.starts_with("drain-"))
-            && self.desired_drain != self.last_applied_drain
+        self.has_asked_for_drain() && self.desired_drain != self.last_applied_drain
     }
 
     /// A daemon that is not ours works on a target and must not get another one.

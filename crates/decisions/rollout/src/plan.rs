@@ -27,6 +27,8 @@ const TAINTS_AT_ONCE: usize = 25;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub actions: Vec<Action>,
+    /// Questions to nodes that may be dead. Nothing depends on their success.
+    pub probes: Vec<Probe>,
     pub status: MachineConfigPoolStatus,
     /// To be published once the actions succeeded.
     pub events: Vec<Event>,
@@ -61,6 +63,24 @@ pub struct Target {
     pub config: String,
     /// The image of a layered pool. Without one, the annotation is removed.
     pub image: Option<String>,
+}
+
+/// A question to a node's daemon whether it is there, written with this resource version of the Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub node: String,
+    pub resource_version: ResourceVersion,
+    /// What the daemon is to repeat; nothing when it would not know how to.
+    pub question: Option<String>,
+    /// The target that the node has not answered is taken back in the same write.
+    pub takes_back: Option<TakenBack>,
+}
+
+/// What a node is left with when its target is taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenBack {
+    /// The config that it runs; without one, the annotation goes.
+    pub config: Option<String>,
 }
 
 /// Something that people want to hear of.
@@ -176,11 +196,11 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     let status = status::of(snapshot, problem.as_deref(), &waiting);
     events.extend(status::events(snapshot, &status, problem.as_deref()));
     let next = match (moves.after, more_taints) {
-        (Some(after), _) => Next::After(after, waiting),
-        (None, true) => Next::After(SignedDuration::ZERO, Waiting::Taints),
+        (_, true) => Next::After(SignedDuration::ZERO, Waiting::Taints),
+        (Some(after), false) => Next::After(after, waiting),
         (None, false) => Next::OnChange(waiting),
     };
-    Plan { actions: moves.actions, status, events, spending: moves.spending, next }
+    Plan { actions: moves.actions, probes: moves.probes, status, events, spending: moves.spending, next }
 }
 
 /// How many nodes of the pool may be down at once.

@@ -47,8 +47,8 @@ pub struct Counts {
     pub ready: usize,
     pub unavailable: usize,
     pub images_pinned: usize,
-    /// Nodes on which work is off or about to be.
-    pub disrupted: usize,
+    /// Nodes that do not serve.
+    pub away: usize,
 }
 
 /// Counts and queues over all nodes.
@@ -57,10 +57,15 @@ pub struct Index {
     pub counts: Counts,
     /// Available nodes that want the goal, in the order of their turn.
     pub waiting: BTreeSet<Place>,
-    /// Nodes that want the goal and serve, but report that something is wrong with them.
+    /// Nodes that want the goal and serve, but do not rest at a config: they report a fault, they were asked for something
+    /// else, or they never had a config.
     pub impaired: BTreeSet<Place>,
-    /// Nodes that want the goal and are down or at work already.
-    pub disrupted: BTreeSet<String>,
+    /// Nodes that want the goal and do not serve, as far as they can be reached.
+    pub away: BTreeSet<Place>,
+    /// Nodes that want the goal and cannot be reached.
+    pub silent: BTreeSet<String>,
+    /// Nodes that are being changed or may be at any moment, as far as they can be reached.
+    pub moving: BTreeSet<String>,
     /// Nodes that want the goal while a daemon that is not ours works on another.
     pub busy: BTreeSet<String>,
     /// Nodes that want the goal and were pinned by a person.
@@ -85,7 +90,8 @@ struct Standing {
     ready: bool,
     unavailable: bool,
     images_pinned: bool,
-    disrupts: bool,
+    away: bool,
+    moving: bool,
     consuming: bool,
     degraded: bool,
     turn: Turn,
@@ -101,7 +107,8 @@ enum Turn {
     None,
     Waiting,
     Impaired,
-    Disrupted,
+    Away,
+    Silent,
     Busy,
     Held,
 }
@@ -233,10 +240,11 @@ impl Standing {
             ready: reached && facts.is_serving(),
             unavailable: facts.is_unavailable(),
             images_pinned: report.has_conditions && report.images_pinned,
-            disrupts: facts.is_disrupted(),
+            away: !facts.is_serving(),
+            moving: facts.is_running() && facts.is_in_motion(),
             consuming: facts.consumes_budget(),
             degraded,
-            turn: Turn::of(facts, wants),
+            turn: Turn::of(facts, wants, &goal.config),
             taint: TaintWork::of(facts, wants, reached),
             topology_differs: rules.topology.is_some() && rules.topology != facts.topology,
             reverted: facts.reverted.as_deref() == Some(&goal.config),
@@ -246,15 +254,17 @@ impl Standing {
 }
 
 impl Turn {
-    fn of(facts: &NodeFacts, wants: bool) -> Self {
+    fn of(facts: &NodeFacts, wants: bool, goal: &str) -> Self {
         if !wants {
             Self::None
         } else if facts.hold.is_some() {
             Self::Held
         } else if facts.is_foreign_and_working() {
             Self::Busy
-        } else if facts.is_disrupted() {
-            Self::Disrupted
+        } else if facts.is_silent(goal) {
+            Self::Silent
+        } else if !facts.is_serving() {
+            Self::Away
         } else if facts.consumes_budget() {
             Self::Impaired
         } else {
@@ -298,7 +308,7 @@ impl Index {
         self.counts.ready += usize::from(standing.ready);
         self.counts.unavailable += usize::from(standing.unavailable);
         self.counts.images_pinned += usize::from(standing.images_pinned);
-        self.counts.disrupted += usize::from(standing.disrupts);
+        self.counts.away += usize::from(standing.away);
         match standing.turn {
             Turn::Waiting => {
                 self.waiting.insert(Place::of(facts));
@@ -306,7 +316,10 @@ impl Index {
             Turn::Impaired => {
                 self.impaired.insert(Place::of(facts));
             }
-            Turn::None | Turn::Disrupted | Turn::Busy | Turn::Held => {}
+            Turn::Away => {
+                self.away.insert(Place::of(facts));
+            }
+            Turn::None | Turn::Silent | Turn::Busy | Turn::Held => {}
         }
         for (set, member) in self.named_sets(standing) {
             if member {
@@ -321,7 +334,7 @@ impl Index {
         self.counts.ready -= usize::from(standing.ready);
         self.counts.unavailable -= usize::from(standing.unavailable);
         self.counts.images_pinned -= usize::from(standing.images_pinned);
-        self.counts.disrupted -= usize::from(standing.disrupts);
+        self.counts.away -= usize::from(standing.away);
         match standing.turn {
             Turn::Waiting => {
                 self.waiting.remove(&Place::of(facts));
@@ -329,7 +342,10 @@ impl Index {
             Turn::Impaired => {
                 self.impaired.remove(&Place::of(facts));
             }
-            Turn::None | Turn::Disrupted | Turn::Busy | Turn::Held => {}
+            Turn::Away => {
+                self.away.remove(&Place::of(facts));
+            }
+            Turn::None | Turn::Silent | Turn::Busy | Turn::Held => {}
         }
         for (set, member) in self.named_sets(standing) {
             if member {
@@ -338,9 +354,10 @@ impl Index {
         }
     }
 
-    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 10] {
+    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 11] {
         [
-            (&mut self.disrupted, standing.turn == Turn::Disrupted),
+            (&mut self.silent, standing.turn == Turn::Silent),
+            (&mut self.moving, standing.moving),
             (&mut self.busy, standing.turn == Turn::Busy),
             (&mut self.held, standing.turn == Turn::Held),
             (&mut self.consuming, standing.consuming),

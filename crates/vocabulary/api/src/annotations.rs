@@ -88,6 +88,11 @@ pub const APPROVE: &str = "machinist.dev/approve";
 pub const REVERTED: &str = "machinist.dev/reverted";
 /// On a node: its daemon is ours, which accepts a new target while it works. The value is the daemon's version.
 pub const DAEMON: &str = "machinist.dev/daemon";
+/// On a node: its daemon is asked to repeat this value as [`ANSWERED`]. Written by the rollout controller to nodes that
+/// are down or did not answer a target.
+pub const PROBE: &str = "machinist.dev/probe";
+/// On a node: the last [`PROBE`] that its daemon has seen; empty while there was none.
+pub const ANSWERED: &str = "machinist.dev/answered";
 /// On a node that is drained: whose cordon it is, [`crate::names::cordon`]. Written by the drain controller.
 pub const CORDONED_BY: &str = "machinist.dev/cordoned-by";
 /// On a node that is drained: since when, RFC 3339. Written by the drain controller.

@@ -1,8 +1,11 @@
-//! Decides which nodes get the pool's target now.
+//! Decides which nodes get the pool's target now, and writes the claims for them.
 //!
-//! Whoever caused it, a node that is unavailable holds a share of the budget; and because it does, it may itself be
-//! given the newest target at no further cost. Reverting a bad config therefore heals the nodes it broke. Nodes that
-//! still serve are taken only while the budget lasts.
+//! A target is a place: no node is asked for anything before the ledger claims it, and open claims are never more than
+//! the limit, whether the node served before, was cordoned, reported a fault or never had a config. Who gets a place is
+//! decided in [`places`].
+
+mod places;
+mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +13,10 @@ use api::machinist::{Claim, HeldConfig, PoolLedgerSpec, Target as LedgerTarget};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{About, Action, Event, Target, Waiting};
+use super::{About, Action, Event, Probe, Target, Waiting};
 use crate::control_plane;
 use crate::ledger::Stand;
-use crate::node::{NodeFacts, State};
+use crate::node::NodeFacts;
 use crate::snapshot::Snapshot;
 
 /// How many nodes stand in line at most. A ledger is written when half of the line has moved up: long enough that a large
@@ -34,6 +37,7 @@ pub struct Spending {
 /// What [`choose`] decided.
 pub(super) struct Moves {
     pub(super) actions: Vec<Action>,
+    pub(super) probes: Vec<Probe>,
     pub(super) events: Vec<Event>,
     pub(super) spending: Spending,
     pub(super) waiting: Waiting,
@@ -60,20 +64,27 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
     if waiting.is_none() {
         gate_allows_taints = true;
         draft.retarget_claimed();
-        draft.retarget_disrupted();
-        draft.retarget_impaired();
+        draft.retarget_taken();
+        draft.place_moving();
+        draft.place_others();
         draft.target_next();
         draft.target_waiting();
         draft.line_up();
+        draft.probe();
+        after = draft.take_back();
+    } else if waiting != Some(Waiting::NewerPool) {
+        draft.claim_moving();
     }
     // While a new target settles, claims for the previous one stay as they are.
-    if after.is_none() && waiting != Some(Waiting::NewerPool) {
+    let settles = matches!(waiting, Some(Waiting::Settling { .. }));
+    if !settles && waiting != Some(Waiting::NewerPool) {
         draft.fence_unwanted(waiting.is_some());
     }
     let waiting = waiting.unwrap_or_else(|| draft.waiting());
     let spending = draft.spending;
+    let probes = std::mem::take(&mut draft.probes);
     let (actions, events) = draft.finish();
-    Moves { actions, events, spending, waiting, after, gate_allows_taints }
+    Moves { actions, probes, events, spending, waiting, after, gate_allows_taints }
 }
 
 /// A plan in the making.
@@ -87,10 +98,13 @@ struct Draft<'a> {
     is_refilled: bool,
     targets: Vec<Target>,
     fences: Vec<Action>,
+    probes: Vec<Probe>,
     events: Vec<Event>,
     spending: Spending,
-    /// Nodes on which work is off, or will be by a claim.
-    disrupted: usize,
+    /// Nodes that do not serve, or will not by a claim.
+    away: usize,
+    /// A node that does not stand in line waits for a place: the line is given up, so that nobody gets one before.
+    dissolves: bool,
     blocked: Option<Waiting>,
     /// Claimed nodes that shall not get a target after all.
     unwanted: BTreeSet<String>,
@@ -102,7 +116,7 @@ impl<'a> Draft<'a> {
         let index = nodes.index();
         let claims = snapshot.ledger.open_claims(nodes);
         let idle = claims.keys().filter(|node| !index.consuming.contains(*node)).count();
-        let undisturbed = claims.keys().filter(|node| !nodes.get(node).is_some_and(NodeFacts::is_disrupted)).count();
+        let serving = claims.keys().filter(|node| nodes.get(node).is_none_or(NodeFacts::is_serving)).count();
         Self {
             snapshot,
             // Claims and line are put together when it is written.
@@ -113,9 +127,11 @@ impl<'a> Draft<'a> {
             },
             targets: Vec::new(),
             fences: Vec::new(),
+            probes: Vec::new(),
             events: Vec::new(),
             spending: Spending { limit, used: index.consuming.len() + idle, taken: 0 },
-            disrupted: index.counts.disrupted + undisturbed,
+            away: index.counts.away + serving,
+            dissolves: false,
             blocked: None,
             unwanted: BTreeSet::new(),
             next: snapshot.ledger.in_line(nodes).into_iter().filter(|one| !claims.contains_key(&one.node)).collect(),
@@ -171,60 +187,12 @@ impl<'a> Draft<'a> {
         left.is_positive().then_some(left)
     }
 
-    /// Nodes that were claimed and whose patch has not been seen to land: it is sent again. When the budget has become
-    /// smaller meanwhile, some of those that still serve are let go instead.
-    fn retarget_claimed(&mut self) {
-        let mut excess = self.spending.used.saturating_sub(self.spending.limit);
-        // Our view may be too old to tell which of them have landed, so none is sent before the others are let go.
-        let is_over = excess > 0;
-        let pending = self.claims.iter().filter(|(_, (_, stand))| *stand == Stand::Pending);
-        let pending: Vec<_> = pending.map(|(node, _)| node.clone()).collect();
-        for node in pending {
-            let Some(facts) = self.wanting(&node) else { continue };
-            if !is_over || facts.consumes_budget() {
-                self.target(facts);
-            } else if excess > 0 {
-                excess -= 1;
-                self.unwanted.insert(node);
-            }
-        }
-    }
-
-    /// Nodes that are down or at work anyway.
-    fn retarget_disrupted(&mut self) {
-        let snapshot = self.snapshot;
-        for node in &snapshot.nodes.index().disrupted {
-            if self.is_untouched(node)
-                && let Some(facts) = snapshot.nodes.get(node)
-                && self.keeps_quorum(facts)
-            {
-                self.note_hand_set(facts);
-                self.target(facts);
-            }
-        }
-    }
-
-    /// Nodes that serve although something is wrong with them. Each holds a share of the budget already, but giving
-    /// it a target takes its work away, so at no time may more of them be down than the budget allows.
-    fn retarget_impaired(&mut self) {
-        let snapshot = self.snapshot;
-        for place in &snapshot.nodes.index().impaired {
-            let Some(facts) = snapshot.nodes.get(&place.name) else { continue };
-            let claimed = self.claims.contains_key(&place.name);
-            if !self.is_untouched(&place.name) || self.waits_for_others(facts) {
-                continue;
-            }
-            if claimed || self.disrupted < self.spending.limit {
-                self.disrupted += usize::from(!claimed);
-                self.note_hand_set(facts);
-                self.target(facts);
-            }
-        }
-    }
-
     /// Nodes in line, while the budget lasts. One that must not have the target after all still holds a share, until a
     /// fence keeps others from acting on what the ledger says.
     fn target_next(&mut self) {
+        if self.dissolves {
+            return;
+        }
         let mut line = std::mem::take(&mut self.next).into_iter();
         while !line.as_slice().is_empty() {
             let used = self.spending.used + self.spending.taken;
@@ -260,7 +228,7 @@ impl<'a> Draft<'a> {
                 return;
             }
             let Some(facts) = snapshot.nodes.get(&place.name) else { continue };
-            if is_leader(&place.name) && !last_is_leader && control_plane::is_control_plane(&snapshot.pool.name) {
+            if is_leader(&place.name) && !last_is_leader {
                 self.defer_leader(&place.name);
                 continue;
             }
@@ -278,11 +246,13 @@ impl<'a> Draft<'a> {
             limit if limit < 2 || control_plane::is_control_plane(&self.snapshot.pool.name) => 0,
             limit => limit.min(LINE),
         };
-        if self.next.len() * 2 >= room {
+        if self.dissolves || self.next.len() * 2 >= room {
             return;
         }
         let before: BTreeSet<String> = self.next.iter().map(|one| one.node.clone()).collect();
+        let leader = self.snapshot.settings.leader_node.as_ref();
         let waiting = self.snapshot.nodes.index().waiting.iter().map(|place| &place.name);
+        let waiting = waiting.filter(|name| Some(*name) != leader);
         let mut others = waiting.filter(|name| !self.claims.contains_key(*name) && !before.contains(*name));
         while self.next.len() < room
             && let Some(facts) = others.next().and_then(|name| self.snapshot.nodes.get(name))
@@ -306,7 +276,9 @@ impl<'a> Draft<'a> {
         let is_wanted =
             |node: &String| !nothing_is_wanted && !self.unwanted.contains(node) && self.wanting(node).is_some();
         let pending = self.claims.iter().filter(|(_, (_, stand))| *stand == Stand::Pending).map(|(node, _)| node);
-        let unwanted = pending.chain(self.next.iter().map(|one| &one.node)).filter(|node| !is_wanted(node));
+        let pending = pending.filter(|node| !is_wanted(node));
+        let in_line = self.next.iter().map(|one| &one.node).filter(|node| self.dissolves || !is_wanted(node));
+        let unwanted = pending.chain(in_line);
         let fences = unwanted.filter_map(|node| {
             let resource_version = self.snapshot.nodes.get(node)?.resource_version.clone();
             Some(Action::Fence { node: node.clone(), resource_version })
@@ -319,49 +291,6 @@ impl<'a> Draft<'a> {
         let facts = self.snapshot.nodes.get(node)?;
         let wants = !self.snapshot.nodes.goal().is_desired_by(facts);
         (wants && facts.hold.is_none() && !facts.is_foreign_and_working()).then_some(facts)
-    }
-
-    /// Whether this plan may still write to a node that is not available: not when our view of it is old, nor when
-    /// its claim was dealt with already.
-    fn is_untouched(&self, node: &str) -> bool {
-        self.claims.get(node).is_none_or(|(_, stand)| *stand == Stand::Live)
-    }
-
-    fn waits_for_others(&mut self, facts: &NodeFacts) -> bool {
-        if let Some(peer) = self.snapshot.peer.as_ref().filter(|peer| peer.blocks(&self.snapshot.pool.name)) {
-            self.blocked = Some(Waiting::Peer { pool: peer.pool.clone() });
-            return true;
-        }
-        !self.keeps_quorum(facts)
-    }
-
-    /// Whether a node of the control plane may be changed now: no other one is, and etcd can spare it. Cordoned or
-    /// degraded, it still runs the control plane; only what is off or at work already has nothing to lose.
-    fn keeps_quorum(&mut self, facts: &NodeFacts) -> bool {
-        let is_off = !facts.is_running() || facts.state == State::Working;
-        if is_off || !control_plane::is_control_plane(&self.snapshot.pool.name) {
-            return true;
-        }
-        let others = self.snapshot.nodes.iter().filter(|other| other.name != facts.name);
-        let moving = others.filter(|other| self.is_moving(other)).count();
-        let blocked = if moving > 0 {
-            Some(Waiting::Budget { limit: self.spending.limit, used: moving })
-        } else if control_plane::keeps_quorum(&self.snapshot.etcd, &facts.name) {
-            None
-        } else {
-            Some(Waiting::Quorum { node: facts.name.clone() })
-        };
-        let keeps = blocked.is_none();
-        self.blocked = blocked.or(self.blocked.take());
-        keeps
-    }
-
-    /// Whether a node of the control plane is off, or is or will be changed. One that gave up on a change rests.
-    fn is_moving(&self, facts: &NodeFacts) -> bool {
-        let claim = self.claims.get(&facts.name);
-        let is_claimed = claim.is_some_and(|(_, stand)| matches!(stand, Stand::Pending | Stand::Ahead));
-        let is_asked = facts.desired.is_some() && facts.desired != facts.current && !facts.is_degraded();
-        is_claimed || is_asked || !facts.is_running() || facts.state == State::Working
     }
 
     /// Tells a person that their choice of a node's config is being put back.
@@ -413,9 +342,17 @@ impl<'a> Draft<'a> {
             uid: facts.uid.clone(),
             config: self.snapshot.pool.target().to_owned(),
             node_resource_version: Some(facts.resource_version.text.clone()),
+            instead_of: self.busy_with(facts),
             holder: Some(self.snapshot.settings.holder.clone()).filter(|holder| !holder.is_empty()),
             since: Some(Time(self.snapshot.now)),
         }
+    }
+
+    /// What keeps a node busy before it is asked. One that runs the target already, and not well, is busy with that.
+    fn busy_with(&self, facts: &NodeFacts) -> Option<String> {
+        let runs_it = facts.current.as_deref() == Some(self.snapshot.pool.target());
+        let asked = facts.desired.as_ref().filter(|_| facts.is_in_motion());
+        asked.or(facts.current.as_ref().filter(|_| runs_it)).cloned()
     }
 
     /// What the pool waits for after this plan.
@@ -472,9 +409,12 @@ impl<'a> Draft<'a> {
     fn is_worth_a_write(&self, says: impl Fn(&Claim) -> bool) -> bool {
         let old = &self.snapshot.ledger.spec;
         let is_over = self.claims.is_empty() && self.next.is_empty();
+        // Of a node that was busy when it was claimed nobody could tell later that it had been through.
+        let must_go = |claim: &Claim| claim.instead_of.is_some() && !self.claims.contains_key(&claim.node);
         (&old.target, &old.held) != (&self.spec.target, &self.spec.held)
             || self.claims.values().any(|(claim, _)| !says(claim))
             || self.is_refilled
+            || old.claims.iter().any(must_go)
             || (is_over && !(old.claims.is_empty() && old.next.is_empty()))
     }
 }

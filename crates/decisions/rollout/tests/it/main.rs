@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod control_plane;
+mod fleet;
 mod ledger;
 mod line;
 mod marks;
 mod misuse;
+mod places;
 mod properties;
 mod status;
 mod targets;

@@ -125,6 +125,12 @@ pub(crate) fn told(plan: &Plan) -> String {
             Action::DegradeNode { node, message } => writeln!(words, "degrade {node}: {message}").unwrap(),
         }
     }
+    for probe in &plan.probes {
+        let question = probe.question.as_deref().unwrap_or("nothing");
+        let back =
+            probe.takes_back.as_ref().map(|back| format!(", back to {}", back.config.as_deref().unwrap_or("none")));
+        writeln!(words, "ask {} for {question}{}", probe.node, back.unwrap_or_default()).unwrap();
+    }
     for event in &plan.events {
         writeln!(words, "event {}: {}", event.reason, event.message).unwrap();
     }
@@ -149,6 +155,15 @@ pub(crate) fn carry_out(snapshot: &mut Snapshot, plan: &Plan) {
             Action::Fence { node, .. } => change(snapshot, node, &bumped, |_| {}),
             Action::SetTopology { .. } | Action::DegradeNode { .. } => {}
         }
+    }
+    for probe in &plan.probes {
+        let bumped = (snapshot.nodes.newest() + 1).to_string();
+        change(snapshot, &probe.node, &bumped, |facts| {
+            facts.probe = probe.question.clone().or(facts.probe.take());
+            if let Some(back) = &probe.takes_back {
+                facts.desired.clone_from(&back.config);
+            }
+        });
     }
     snapshot.pool.status = plan.status.clone();
 }

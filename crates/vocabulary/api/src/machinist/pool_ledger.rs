@@ -80,6 +80,10 @@ pub struct Claim {
     /// longer be targeted on the strength of this claim, however late the write arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_resource_version: Option<String>,
+    /// What kept the node busy when it was claimed: a config that it was asked for and had not reached, or the claimed
+    /// one itself where the node ran it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
     /// Who claimed it, for people who read the ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,

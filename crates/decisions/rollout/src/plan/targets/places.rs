@@ -1,0 +1,215 @@
+//! Which nodes that are not well, or are on their way already, get a place.
+//!
+//! A node that holds a place keeps it until it is through, and always gets the newest target, so that reverting a bad
+//! config heals the nodes it broke. Every other node needs a free place. One that does not serve needs nothing more:
+//! unavailable nodes hold up those that are well, never each other. One that serves is taken only while fewer nodes are
+//! away than the limit, whatever its annotations say.
+
+use api::machinist::Claim;
+
+use super::{Draft, Waiting};
+use crate::control_plane;
+use crate::ledger::Stand;
+use crate::node::{NodeFacts, State};
+use crate::order::Place;
+
+/// Whether there is room for more nodes than the one that was just looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    None,
+}
+
+impl Draft<'_> {
+    /// Nodes that were claimed and whose patch has not been seen to land: it is sent again. When the limit has become
+    /// smaller meanwhile, or others have become unavailable, some are let go instead.
+    pub(super) fn retarget_claimed(&mut self) {
+        let limit = self.spending.limit;
+        let mut crowd = self.claims.len().saturating_sub(limit);
+        let mut excess = self.spending.used.saturating_sub(limit);
+        // Our view may be too old to tell which of them have landed, so none is sent before the others are let go.
+        let (is_crowded, is_over) = (crowd > 0, excess > 0);
+        for node in self.claimed(Stand::Pending) {
+            let Some(facts) = self.wanting(&node) else { continue };
+            let is_well = !facts.consumes_budget();
+            let is_one_too_many = is_crowded || (is_over && is_well);
+            if !is_one_too_many {
+                self.target(facts);
+            } else if crowd > 0 || (is_well && excess > 0) {
+                crowd = crowd.saturating_sub(1);
+                excess = excess.saturating_sub(usize::from(is_well));
+                self.unwanted.insert(node);
+            }
+        }
+    }
+
+    /// Nodes that were asked and have not finished: the newest target costs nothing more. While there are too many, one
+    /// that has not begun is left alone.
+    pub(super) fn retarget_taken(&mut self) {
+        let is_crowded = self.claims.len() > self.spending.limit;
+        for node in self.claimed(Stand::Taken) {
+            if let Some(facts) = self.wanting(&node)
+                && !(is_crowded && facts.is_unanswered())
+                && self.keeps_quorum(facts)
+            {
+                self.target(facts);
+            }
+        }
+    }
+
+    fn claimed(&self, wanted: Stand) -> Vec<String> {
+        let claims = self.claims.iter().filter(|(_, (_, stand))| *stand == wanted);
+        claims.map(|(node, _)| node.clone()).collect()
+    }
+
+    /// Nodes that are on their way although no claim of ours sent them: a person set their target, or another controller
+    /// did before us. They come first, because they may be gone at any moment, and they are emptied only once they have
+    /// a place.
+    pub(super) fn place_moving(&mut self) {
+        for node in self.moving_without_place() {
+            let Some(facts) = self.snapshot.nodes.get(&node) else { continue };
+            if self.wanting(&node).is_none() {
+                self.claim_as_it_is(facts);
+            } else {
+                self.place(facts);
+            }
+        }
+    }
+
+    /// The same while nobody is to get a target: they only take their places.
+    pub(super) fn claim_moving(&mut self) {
+        for node in self.moving_without_place() {
+            let Some(facts) = self.snapshot.nodes.get(&node) else { continue };
+            self.claim_as_it_is(facts);
+        }
+    }
+
+    /// Nodes that do not serve, and then those that serve although something is wrong with them.
+    pub(super) fn place_others(&mut self) {
+        let nodes = &self.snapshot.nodes;
+        let astray = self.claimed(Stand::Loose);
+        let is_candidate = |facts: &&NodeFacts| {
+            let place = Place::of(facts);
+            nodes.index().away.contains(&place) || nodes.index().impaired.contains(&place)
+        };
+        for facts in astray.iter().filter_map(|node| nodes.get(node)).filter(is_candidate) {
+            self.place(facts);
+        }
+        for candidates in [&nodes.index().away, &nodes.index().impaired] {
+            for facts in candidates.iter().filter_map(|place| nodes.get(&place.name)) {
+                // Where one finds no room, neither do the others.
+                if !self.claims.contains_key(&facts.name) && self.place(facts) == Room::None {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, facts: &NodeFacts) -> Room {
+        if !self.lacks_place(&facts.name) {
+            return Room::Enough;
+        }
+        if !self.has_place_for(facts) {
+            return Room::None;
+        }
+        if !self.waits_for_others(facts) {
+            self.take(facts);
+        }
+        Room::Enough
+    }
+
+    fn moving_without_place(&self) -> Vec<String> {
+        let moving = self.snapshot.nodes.index().moving.iter();
+        moving.filter(|node| self.lacks_place(node)).cloned().collect()
+    }
+
+    /// Whether a node has no claim that it could be asked on.
+    pub(super) fn lacks_place(&self, node: &str) -> bool {
+        self.claims.get(node).is_none_or(|(_, stand)| *stand == Stand::Loose)
+    }
+
+    /// Claims a node for what it is doing already.
+    fn claim_as_it_is(&mut self, facts: &NodeFacts) {
+        let config = facts.desired.clone().unwrap_or_default();
+        let is_known = self.claims.get(&facts.name).is_some_and(|(claim, _)| claim.config == config);
+        if !is_known && self.has_place_for(facts) {
+            self.count(facts);
+            // No patch depends on this claim, so there is no version that it could land on.
+            let instead_of = facts.desired.clone();
+            let claim = Claim { config, node_resource_version: None, instead_of, ..self.claim(facts) };
+            self.claims.insert(facts.name.clone(), (claim, Stand::Taken));
+        }
+    }
+
+    /// Claims a node that has a place, and gives it the target.
+    fn take(&mut self, facts: &NodeFacts) {
+        self.note_hand_set(facts);
+        self.count(facts);
+        self.target(facts);
+    }
+
+    fn count(&mut self, facts: &NodeFacts) {
+        let is_new = facts.is_serving() && !self.claims.contains_key(&facts.name);
+        self.away += usize::from(is_new);
+    }
+
+    /// Whether there is a place for a node that is not simply the next one in its turn.
+    fn has_place_for(&mut self, facts: &NodeFacts) -> bool {
+        let limit = self.spending.limit;
+        let is_claimed = self.claims.contains_key(&facts.name);
+        let places = if is_claimed {
+            // Of several that were led astray none waits for the others: each holds a place already.
+            let others = self.claims.iter().filter(|(node, _)| **node != facts.name);
+            others.filter(|(_, (_, stand))| *stand != Stand::Loose).count()
+        } else {
+            self.claims.len()
+        };
+        // What the node runs already takes nothing away from it.
+        let goes_home = facts.current.as_deref() == Some(self.snapshot.pool.target());
+        let is_spared = facts.is_serving() && !is_claimed && !facts.is_at_work() && !goes_home;
+        let away = if is_spared { self.away } else { 0 };
+        // Those in line may be targeted by anyone at any moment, so there is no place before they were fenced off.
+        let is_free = self.next.is_empty() && places < limit && away < limit;
+        if !is_free {
+            self.dissolves = true;
+            self.blocked.get_or_insert(Waiting::Budget { limit, used: places.max(away) });
+        }
+        is_free
+    }
+
+    pub(super) fn waits_for_others(&mut self, facts: &NodeFacts) -> bool {
+        if let Some(peer) = self.snapshot.peer.as_ref().filter(|peer| peer.blocks(&self.snapshot.pool.name)) {
+            self.blocked = Some(Waiting::Peer { pool: peer.pool.clone() });
+            return true;
+        }
+        !self.keeps_quorum(facts)
+    }
+
+    /// Whether a node of the control plane may be changed now: no other one is, and etcd can spare it. Cordoned or
+    /// degraded, it still runs the control plane; only what is off or at work already has nothing to lose.
+    fn keeps_quorum(&mut self, facts: &NodeFacts) -> bool {
+        let is_off = !facts.is_running() || facts.state == State::Working;
+        if is_off || !control_plane::is_control_plane(&self.snapshot.pool.name) {
+            return true;
+        }
+        let others = self.snapshot.nodes.iter().filter(|other| other.name != facts.name);
+        let moving = others.filter(|other| self.is_in_the_way(other, facts)).count();
+        let blocked = if moving > 0 {
+            Some(Waiting::Budget { limit: self.spending.limit, used: moving })
+        } else if control_plane::keeps_quorum(&self.snapshot.etcd, &facts.name) {
+            None
+        } else {
+            Some(Waiting::Quorum { node: facts.name.clone() })
+        };
+        let keeps = blocked.is_none();
+        self.blocked = blocked.or(self.blocked.take());
+        keeps
+    }
+
+    /// Whether another node of the control plane is off, or is or will be changed. Of two that are on their way without
+    /// a place neither waits for the other: one of them has to get it first.
+    fn is_in_the_way(&self, other: &NodeFacts, facts: &NodeFacts) -> bool {
+        let is_moving = other.is_in_motion() && !facts.is_in_motion();
+        self.claims.contains_key(&other.name) || !other.is_running() || is_moving
+    }
+}
