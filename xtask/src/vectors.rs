@@ -13,7 +13,9 @@ mod ignition_convert;
 mod ignition_down;
 mod judge;
 mod kargs;
+mod kubelet_config;
 mod machine_config;
+mod managed_names;
 mod merge;
 mod node_pools;
 mod on_disk;
@@ -38,6 +40,8 @@ const JUDGES: &[&dyn Judge] = &[
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
     &kargs::Kargs,
+    &kubelet_config::KubeletConfigs,
+    &managed_names::ManagedNames,
     &merge::Merge,
     &node_pools::NodePools,
     &on_disk::OnDisk,
