@@ -21,6 +21,7 @@ mod node_pools;
 mod on_disk;
 mod pool_status;
 mod reconcilable;
+mod registries;
 mod same;
 mod served_ignition;
 
@@ -47,6 +48,7 @@ const JUDGES: &[&dyn Judge] = &[
     &on_disk::OnDisk,
     &pool_status::PoolStatus,
     &reconcilable::Reconcilable,
+    &registries::Registries,
     &served_ignition::ServedIgnition,
 ];
 

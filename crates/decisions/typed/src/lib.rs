@@ -8,6 +8,7 @@ pub mod fragment;
 pub mod kubelet;
 pub mod names;
 mod quantity;
+pub mod registries;
 pub mod selection;
 mod yaml;
 
