@@ -7,6 +7,7 @@ mod accept_header;
 mod candidates;
 mod case;
 mod config_diff;
+mod container_runtime;
 mod disruption_actions;
 mod fleet;
 mod ignition_convert;
@@ -37,6 +38,7 @@ const JUDGES: &[&dyn Judge] = &[
     &accept_header::AcceptHeader,
     &candidates::Candidates,
     &config_diff::ConfigDiff,
+    &container_runtime::ContainerRuntime,
     &disruption_actions::DisruptionActions,
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,

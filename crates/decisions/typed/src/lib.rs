@@ -9,6 +9,7 @@ pub mod kubelet;
 pub mod names;
 mod quantity;
 pub mod registries;
+pub mod runtime;
 pub mod selection;
 mod yaml;
 

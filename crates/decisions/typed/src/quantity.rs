@@ -1,6 +1,6 @@
 //! Quantities (`500m`, `10Gi`) in the form Kubernetes prints them, and their value in whole units.
 
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::Value;
 
 /// Nothing finer than this power of ten is kept.
 const FINEST: i32 = -9;
@@ -41,10 +41,11 @@ impl Quantity {
     }
 
     /// Reads a field that may be written as a number as well.
-    pub fn read(value: &IntOrString) -> Option<Self> {
+    pub fn read(value: &Value) -> Option<Self> {
         match value {
-            IntOrString::Int(number) => Self::parse(&number.to_string()),
-            IntOrString::String(text) => Self::parse(text.trim()),
+            Value::Number(number) => Self::parse(&number.to_string()),
+            Value::String(text) => Self::parse(text.trim()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         }
     }
 

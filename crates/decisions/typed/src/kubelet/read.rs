@@ -52,7 +52,7 @@ fn value(raw: &Value, kind: Kind, path: &str) -> Result<Option<Value>, Error> {
         (Kind::Duration, _) => return refuse("a duration in quotes", "\"1m30s\""),
         (Kind::DurationOrNumber, Value::Number(number)) if number.is_i64() => raw.clone(),
         (Kind::DurationOrNumber, _) => return value(raw, Kind::Duration, path),
-        (Kind::Quantity, _) => match quantity(raw) {
+        (Kind::Quantity, _) => match Quantity::read(raw) {
             Some(quantity) => Value::String(quantity.as_str().to_owned()),
             None => return refuse("a quantity", "\"512Mi\""),
         },
@@ -74,14 +74,6 @@ fn value(raw: &Value, kind: Kind, path: &str) -> Result<Option<Value>, Error> {
         (Kind::Objects(_), _) => return refuse("a list of objects", "[{}]"),
     };
     Ok(Some(value))
-}
-
-fn quantity(raw: &Value) -> Option<Quantity> {
-    match raw {
-        Value::String(text) => Quantity::parse(text.trim()),
-        Value::Number(number) => Quantity::parse(&number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
 }
 
 fn list(items: &[Value], kind: Kind, path: &str) -> Result<Value, Error> {
