@@ -7,12 +7,14 @@ mod accept_header;
 mod candidates;
 mod case;
 mod config_diff;
+mod container_runtime;
 mod disruption_actions;
 mod fleet;
 mod ignition_convert;
 mod ignition_down;
 mod judge;
 mod kargs;
+mod kubelet_config;
 mod machine_admission;
 mod machine_config;
 mod machine_drain;
@@ -20,6 +22,7 @@ mod machine_reconcile;
 mod machines;
 mod machineset_delete_order;
 mod machineset_reconcile;
+mod managed_names;
 mod merge;
 mod mhc_unhealthy;
 mod node_pools;
@@ -29,6 +32,7 @@ mod operator_config;
 mod pool_status;
 mod provider;
 mod reconcilable;
+mod registries;
 mod same;
 mod scale_from_zero;
 mod served_ignition;
@@ -45,15 +49,18 @@ const JUDGES: &[&dyn Judge] = &[
     &accept_header::AcceptHeader,
     &candidates::Candidates,
     &config_diff::ConfigDiff,
+    &container_runtime::ContainerRuntime,
     &disruption_actions::DisruptionActions,
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
     &kargs::Kargs,
+    &kubelet_config::KubeletConfigs,
     &machine_admission::MachineAdmission,
     &machine_drain::MachineDrain,
     &machine_reconcile::MachineReconcile,
     &machineset_delete_order::DeleteOrder,
     &machineset_reconcile::SetReconcile,
+    &managed_names::ManagedNames,
     &merge::Merge,
     &mhc_unhealthy::MhcUnhealthy,
     &node_pools::NodePools,
@@ -66,6 +73,7 @@ const JUDGES: &[&dyn Judge] = &[
     &provider::Provider { file: "provider-gcp", spec: &gcp::spec::Rules },
     &provider::Provider { file: "provider-vsphere", spec: &vsphere::spec::Rules },
     &reconcilable::Reconcilable,
+    &registries::Registries,
     &scale_from_zero::ScaleFromZero,
     &served_ignition::ServedIgnition,
 ];

@@ -80,9 +80,19 @@ fn definitions(parts: Vec<(Id, Keep)>, theirs: &[&Value]) -> Vec<Removal> {
                 let because = format!("{} made by you: {}", names.len(), names.join(", "));
                 Removal::Keep { id, because }
             }
+            None if is_shared(&id.name) => {
+                let because = "OpenShift and others use this kind too; delete it by hand if nobody does".to_owned();
+                Removal::Keep { id, because }
+            }
             None => Removal::Delete(id),
         })
         .collect()
+}
+
+/// Kinds that we only read. Where the cluster brought them itself, their deletion would take it down.
+fn is_shared(definition: &str) -> bool {
+    let (kind, group) = definition.split_once('.').unwrap_or((definition, ""));
+    group == api::config::GROUP || kind == "imagecontentsourcepolicies"
 }
 
 /// Rendered configs, ledgers, provenances and whatever the operator keeps. Fragments and custom pools are the user's.

@@ -2,3 +2,15 @@
 //!
 //! Templates, KubeletConfigs, ContainerRuntimeConfigs, mirror sets and image policies each become one generated fragment, or a
 //! condition that says which field is at fault. Pure: the controllers fetch the objects and write the answers.
+
+mod duration;
+pub mod fragment;
+pub mod kubelet;
+pub mod names;
+mod quantity;
+pub mod registries;
+pub mod runtime;
+pub mod selection;
+mod yaml;
+
+pub use quantity::Quantity;

@@ -1,19 +1,35 @@
 //! `config.openshift.io/v1`: facts about the cluster.
 //!
-//! Only `ClusterOperator` is a kind of ours to define; `Infrastructure`, `DNS` and `Proxy` are here because a
-//! ControllerConfig carries them.
+//! On OpenShift these kinds are the cluster's own; elsewhere we define those that we read. `DNS` is here only because a
+//! ControllerConfig carries it.
 
+mod api_server;
 mod cluster_operator;
 mod dns;
+mod feature_gate;
+mod image;
+mod image_policy;
 mod infrastructure;
+mod mirrors;
+mod node;
 mod platforms;
 mod proxy;
+mod references;
+mod scheduler;
 
+pub use api_server::*;
 pub use cluster_operator::*;
 pub use dns::*;
+pub use feature_gate::*;
+pub use image::*;
+pub use image_policy::*;
 pub use infrastructure::*;
+pub use mirrors::*;
+pub use node::*;
 pub use platforms::*;
 pub use proxy::*;
+pub use references::*;
+pub use scheduler::*;
 
 /// The API group.
 pub const GROUP: &str = "config.openshift.io";

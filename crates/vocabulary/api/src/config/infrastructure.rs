@@ -1,7 +1,7 @@
 //! `Infrastructure`, as a ControllerConfig carries it: what the cluster runs on.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::KubeSchema;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,19 @@ pub struct Infrastructure {
 }
 
 /// What the user says about it.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "config.openshift.io",
+    version = "v1",
+    kind = "Infrastructure",
+    // [`Infrastructure`] is what a ControllerConfig carries: the same content with every part of it optional.
+    root = "ClusterInfrastructure",
+    plural = "infrastructures",
+    doc = "What the cluster runs on. One object, named cluster.",
+    status = "InfrastructureStatus",
+    derive = "Default",
+    derive = "PartialEq"
+)]
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,10 @@
 //! `ContainerRuntimeConfig`: settings of the container runtime for some pools.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::MachineConfigPoolCondition;
 
@@ -62,14 +62,14 @@ pub struct ContainerRuntimeConfiguration {
     /// Verbosity of the runtime's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_level: Option<String>,
-    /// How large a container's log may become.
+    /// How large a container's log may become: a quantity, as a text or a number of any size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
-    pub log_size_max: Option<IntOrString>,
-    /// How large a container's writable layer may become.
+    pub log_size_max: Option<Value>,
+    /// How large a container's writable layer may become: a quantity, as a text or a number of any size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
-    pub overlay_size: Option<IntOrString>,
+    pub overlay_size: Option<Value>,
     /// How many processes a container may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids_limit: Option<i64>,

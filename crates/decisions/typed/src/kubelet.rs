@@ -1,0 +1,66 @@
+//! Decides what a pool's kubelet is configured with: the cluster's own configuration, then its KubeletConfigs on top.
+//!
+//! A KubeletConfig is checked by itself ([`Settings::parse`]), for each pool ([`Settings::check_pool`]) and together with
+//! the others of the pool ([`merge`], [`limits`]). Nothing here knows names of MachineConfigs or writes status.
+
+mod error;
+pub mod fields;
+pub mod limits;
+mod merge;
+mod read;
+mod settings;
+pub mod tls;
+
+use serde_json::{Map, Value};
+
+pub use error::Error;
+pub use merge::{Configured, Provenance, Sizing, merge};
+pub use read::base;
+pub use settings::{Settings, is_control_plane};
+
+use crate::fragment::File;
+use crate::yaml;
+
+/// The kubelet's configuration.
+pub const CONFIGURATION: &str = "/etc/kubernetes/kubelet.conf";
+/// Drop-in of the kubelet's unit that sets how much it logs.
+pub const LOGGING: &str = "/etc/systemd/system/kubelet.service.d/20-logging.conf";
+/// What the script that sizes reservations reads.
+pub const SIZING: &str = "/etc/node-sizing-enabled.env";
+
+/// How often nodes report, by the profile of the Node config: a slower one suits workers that are far away. An unknown
+/// profile, and none, change nothing.
+pub fn apply_latency(configuration: &mut Map<String, Value>, profile: &str) {
+    let frequency = match profile {
+        "Default" => "10s",
+        "MediumUpdateAverageReaction" => "20s",
+        "LowUpdateSlowReaction" => "1m0s",
+        _ => return,
+    };
+    configuration.insert("nodeStatusUpdateFrequency".into(), frequency.into());
+}
+
+impl Configured {
+    /// The files of the generated fragment.
+    pub fn files(&self) -> Vec<File> {
+        let sizing = self.sizing.as_ref().map(|sizing| File::new(SIZING, sizing.environment()));
+        let logging = self
+            .log_level
+            .map(|level| File::new(LOGGING, format!("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL={level}\"\n")));
+        let configuration = File::new(CONFIGURATION, yaml::write(&self.configuration));
+        sizing.into_iter().chain(logging).chain([configuration]).collect()
+    }
+}
+
+impl Sizing {
+    fn environment(&self) -> String {
+        let or = |amount: &Option<String>, default: &str| amount.clone().unwrap_or_else(|| default.to_owned());
+        format!(
+            "NODE_SIZING_ENABLED={}\nSYSTEM_RESERVED_MEMORY={}\nSYSTEM_RESERVED_CPU={}\nSYSTEM_RESERVED_ES={}\n",
+            self.auto,
+            or(&self.memory, "1Gi"),
+            or(&self.cpu, "500m"),
+            or(&self.ephemeral_storage, "1Gi"),
+        )
+    }
+}

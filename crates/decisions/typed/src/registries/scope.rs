@@ -1,0 +1,76 @@
+//! Scopes: a registry, a namespace or a repository, or all registries below a domain (`*.example.com`).
+
+use super::reference::{is_component, is_domain};
+
+/// Whether every image of `inner` is an image of `outer` too.
+pub fn is_nested(inner: &str, outer: &str) -> bool {
+    if inner == outer || inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/')) {
+        return true;
+    }
+    let Some(domain) = outer.strip_prefix('*').filter(|domain| domain.starts_with('.')) else { return false };
+    // A port, a tag or a digest may follow the host; with a path before it, it is not the host's.
+    match inner.split_once(':') {
+        Some((host, _)) => host.ends_with(domain) && !host.contains('/'),
+        None => inner.split('/').next().is_some_and(|host| host.ends_with(domain)),
+    }
+}
+
+/// Whether `registries.conf` takes a text as a scope. A wildcard may stand at the start of a domain only.
+pub(super) fn is_scope(text: &str) -> bool {
+    match text.strip_prefix("*.") {
+        _ if text.is_empty() => false,
+        Some(domain) => !domain.contains(['/', '@', ':', '*']),
+        None => !text.contains('*'),
+    }
+}
+
+/// Whether a mirror set may name this as a source.
+pub(super) fn is_source(text: &str) -> bool {
+    match text.strip_prefix("*.") {
+        Some(domain) => is_domain(domain) && !domain.contains(':'),
+        None => is_mirror(text),
+    }
+}
+
+/// Whether a mirror set may name this as a mirror: a host, perhaps a port, perhaps a path.
+pub(super) fn is_mirror(text: &str) -> bool {
+    let mut parts = text.split('/');
+    parts.next().is_some_and(is_domain) && parts.all(is_component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_holds_what_is_below_it() {
+        for (inner, outer) in [
+            ("a.com", "a.com"),
+            ("a.com/ns/repo", "a.com/ns"),
+            ("b.a.com/ns", "*.a.com"),
+            ("b.a.com:5000", "*.a.com"),
+            ("*.b.a.com", "*.a.com"),
+        ] {
+            assert!(is_nested(inner, outer), "{inner} in {outer}");
+        }
+        for (inner, outer) in
+            [("a.com", "a.com/ns"), ("a.com/nsx", "a.com/ns"), ("a.com:5000", "a.com"), ("a.com", "*.a.com")]
+        {
+            assert!(!is_nested(inner, outer), "{inner} in {outer}");
+        }
+    }
+
+    #[test]
+    fn sources_and_mirrors_are_names_without_scheme_tag_or_upper_case_path() {
+        for name in ["a", "a.com", "a.com:5000", "a.com/b_c/d--e", "A.com/b", "localhost:5000/x"] {
+            assert!(is_source(name) && is_mirror(name), "{name}");
+        }
+        for name in
+            ["", "https://a.com", "a.com/UPPER", "a.com/b:tag", "a.com/", "a.com//b", "-a.com", "a.com/_b", "a..com"]
+        {
+            assert!(!is_source(name) && !is_mirror(name), "{name}");
+        }
+        assert!(is_source("*.a.com") && !is_mirror("*.a.com"));
+        assert!(!is_source("*.a.com/ns") && !is_source("*.a.com:5000") && !is_source("*"));
+    }
+}

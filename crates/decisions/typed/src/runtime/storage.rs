@@ -1,0 +1,49 @@
+//! `storage.conf`: where images and containers are kept. It is one file, so it is edited as a whole.
+
+use toml::{Table, Value};
+
+use super::{Error, Settings};
+
+pub const STORAGE: &str = "/etc/containers/storage.conf";
+
+/// The template's storage.conf with the settings in it; `None` when none of them belongs there.
+pub(super) fn edit(settings: &Settings, default: &str, stores: bool) -> Result<Option<String>, Error> {
+    let has_stores = stores && !(settings.layer_stores.is_empty() && settings.image_stores.is_empty());
+    if settings.overlay_size.is_none() && !has_stores {
+        return Ok(None);
+    }
+    let mut conf: Table = toml::from_str(default).map_err(|error| Error::Storage(error.message().to_owned()))?;
+    let options = options(&mut conf)?;
+    if let Some(size) = &settings.overlay_size {
+        options.insert("size".to_owned(), Value::String(size.as_str().to_owned()));
+    }
+    if stores {
+        // The suffix makes the library look layers up by reference, which is the only way these stores answer.
+        let layers = settings.layer_stores.iter().map(|path| match path.ends_with(":ref") {
+            true => path.clone(),
+            false => format!("{path}:ref"),
+        });
+        for (key, paths) in
+            [("additionallayerstores", layers.collect()), ("additionalimagestores", settings.image_stores.clone())]
+        {
+            if !paths.is_empty() {
+                options.insert(key.to_owned(), Value::Array(paths.into_iter().map(Value::String).collect()));
+            }
+        }
+    }
+    toml::to_string(&conf).map(Some).map_err(|error| Error::Storage(error.to_string()))
+}
+
+/// `[storage.options]`, after a look at whether the file is what it should be.
+fn options(conf: &mut Table) -> Result<&mut Table, Error> {
+    let wrong = |what: &str| Error::Storage(what.to_owned());
+    let storage = conf.entry("storage").or_insert_with(|| Value::Table(Table::new()));
+    let storage = storage.as_table_mut().ok_or_else(|| wrong("storage is not a table"))?;
+    for key in ["driver", "runroot", "graphroot"] {
+        if storage.get(key).is_some_and(|value| !value.is_str()) {
+            return Err(wrong(&format!("storage.{key} is not a text")));
+        }
+    }
+    let options = storage.entry("options").or_insert_with(|| Value::Table(Table::new()));
+    options.as_table_mut().ok_or_else(|| wrong("storage.options is not a table"))
+}

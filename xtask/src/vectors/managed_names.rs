@@ -1,0 +1,150 @@
+//! `managed-names`: the name of the MachineConfig that a KubeletConfig or ContainerRuntimeConfig makes for a pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde_json::{Value, json};
+use typed::names::{Claimant, Kind, Pool, name_for};
+use typed::selection::PoolSelector;
+
+use super::fleet::list;
+use super::judge::{Check, Expected, Judge, Rule};
+use super::same;
+
+pub(crate) struct ManagedNames;
+
+impl Judge for ManagedNames {
+    fn file(&self) -> &'static str {
+        "managed-names"
+    }
+
+    fn answer(&self, input: &Value) -> Result<Value, String> {
+        let pool: ObjectMeta = read(&input["pool"]["metadata"])?;
+        let labels = pool.labels.clone().unwrap_or_default();
+        let pool = Pool {
+            name: pool.name.as_deref().unwrap_or_default(),
+            uid: pool.uid.as_deref().unwrap_or_default(),
+            labels: &labels,
+        };
+        PoolSelector::parse(selector(&input["config"])?.as_ref())
+            .map_err(|error| format!("invalid label selector: {error}"))?;
+        let all: Vec<Claimant> = list(&input["configs"]).map(claimant).collect::<Result<_, _>>()?;
+        let mut existing: BTreeSet<String> =
+            list(&input["machineConfigs"]).filter_map(Value::as_str).map(str::to_owned).collect();
+        let name = name_for(kind(input), pool, &claimant(&input["config"])?, &all, &existing)
+            .map_err(|error| error.to_string())?;
+        if let Some(old) = &name.replaces {
+            existing.remove(old);
+            existing.insert(name.name.clone());
+        }
+        Ok(json!({"name": name.name, "machineConfigsAfter": existing}))
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        RULES
+    }
+
+    fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
+        let as_sets = |answer: &Value| {
+            let mut answer = answer.clone();
+            answer["machineConfigsAfter"] = same::as_set(&answer["machineConfigsAfter"]);
+            answer
+        };
+        same::difference(&as_sets(expected), &as_sets(ours))
+    }
+
+    fn phrases(&self, error: &str) -> Vec<String> {
+        let key = ["max number", "converting", "invalid label selector"];
+        key.iter().filter(|key| error.contains(**key)).map(|key| (*key).to_owned()).collect()
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "freed-suffixes-are-reused",
+        covers: |input| highest_is_taken(input) && free_suffix(input).is_some(),
+        answer: reuse,
+    },
+    Rule {
+        name: "a-bad-selector-stops-nobody-else",
+        covers: |input| is_well_formed(&input["config"]) && list(&input["configs"]).any(|one| !is_well_formed(one)),
+        answer: go_on,
+    },
+];
+
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
+    serde_json::from_value(value.clone()).map_err(|error| error.to_string())
+}
+
+fn kind(input: &Value) -> Kind {
+    if input["kind"] == "KubeletConfig" { Kind::Kubelet } else { Kind::Runtime }
+}
+
+fn selector(config: &Value) -> Result<Option<LabelSelector>, String> {
+    read(&config["spec"]["machineConfigPoolSelector"])
+}
+
+fn claimant(config: &Value) -> Result<Claimant, String> {
+    Ok(Claimant::new(&read(&config["metadata"])?, selector(config)?.as_ref()))
+}
+
+fn is_well_formed(config: &Value) -> bool {
+    selector(config).is_ok_and(|selector| PoolSelector::parse(selector.as_ref()).is_ok())
+}
+
+/// The suffixes of the configurations that are on the pool, as they are written.
+fn suffixes(input: &Value) -> Vec<&str> {
+    let labels: BTreeMap<String, String> = read(&input["pool"]["metadata"]["labels"]).unwrap_or_default();
+    let is_on = |config: &&Value| {
+        let selector = selector(config).ok().and_then(|selector| PoolSelector::parse(selector.as_ref()).ok());
+        selector.is_some_and(|selector| selector.matches(&labels))
+    };
+    let on_pool = list(&input["configs"]).filter(is_on);
+    on_pool.filter_map(suffix).collect()
+}
+
+fn suffix(config: &Value) -> Option<&str> {
+    config["metadata"]["annotations"]["machineconfiguration.openshift.io/mc-name-suffix"].as_str()
+}
+
+fn highest_is_taken(input: &Value) -> bool {
+    suffixes(input).iter().filter_map(|suffix| suffix.parse::<i64>().ok()).any(|suffix| suffix >= 9)
+}
+
+/// The lowest of ten names that nobody has; the plain one is asked last, because its owner may not say so yet.
+fn free_suffix(input: &Value) -> Option<&'static str> {
+    let taken = suffixes(input);
+    ["1", "2", "3", "4", "5", "6", "7", "8", "9", ""].into_iter().find(|suffix| !taken.contains(suffix))
+}
+
+fn reuse(input: &Value, expected: Expected) -> Expected {
+    let refused =
+        matches!(&expected, Expected::Refusal(phrases) if phrases.iter().any(|phrase| phrase == "max number"));
+    match free_suffix(input).filter(|_| refused) {
+        Some(suffix) => Expected::Output(json!({
+            "name": kind(input).suffixed(pool_name(input), suffix),
+            "machineConfigsAfter": input["machineConfigs"],
+        })),
+        None => expected,
+    }
+}
+
+fn pool_name(input: &Value) -> &str {
+    input["pool"]["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Upstream refuses, so there is no name to compare with: ours has to be one that nobody else has.
+fn go_on(_: &Value, expected: Expected) -> Expected {
+    match expected {
+        Expected::Refusal(_) => Expected::Checked(Check(|input, ours| {
+            let others =
+                list(&input["configs"]).filter(|one| one["metadata"]["name"] != input["config"]["metadata"]["name"]);
+            let taken = others.filter_map(suffix).map(|suffix| kind(input).suffixed(pool_name(input), suffix));
+            let name = ours["name"].as_str().unwrap_or_default();
+            let plain = kind(input).plain(pool_name(input));
+            let fits = name.starts_with(&plain) && !taken.into_iter().any(|taken| taken == name);
+            (!fits).then(|| format!("{name} is not a name of its own on the pool"))
+        })),
+        other => other,
+    }
+}
