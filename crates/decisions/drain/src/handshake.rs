@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub refusals: BTreeMap<String, Refusal>,
     /// DaemonSets that exist, as `namespace/name`, if known.
     pub daemon_sets: Option<BTreeSet<String>>,
+    /// Why the node must not be emptied yet, if there is a reason. What has begun goes on.
+    pub withheld: Option<String>,
     pub settings: Settings,
     pub now: Timestamp,
 }
@@ -119,6 +121,8 @@ pub enum Waiting {
     Request,
     /// The request cannot be understood.
     Misunderstood(String),
+    /// The node has no place among those that may be away at one time.
+    Place(String),
     /// Our own write to the node.
     Node,
     /// The answers to the evictions just asked for.
@@ -178,6 +182,12 @@ fn plan_leftovers(snapshot: &Snapshot, applied: &str) -> Plan {
 
 fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {
     let node = &snapshot.node;
+    if let Some(why) = snapshot.withheld.as_ref().filter(|_| snapshot.started.is_none()) {
+        let mut plan = Plan::waiting(Waiting::Place(why.clone()));
+        plan.log.push(format!("node {node}: drain is withheld: {why}"));
+        plan.conditions.push(drained(status::UNKNOWN, format!("The drain has not begun: {why}")));
+        return plan;
+    }
     if !snapshot.unschedulable {
         return plan_cordon(snapshot);
     }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use api::machinist::{Claim, PoolLedger, PoolLedgerSpec};
 
-use crate::node::{NodeFacts, ResourceVersion};
+use crate::node::{NodeFacts, ResourceVersion, State};
 use crate::pool_nodes::PoolNodes;
 
 /// A pool's ledger as it was read.
@@ -38,7 +38,7 @@ pub(crate) enum Stand {
     Ahead,
     /// The node was asked on the strength of this claim and has not finished. The place is its own until then.
     Taken,
-    /// The node is busy with something that this claim did not ask for, or it has finished and is still cordoned. It
+    /// The node is busy with something that this claim did not ask for, or it has finished and was not given back yet. It
     /// holds the place, but gets another target only like a node that has none.
     Loose,
     /// The node has finished and was given back, the patch never arrived, or the node is gone. It may be down or cordoned
@@ -73,6 +73,17 @@ impl Ledger {
     }
 }
 
+/// Whether a ledger lets a node be emptied for what its daemon asks. Whoever sent it on its way, only a node that has a
+/// place may go: one whose target was set by a person, or by a controller that keeps no ledger, waits until it has one.
+pub fn lets_drain(ledger: &PoolLedgerSpec, node: &NodeFacts) -> bool {
+    let asked = node.desired_drain.as_deref().and_then(|asked| asked.strip_prefix("drain-"));
+    let is_for = |claim: &Claim| {
+        let is_same = claim.node == node.name && (claim.uid.is_none() || node.uid.is_none() || claim.uid == node.uid);
+        is_same && asked.is_some() && (asked == Some(&claim.config) || asked == claim.instead_of.as_deref())
+    };
+    ledger.claims.iter().chain(&ledger.next).any(is_for)
+}
+
 fn open<'a>(claims: &'a [Claim], nodes: &'a PoolNodes) -> impl Iterator<Item = (&'a Claim, Stand)> {
     claims.iter().map(|claim| (claim, Stand::of(claim, nodes))).filter(|(_, stand)| *stand != Stand::Over)
 }
@@ -101,11 +112,12 @@ impl Stand {
         let goes_on = desired.is_some() && desired == claim.instead_of.as_ref();
         // A node that rested when it was claimed runs this only if it has finished. Whatever it reports since then, a
         // drift for example, this claim gives it no right to another target.
-        let is_reached = claim.instead_of.is_none() && node.current.as_ref() == Some(&claim.config);
+        let is_reached =
+            claim.instead_of.is_none() && node.current.as_ref() == Some(&claim.config) && node.state != State::Working;
         let is_over = is_reached || node.is_done() || node.is_at_rest();
         if (is_asked || goes_on) && !is_reached && !node.is_done() {
             Self::Taken
-        } else if is_over && !(is_asked && node.is_cordoned_for_change()) {
+        } else if is_over && !(is_asked && node.is_emptied()) {
             Self::Over
         } else {
             Self::Loose

@@ -250,14 +250,11 @@ impl NodeFacts {
         !self.is_in_motion() && matches!(self.state, State::Done | State::Unreported)
     }
 
-    /// The node is still cordoned for a change. The cordon of a person is no such thing.
-    pub fn is_cordoned_for_change(&self) -> bool {
-        let is_ours = match self.cordoned_by.as_deref() {
-            Some(owner) => owner == cordon::MACHINIST,
-            // Another controller leaves no note.
-            None => self.has_asked_for_drain() || self.is_uncordoning(),
-        };
-        self.unschedulable && is_ours
+    /// The node was emptied for a change, or is being, and was not given back yet. A cordon that a person made beside that
+    /// is no such thing.
+    pub fn is_emptied(&self) -> bool {
+        let is_cordoned_by_us = self.unschedulable && self.cordoned_by.as_deref() == Some(cordon::MACHINIST);
+        self.has_asked_for_drain() || self.is_uncordoning() || is_cordoned_by_us
     }
 
     fn has_asked_for_drain(&self) -> bool {

@@ -192,6 +192,11 @@ impl Snapshot {
         self.pool = pool;
     }
 
+    /// How many nodes hold a place.
+    pub fn places_taken(&self) -> usize {
+        self.ledger.open_claims(&self.nodes).len()
+    }
+
     /// Takes in a node of this pool.
     pub fn observe_node(&mut self, facts: impl Into<Arc<NodeFacts>>) {
         self.nodes.observe(facts);

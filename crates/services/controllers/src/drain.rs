@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::machinist::PoolLedger;
 use cluster::{Change, Events, Outcome, Queue};
 use drain::{DisruptionBudget, Next, Plan, Settings, Snapshot};
 use jiff::Timestamp;
@@ -58,7 +59,8 @@ impl Drain {
 
     /// Queues nodes whose daemon waits for an answer, and all drains when a budget changes.
     pub(crate) async fn follow(self: Arc<Self>, changes: DrainChanges) {
-        tokio::join!(self.follow_nodes(changes.nodes), self.follow_budgets(changes.budgets));
+        let DrainChanges { nodes, ledgers, budgets } = changes;
+        tokio::join!(self.follow_nodes(nodes), self.follow_ledgers(ledgers), self.follow_budgets(budgets));
     }
 
     async fn follow_nodes(&self, mut changes: UnboundedReceiver<Change<NodeFacts>>) {
@@ -67,6 +69,14 @@ impl Drain {
             if is_active || change.new.as_ref().is_some_and(|node| waits(node)) {
                 self.nodes.add(change.key.name);
             }
+        }
+    }
+
+    /// A node that waits for its place may have it now.
+    async fn follow_ledgers(&self, mut changes: UnboundedReceiver<Change<PoolLedger>>) {
+        while changes.recv().await.is_some() {
+            let active = self.active.lock();
+            active.iter().filter(|(_, drain)| drain.is_withheld).for_each(|(node, _)| self.nodes.add(node.clone()));
         }
     }
 
@@ -106,7 +116,10 @@ impl Drain {
             .or_insert_with(|| Active::start(&self.context.world.client, &node.name, &self.nodes));
         let pods = drain.pods()?;
         let world = &self.context.world;
+        let withheld = withheld(&world.ledgers, node);
+        drain.is_withheld = withheld.is_some();
         Some(Snapshot {
+            withheld,
             node: node.name.clone(),
             resource_version: node.resource_version.text.clone(),
             unschedulable: node.unschedulable,
@@ -157,6 +170,18 @@ impl Drain {
 fn waits(node: &NodeFacts) -> bool {
     // A note of ours on the node may outlive its request; see `drain::plan`.
     (node.desired_drain.is_some() && node.desired_drain != node.last_applied_drain) || node.cordoned_by.is_some()
+}
+
+/// Why a node must not be emptied yet. It is claimed before it is targeted, so that one that we targeted finds its claim
+/// here; any other waits until the rollout controller gives it a place.
+fn withheld(ledgers: &cluster::Store<PoolLedger>, node: &NodeFacts) -> Option<String> {
+    let has_place = ledgers.all().iter().any(|ledger| rollout::ledger::lets_drain(&ledger.spec, node));
+    (node.is_draining() && !has_place).then(|| {
+        let name = &node.name;
+        format!(
+            "no PoolLedger has a place for node {name}: as many nodes of its pool as maxUnavailable allows are away"
+        )
+    })
 }
 
 fn daemon_sets(store: &cluster::Store<()>) -> BTreeSet<String> {

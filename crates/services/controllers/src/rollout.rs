@@ -55,6 +55,8 @@ pub(crate) struct Rollout {
     events: Events,
     /// The version of each node that a target or fence was last sent to and that is under way or met a newer one.
     sent: Mutex<HashMap<String, String>>,
+    /// The version of each node that a probe was last sent to.
+    asked: Mutex<HashMap<String, String>>,
     places: Semaphore,
     background: Background,
     leisure: Leisure,
@@ -82,6 +84,7 @@ impl Rollout {
             schedulable: Mutex::default(),
             events,
             sent: Mutex::default(),
+            asked: Mutex::default(),
             places: Semaphore::new(AT_ONCE),
             background: Background::default(),
             leisure: Leisure::default(),
@@ -146,6 +149,7 @@ impl Rollout {
                 Some(change) = changes.nodes.recv() => {
                     if change.new.is_none() {
                         self.sent.lock().remove(&change.key.name);
+                        self.asked.lock().remove(&change.key.name);
                     }
                     self.index.lock().node_changed(&self.pools, &change);
                     self.look_at(&change.key.name);

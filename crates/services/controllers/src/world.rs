@@ -88,6 +88,7 @@ pub(crate) struct RolloutChanges {
 /// What makes a drain worth another look.
 pub(crate) struct DrainChanges {
     pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
+    pub(crate) ledgers: UnboundedReceiver<Change<PoolLedger>>,
     pub(crate) budgets: UnboundedReceiver<Change<DisruptionBudget>>,
 }
 
@@ -119,7 +120,8 @@ impl World {
             reports: reports.subscribe(),
             schedulers: schedulers.subscribe(),
         };
-        let drain = DrainChanges { nodes: nodes.subscribe(), budgets: budgets.subscribe() };
+        let drain =
+            DrainChanges { nodes: nodes.subscribe(), ledgers: ledgers.subscribe(), budgets: budgets.subscribe() };
         let world = Self {
             client: client.clone(),
             pools: pools.store(),

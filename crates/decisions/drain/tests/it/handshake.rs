@@ -57,6 +57,20 @@ fn a_node_is_cordoned_before_any_pod_goes() {
 }
 
 #[test]
+fn a_node_without_a_place_is_not_touched_and_what_has_begun_goes_on() {
+    let withheld = Some("node n1 has no place".to_owned());
+    let waiting = Snapshot { pods: vec![owned("web", "ReplicaSet")], withheld: withheld.clone(), ..asked("drain-a") };
+    check(&waiting, expect![[r#" then OnChange(Place("node n1 has no place"))"#]]);
+    check(&Snapshot { withheld: withheld.clone(), ..under_way() }, expect!["Evict(shop/web) then OnChange(Evictions)"]);
+    let uncordon =
+        Snapshot { unschedulable: true, cordoned_by: Some("machinist".into()), withheld, ..asked("uncordon-a") };
+    check(
+        &uncordon,
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: true, forget_owner: true } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
 fn an_empty_node_is_confirmed() {
     let empty = Snapshot { pods: vec![owned("agent", "DaemonSet")], ..under_way() };
     check(

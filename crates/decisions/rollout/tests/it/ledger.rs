@@ -167,3 +167,20 @@ fn a_controller_that_has_not_seen_the_newest_pool_waits() {
             then OnChange(Nodes { in_progress: 1 })"#]],
     );
 }
+
+#[test]
+fn a_node_is_emptied_only_for_what_the_ledger_has_claimed_it_for() {
+    let asks = |drain: &str| node("n1", OLD, annotated(&[("desiredDrain", drain), ("state", "Working")]));
+    let lets = |claim: Value, drain: &str| rollout::ledger::lets_drain(&ledger(claims(&[claim])).spec, &asks(drain));
+    assert!(lets(claim("n1", "10", NEW), &format!("drain-{NEW}")));
+    assert!(!lets(claim("n1", "10", NEW), "drain-rendered-worker-mine"));
+    assert!(!lets(claim("n2", "10", NEW), &format!("drain-{NEW}")));
+    let mut busy = claim("n1", "10", NEW);
+    busy["insteadOf"] = json!("rendered-worker-mine");
+    assert!(lets(busy, "drain-rendered-worker-mine"), "the patch may never have landed");
+    let mut another = claim("n1", "10", NEW);
+    another["uid"] = json!("uid-of-another");
+    assert!(!lets(another, &format!("drain-{NEW}")));
+    let line = json!({"next": [claim("n1", "10", NEW)]});
+    assert!(rollout::ledger::lets_drain(&ledger(line).spec, &asks(&format!("drain-{NEW}"))));
+}

@@ -83,7 +83,7 @@ fn a_daemon_that_is_not_ours_finishes_what_it_works_on() {
     check(
         &workers(json!(1), vec![foreign]),
         expect![[r#"
-            claim over none: foreign@?
+            claim over none: foreign@9
             taint foreign: 1
             then OnChange(Nodes { in_progress: 1 })"#]],
     );
@@ -112,7 +112,7 @@ fn a_hand_set_config_that_is_the_target_is_honoured() {
     check(
         &workers(json!(1), vec![early]),
         expect![[r#"
-            claim over none: early@?
+            claim over none: early@9
             then OnChange(Nodes { in_progress: 1 })"#]],
     );
 }
@@ -175,7 +175,7 @@ fn a_reverted_trial_holds_the_config_until_it_is_approved_or_replaced() {
     check(
         &world,
         expect![[r#"
-            claim over none: tripped@?
+            claim over none: tripped@9
             then OnChange(TrialReverted { config: "rendered-worker-new", node: "tripped" })"#]],
     );
     let held = plan(&world);
@@ -196,7 +196,7 @@ fn the_taint_stays_until_a_node_is_through() {
     check(
         &workers(json!(2), vec![through, busy]),
         expect![[r#"
-            claim over none: busy@?
+            claim over none: busy@9
             taint through: 1
             then OnChange(Nodes { in_progress: 1 })"#]],
     );

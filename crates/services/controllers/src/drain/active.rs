@@ -18,6 +18,8 @@ pub(super) struct Active {
     pub(super) said: BTreeSet<String>,
     /// What blocked it at the last look.
     pub(super) blocked: Option<String>,
+    /// It waits for a place in its pool's ledger.
+    pub(super) is_withheld: bool,
     /// Conditions as last written.
     pub(super) conditions: Vec<Condition>,
     _watching: JoinSet<()>,
@@ -47,6 +49,7 @@ impl Active {
             refusals: BTreeMap::new(),
             said: BTreeSet::new(),
             blocked: None,
+            is_withheld: false,
             conditions: Vec::new(),
             _watching: watching,
         }

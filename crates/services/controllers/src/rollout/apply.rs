@@ -12,7 +12,7 @@ use cluster::{Outcome, Problem, problem, write};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
-use rollout::{About, Action, Event, Ledger, NodeFacts, Plan, ResourceVersion, Target};
+use rollout::{About, Action, Event, Ledger, NodeFacts, Plan, Probe, ResourceVersion, Target};
 use serde_json::{Value, json};
 
 use super::nodes::degraded;
@@ -91,6 +91,7 @@ impl Rollout {
         self.send(pool, &now);
         let later: Vec<_> = plan.actions.iter().filter(|action| !is_for_nodes(action)).collect();
         self.degrade_nodes(&later).await;
+        self.probe(pool, &plan.probes);
         let tainting = self.set_taints(pool, later);
         let wait = self.write_status(pool, &plan.status).await?;
         self.publish_news(pool, &plan.events);
@@ -246,6 +247,31 @@ impl Rollout {
         true
     }
 
+    /// Asks nodes whether they are there, beside the planning. One that met a newer node is asked by the next plan.
+    fn probe(self: &Arc<Self>, pool: &str, probes: &[Probe]) {
+        let fresh: Vec<Write> = {
+            let mut asked = self.asked.lock();
+            let is_new = |probe: &&Probe| {
+                let version = probe.resource_version.text.clone();
+                asked.insert(probe.node.clone(), version.clone()) != Some(version)
+            };
+            probes.iter().filter(is_new).map(probe_write).collect()
+        };
+        if fresh.is_empty() {
+            return;
+        }
+        let (this, pool) = (self.clone(), pool.to_owned());
+        self.background.spawn(async move {
+            for write in &fresh {
+                if let Err(error) = this.leisure.take(this.write_node(write)).await {
+                    tracing::warn!(pool, error = &error as &dyn std::error::Error, "cannot ask a node");
+                    this.asked.lock().remove(&write.node);
+                }
+            }
+            this.pools.add(pool);
+        });
+    }
+
     async fn degrade_nodes(&self, actions: &[&Action]) {
         for action in actions {
             if let Action::DegradeNode { node, message } = action {
@@ -392,6 +418,17 @@ fn node_write(action: &Action) -> Option<Write> {
             Some(Write { node: node.clone(), version: String::new(), patch })
         }
     }
+}
+
+fn probe_write(probe: &Probe) -> Write {
+    let mut annotations = BTreeMap::new();
+    if let Some(question) = &probe.question {
+        annotations.insert(annotations::PROBE, json!(question));
+    }
+    if let Some(back) = &probe.takes_back {
+        annotations.insert(annotations::DESIRED_CONFIG, json!(back.config));
+    }
+    versioned(&probe.node, &probe.resource_version, json!({ "metadata": { "annotations": annotations } }))
 }
 
 fn versioned(node: &str, version: &ResourceVersion, mut patch: Value) -> Write {

@@ -119,7 +119,10 @@ impl Index {
             _ => return None,
         };
         let snapshot = self.snapshots.get(other)?;
-        Some(Peer::of(other, snapshot.pool.paused, &snapshot.nodes))
+        let mut peer = Peer::of(other, snapshot.pool.paused, &snapshot.nodes);
+        // A node that was claimed a moment ago does not show it yet.
+        peer.unavailable = peer.unavailable.max(snapshot.places_taken());
+        Some(peer)
     }
 
     pub(super) fn etcd_changed(&mut self, queue: &Queue, change: &Change<Option<EtcdMember>>) {

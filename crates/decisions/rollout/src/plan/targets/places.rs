@@ -134,9 +134,11 @@ impl Draft<'_> {
         let is_known = self.claims.get(&facts.name).is_some_and(|(claim, _)| claim.config == config);
         if !is_known && self.has_place_for(facts) {
             self.count(facts);
-            // No patch depends on this claim, so there is no version that it could land on.
+            // No patch depends on this claim: the node has moved on from the version before the one that we see. Who sees
+            // an older one still learns that its view is too old to judge.
+            let before = facts.resource_version.number.saturating_sub(1).to_string();
             let instead_of = facts.desired.clone();
-            let claim = Claim { config, node_resource_version: None, instead_of, ..self.claim(facts) };
+            let claim = Claim { config, node_resource_version: Some(before), instead_of, ..self.claim(facts) };
             self.claims.insert(facts.name.clone(), (claim, Stand::Taken));
         }
     }
