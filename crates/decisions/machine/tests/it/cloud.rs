@@ -54,6 +54,8 @@ pub(crate) struct Account {
     pub(crate) faults: VecDeque<Fault>,
     /// How long a new instance is invisible.
     pub(crate) settling: SignedDuration,
+    /// Tokens whose instance is gone. They stand for it for ever.
+    pub(crate) spent: Vec<String>,
     /// How long an instance takes to go.
     pub(crate) lingering: BTreeMap<String, Timestamp>,
     pub(crate) counter: u32,
@@ -81,6 +83,10 @@ impl Account {
         let known = self.entries.iter().find(|entry| entry.token == intent.token);
         if let Some(entry) = known.filter(|_| defect != Some(Defect::IgnoresTokens)) {
             return Ok(self.shown(entry));
+        }
+        if self.spent.contains(&intent.token) && defect != Some(Defect::IgnoresTokens) {
+            let gone = Error::new(ErrorKind::Other, "the instance of this token is terminated");
+            return Ok(Instance { state: State::Failed(gone), ..Instance::default() });
         }
         let failed = match self.faults.pop_front() {
             Some(Fault::Refuse(kind)) => return Err(Error::new(kind, "not now")),
@@ -119,12 +125,14 @@ impl Account {
             entry.mark == request.mark
                 || (defect == Some(Defect::DeletesByPrefix) && entry.mark.machine.starts_with("run-narrow"))
         };
-        let now = self.now;
-        for entry in self.entries.iter_mut().filter(|entry| is_ours(entry) && !entry.deleting) {
+        // What a lookup does not show yet, a deletion does not find.
+        let (now, settling) = (self.now, self.settling);
+        let is_found = |entry: &Entry| is_ours(entry) && now.duration_since(entry.created) >= settling;
+        for entry in self.entries.iter_mut().filter(|entry| is_found(entry) && !entry.deleting) {
             entry.deleting = true;
             self.lingering.insert(entry.id.clone(), now + SignedDuration::from_secs(5));
         }
-        if defect == Some(Defect::SaysGoneTooEarly) || !self.entries.iter().any(is_ours) {
+        if defect == Some(Defect::SaysGoneTooEarly) || !self.entries.iter().any(is_found) {
             return Deletion::Gone;
         }
         Deletion::Requested
@@ -134,6 +142,7 @@ impl Account {
     pub(crate) fn pass(&mut self, time: SignedDuration) {
         self.now += time;
         let gone: Vec<_> = self.lingering.iter().filter(|(_, at)| **at <= self.now).map(|(id, _)| id.clone()).collect();
+        self.spent.extend(self.entries.iter().filter(|entry| gone.contains(&entry.id)).map(|entry| entry.token.clone()));
         self.entries.retain(|entry| !gone.contains(&entry.id));
         self.lingering.retain(|id, _| !gone.contains(id));
     }

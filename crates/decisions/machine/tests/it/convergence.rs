@@ -184,11 +184,16 @@ fn deleting_a_copy_leaves_the_instance_to_the_original_whenever_the_process_dies
             let conditions = &machine.status.as_ref().unwrap().conditions;
             assert!(conditions.iter().any(|it| it.reason.as_deref() == Some("ProviderIDClaimedTwice")), "both say so");
         }
+        let node = world.nodes.values_mut().next().unwrap();
+        node.metadata.labels = Some([("touched".to_owned(), "never".to_owned())].into());
         world.delete_machine("copy");
         world.lives_for = Some(dies_after);
         assert!(world.settle(), "never calm, death at {dies_after}");
         check(&world, 1, &format!("the copy is gone, death at {dies_after}"));
         assert_eq!(world.cloud.entries[0].mark.uid, original.metadata.uid.unwrap());
+        let node = world.nodes.values().next().unwrap();
+        assert!(node.metadata.labels.is_some(), "the node was deleted and came again");
+        assert!(node.spec.as_ref().unwrap().unschedulable.is_none(), "the node was cordoned");
     }
 }
 
@@ -230,4 +235,80 @@ fn a_deployment_rolls_within_its_bounds_and_ends() {
     assert!(types.into_iter().all(|kind| kind == json!("large")));
     assert!(world.sets.len() <= 2, "history is kept to its limit");
     assert!(world.clock() > crate::make::now());
+}
+
+/// A small generator, so that a seed tells the whole story.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+#[test]
+fn whatever_happens_the_account_balances_and_replicas_converge() {
+    for seed in 1..=60 {
+        let mut dice = Dice(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));
+        let mut world = World::new();
+        world.cloud.settling = SignedDuration::from_secs(i64::try_from(dice.roll(3) * 10).unwrap());
+        world.add_set(set("a", 3));
+        world.add_set(set("b", 2));
+        for _ in 0..40 {
+            trouble(&mut dice, &mut world);
+            if world.tick().is_err() {
+                world.lives_for = None;
+            }
+            world.pass(SignedDuration::from_secs(i64::try_from(dice.roll(15)).unwrap()));
+        }
+        world.lives_for = None;
+        world.cloud.faults.clear();
+        // What failed for good is what a health check would remove.
+        for _ in 0..3 {
+            assert!(world.settle(), "seed {seed}: never calm");
+            let failed: Vec<_> = world
+                .machines
+                .iter()
+                .filter(|(_, machine)| machine.status.as_ref().unwrap().phase.as_deref() == Some("Failed"))
+                .map(|(name, _)| name.clone())
+                .collect();
+            failed.iter().for_each(|name| world.delete_machine(name));
+        }
+        let wanted = world.sets.values().map(|set| usize::try_from(set.spec.replicas.unwrap()).unwrap()).sum();
+        check(&world, wanted, &format!("seed {seed}"));
+    }
+}
+
+/// One thing that goes wrong, or changes, or nothing.
+fn trouble(dice: &mut Dice, world: &mut World) {
+    let kinds = [ErrorKind::NoCapacity, ErrorKind::Throttled { retry_after: None }, ErrorKind::Unreachable, ErrorKind::Other];
+    let kind = kinds[usize::try_from(dice.roll(4)).unwrap()];
+    let names: Vec<_> = world.machines.keys().cloned().collect();
+    let pick = |dice: &mut Dice| names.get(usize::try_from(dice.roll(names.len().max(1) as u64)).unwrap()).cloned();
+    match dice.roll(10) {
+        0 => world.cloud.faults.push_back(Fault::Refuse(kind)),
+        1 => world.cloud.faults.push_back(Fault::FailLater(kind)),
+        2 | 3 => world.lives_for = Some(usize::try_from(dice.roll(25)).unwrap()),
+        4 => world.scale("a", i32::try_from(dice.roll(6)).unwrap()),
+        5 => pick(dice).iter().for_each(|name| world.delete_machine(name)),
+        6 => {
+            let seen = usize::try_from(dice.roll(names.len() as u64 + 1)).unwrap();
+            world.stale_machines = Some(world.machines.values().take(seen).cloned().collect());
+        }
+        7 => {
+            // Somebody removes an instance behind our back.
+            let count = world.cloud.entries.len() as u64;
+            if count > 0 {
+                let index = usize::try_from(dice.roll(count)).unwrap();
+                let entry = world.cloud.entries.remove(index);
+                world.cloud.spent.push(entry.token.clone());
+                let gone = format!("node-{}", entry.id.rsplit('/').next().unwrap());
+                world.nodes.remove(&gone);
+            }
+        }
+        _ => {}
+    }
 }

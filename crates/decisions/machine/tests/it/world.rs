@@ -358,8 +358,9 @@ impl World {
     fn drain_machine(&mut self, name: &str) -> Result<(), Died> {
         let Some(machine) = self.machines.get(name).cloned() else { return Ok(()) };
         let nodes: Vec<_> = self.nodes.values().collect();
-        let mut snapshot =
-            draining::Snapshot::from_objects(&machine, Some(&nodes), |_| None, Vec::new(), self.cloud.now);
+        let rivals = self.machines.values().filter_map(|other| lifecycle::Rival::between(&machine, other));
+        let rivals = rivals.map(|rival| rival.name).collect();
+        let mut snapshot = draining::Snapshot::from_objects(&machine, Some(&nodes), |_| None, rivals, self.cloud.now);
         let mut plan = draining::plan(&snapshot);
         if let draining::Next::Empty { node, .. } = &plan.next {
             let node = node.clone();
