@@ -35,6 +35,7 @@ impl Judge for SetReconcile {
                 Action::Delete { name, uid: _ } => deleted.push(name),
                 Action::Adopt { name, uid: _ } => adopted.push(name),
                 Action::Release { name, uid: _ } => released.push(name),
+                Action::Mark { .. } => {}
             }
         }
         Ok(json!({

@@ -5,6 +5,8 @@
 pub mod admission;
 pub mod capacity;
 pub mod condition;
+pub mod control_plane_set;
+pub mod deployment;
 pub mod draining;
 pub mod duration;
 pub mod health;
@@ -14,3 +16,4 @@ pub mod operator_config;
 pub mod provider;
 pub mod set;
 pub mod spec;
+pub mod template;

@@ -12,7 +12,7 @@ mod status;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use api::machine::{Machine, MachineSet, MachineSetStatus};
+use api::machine::{Machine, MachineSet, MachineSetStatus, annotation};
 use jiff::{SignedDuration, Timestamp};
 
 pub use facts::{Member, Owner, Readiness};
@@ -53,6 +53,8 @@ pub enum Action {
     Create(Box<Machine>),
     /// Delete this Machine and no other of its name.
     Delete { name: String, uid: String },
+    /// Write on a Machine whether it looks like the set's template.
+    Mark { name: String, matches: bool },
 }
 
 /// When to look again.
@@ -75,6 +77,8 @@ pub enum Waiting {
     Machines,
     /// So many Machines are still to be made in the next pass.
     MoreToCreate(usize),
+    /// The set's deployment makes new Machines elsewhere.
+    NoNewMachines,
     /// The provider has no capacity for this Machine, so no further one is made.
     Capacity { machine: String },
     /// Nodes are ready and not yet for long enough.
@@ -118,6 +122,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         Ok(wanted) => wanted,
         Err(problem) => return invalid(problem),
     };
+    actions.extend(sorted.marks());
     let status = status::of_members(set, &sorted.kept, *now);
     let waiting = match scale(snapshot, &sorted.kept, wanted, &mut actions) {
         Ok(waiting) => waiting,
@@ -153,6 +158,9 @@ fn scale(snapshot: &Snapshot, kept: &[&Member], wanted: usize, actions: &mut Vec
     if missing == 0 {
         return Ok(Waiting::Settled);
     }
+    if set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation::NO_NEW_MACHINES)) {
+        return Ok(Waiting::NoNewMachines);
+    }
     if let Some(starved) = kept.iter().find(|member| member.starved) {
         return Ok(Waiting::Capacity { machine: starved.name.clone() });
     }
@@ -171,6 +179,7 @@ impl fmt::Display for Waiting {
             Self::Invalid(problem) => write!(f, "{problem}"),
             Self::Machines => write!(f, "machines are being created or deleted"),
             Self::MoreToCreate(more) => write!(f, "{more} more machines are to be created"),
+            Self::NoNewMachines => write!(f, "the set makes no new machines, because its deployment has a newer one"),
             Self::Capacity { machine } => {
                 write!(f, "the provider has no capacity for machine {machine}, so no further one is made")
             }

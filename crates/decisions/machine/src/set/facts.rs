@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use api::annotations;
-use api::machine::{Machine, MachineSet};
+use api::machine::{Machine, MachineSet, annotation};
 use api::selector::Selector;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Action, Snapshot};
 use crate::lifecycle;
+use crate::template::Fingerprint;
 
 /// The facts of one Machine that its set depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,10 @@ pub struct Member {
     /// The provider had no capacity or no quota for it.
     pub starved: bool,
     pub readiness: Readiness,
+    /// Whether it looks like the set's template.
+    pub matches_template: bool,
+    /// What it says about that itself.
+    pub says_matches: Option<bool>,
 }
 
 /// Who controls a Machine.
@@ -58,7 +63,12 @@ impl Snapshot {
         now: Timestamp,
     ) -> Self {
         let uid = set.metadata.uid.as_deref().unwrap_or_default();
-        let members = machines.into_iter().map(|machine| Member::from_object(machine, uid, &node));
+        let template = set.spec.template.clone().unwrap_or_default();
+        let template = Fingerprint::of(&template);
+        let members = machines.into_iter().map(|machine| Member {
+            matches_template: template.matches(machine),
+            ..Member::from_object(machine, uid, &node)
+        });
         let (members, others): (Vec<_>, Vec<_>) = members.partition(|member| member.owner != Owner::Somebody);
         Self { set: set.clone(), members, taken: others.into_iter().map(|member| member.name).collect(), now }
     }
@@ -91,6 +101,8 @@ impl Member {
                 .any(|key| annotation(key).is_some_and(|value| !value.is_empty())),
             starved: status.is_some_and(|status| lifecycle::is_starved(&status.conditions)),
             readiness: node_name.and_then(node).map_or(Readiness::NotReady, Readiness::of_node),
+            matches_template: true,
+            says_matches: annotation(annotation::MATCHES_TEMPLATE).and_then(|value| value.parse().ok()),
         }
     }
 }
@@ -134,6 +146,12 @@ pub(super) fn sort<'a>(snapshot: &'a Snapshot, selector: &Selector) -> Sorted<'a
 }
 
 impl Sorted<'_> {
+    /// Machines whose word about the template is missing or wrong.
+    pub(super) fn marks(&self) -> impl Iterator<Item = Action> {
+        let wrong = self.kept.iter().filter(|member| member.says_matches != Some(member.matches_template));
+        wrong.map(|member| Action::Mark { name: member.name.clone(), matches: member.matches_template })
+    }
+
     pub(super) fn ownership_actions(&self) -> Vec<Action> {
         let adopt = |member: &&Member| Action::Adopt { name: member.name.clone(), uid: member.uid.clone() };
         let release = |member: &&Member| Action::Release { name: member.name.clone(), uid: member.uid.clone() };

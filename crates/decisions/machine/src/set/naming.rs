@@ -1,11 +1,11 @@
 //! What new Machines of a set are called and look like.
 
-use api::machine::{Machine, MachineSet, TemplateMeta};
+use api::machine::{Machine, MachineSet, TemplateMeta, annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use sha2::{Digest, Sha256};
 
-/// Letters and digits that do not form words by accident, as Kubernetes uses in generated names.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+use crate::template::{self, ALPHABET};
+
 const SUFFIX: usize = 5;
 /// Names of hosts and values of labels end at 63.
 const LONGEST: usize = 63;
@@ -35,8 +35,11 @@ fn slot_name(set: &MachineSet, slot: u64) -> String {
 /// A Machine of the set's template.
 pub(super) fn machine(set: &MachineSet, name: String) -> Machine {
     let template = set.spec.template.clone().unwrap_or_default();
-    let TemplateMeta { annotations, generate_name: _, labels, name: _, namespace: _, owner_references: _ } =
+    let hash = template::hash(&template);
+    let TemplateMeta { mut annotations, generate_name: _, labels, name: _, namespace: _, owner_references: _ } =
         template.metadata.unwrap_or_default();
+    annotations.insert(annotation::TEMPLATE_HASH.to_owned(), hash);
+    annotations.insert(annotation::MATCHES_TEMPLATE.to_owned(), true.to_string());
     Machine {
         metadata: ObjectMeta {
             name: Some(name),

@@ -53,6 +53,10 @@ pub mod annotation {
     pub const DRAIN_TIMEOUT: &str = "machinist.dev/drain-timeout";
     /// On a Machine: `true` or `false`, whether it looks like the template of its set.
     pub const MATCHES_TEMPLATE: &str = "machinist.dev/matches-template";
+    /// On a Machine and on a MachineSet of a deployment: the hash of the template it was made from.
+    pub const TEMPLATE_HASH: &str = "machinist.dev/template-hash";
+    /// On a MachineSet: it makes no new machines, whatever its replicas say.
+    pub const NO_NEW_MACHINES: &str = "machinist.dev/no-new-machines";
     /// On a MachineHealthCheck: how many of its machines, or which percentage, may be under remediation at once.
     pub const MAX_REMEDIATIONS: &str = "machinist.dev/max-remediations";
     /// On a MachineDeployment: `OnDelete` replaces machines only when somebody deletes them.
