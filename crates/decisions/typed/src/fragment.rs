@@ -87,6 +87,24 @@ impl Fragment {
         Self { files, ..Self::default() }
     }
 
+    /// Adds a unit, or what it says to a unit of the same name.
+    pub fn add_unit(&mut self, unit: Unit) {
+        match self.units.iter_mut().find(|known| known.name == unit.name) {
+            Some(known) => {
+                known.enabled = unit.enabled.or(known.enabled);
+                known.mask = unit.mask.or(known.mask);
+                known.contents = unit.contents.or_else(|| known.contents.take());
+                known.dropins.extend(unit.dropins);
+            }
+            None => self.units.push(unit),
+        }
+    }
+
+    /// The content of the file at a path.
+    pub fn file(&self, path: &str) -> Option<&str> {
+        self.files.iter().find(|file| file.path == path).map(|file| file.contents.as_str())
+    }
+
     /// The MachineConfig of this name for a role, stamped with the version of the controller that makes it.
     pub fn machine_config(
         &self,

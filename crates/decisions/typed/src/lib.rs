@@ -11,6 +11,7 @@ mod quantity;
 pub mod registries;
 pub mod runtime;
 pub mod selection;
+pub mod templates;
 mod yaml;
 
 pub use quantity::Quantity;

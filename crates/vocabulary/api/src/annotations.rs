@@ -99,3 +99,9 @@ pub const CORDONED_BY: &str = "machinist.dev/cordoned-by";
 pub const DRAIN_STARTED: &str = "machinist.dev/drain-started";
 /// On a node: touched to make a late write of a deposed rollout controller conflict.
 pub const FENCE: &str = "machinist.dev/fence";
+/// On a MachineConfig that we generated: the kind and name of the object it was made from. A generated MachineConfig
+/// without it comes from another controller and is kept as it is.
+pub const GENERATED_FROM: &str = "machinist.dev/generated-from";
+/// On a MachineConfig generated from a KubeletConfig or ContainerRuntimeConfig: what was accepted last, which stays in force
+/// while the object cannot be read.
+pub const ACCEPTED_SETTINGS: &str = "machinist.dev/accepted-settings";

@@ -1,0 +1,3 @@
+//! The rules of typed configuration, on whole objects.
+
+mod templates;

@@ -1,0 +1,167 @@
+//! What hosts start from, by profile and role.
+
+#![allow(clippy::unwrap_used)]
+
+use api::machineconfiguration::ControllerConfigSpec;
+use expect_test::{Expect, expect};
+use serde_json::json;
+use typed::kubelet;
+use typed::templates::{Config, Parameters, Profile, Template, Templates};
+
+pub(crate) fn controller_config() -> ControllerConfigSpec {
+    serde_json::from_value(json!({
+        "additionalTrustBundle": null, "baseOSContainerImage": "", "cloudProviderCAData": null, "cloudProviderConfig": "",
+        "clusterDNSIP": "172.30.0.10", "dns": null, "images": {"infraImageKey": "registry.local/pause@sha256:1"},
+        "infra": {"spec": {}, "status": {
+            "platformStatus": {"type": "None"}, "controlPlaneTopology": "HighlyAvailable",
+            "apiServerInternalURI": "https://api-int.lab.local:6443",
+        }},
+        "ipFamilies": "IPv4", "kubeAPIServerServingCAData": "Y2E=", "network": null, "proxy": null, "releaseImage": "",
+        "rootCAData": "cm9vdA==",
+    }))
+    .unwrap()
+}
+
+pub(crate) fn parameters(role: &str) -> Parameters {
+    let given = Parameters::new(&controller_config(), Some(br#"{"auths": {}}"#), None).unwrap();
+    Parameters { role: role.to_owned(), runtime: "crio".to_owned(), ..given }
+}
+
+#[track_caller]
+fn check(profile: Profile, parameters: &Parameters, expected: Expect) {
+    let mut shown = String::new();
+    for (config, fragment) in Templates::builtin(profile).render(parameters).unwrap() {
+        shown += &format!("{}\n", config.name(&parameters.role));
+        let files = fragment.files.iter().map(|file| format!("  {:o} {}\n", file.mode, file.path));
+        let units = fragment.units.iter().map(|unit| {
+            let dropins: Vec<_> = unit.dropins.iter().map(|(name, _)| name.as_str()).collect();
+            format!("  unit {} {:?} {:?} {}\n", unit.name, unit.enabled, unit.mask, dropins.join(" "))
+        });
+        shown.extend(files.chain(units));
+    }
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn a_worker_of_openshift_has_the_paths_that_users_know() {
+    check(
+        Profile::OpenShift,
+        &parameters("worker"),
+        expect![[r#"
+        00-worker
+          644 /etc/NetworkManager/conf.d/01-ipv6.conf
+          644 /etc/NetworkManager/conf.d/20-keyfiles.conf
+          644 /etc/NetworkManager/conf.d/sdn.conf
+          644 /etc/audit/rules.d/mco-audit-quiet-containers.rules
+          644 /etc/kubernetes/apiserver-url.env
+          644 /etc/kubernetes/kubelet-plugins/volume/exec/.dummy
+          644 /etc/mco/proxy.env
+          644 /etc/modules-load.d/iptables.conf
+          644 /etc/node-sizing-enabled.env
+          644 /etc/sysctl.d/arp.conf
+          644 /etc/sysctl.d/enable-userfaultfd.conf
+          644 /etc/sysctl.d/inotify.conf
+          644 /etc/sysctl.d/vm-max-map.conf
+          644 /etc/systemd/system.conf.d/kubelet-cgroups.conf
+          644 /etc/systemd/system/kubelet.service.d/20-logging.conf
+          644 /etc/tmpfiles.d/cleanup-cni.conf
+          755 /usr/local/bin/mco-hostname
+          755 /usr/local/sbin/dynamic-system-reserved-calc.sh
+          600 /var/lib/kubelet/config.json
+          unit kubelet-auto-node-size.service Some(true) None 
+          unit node-valid-hostname.service Some(true) None 
+          unit zincati.service None Some(true) 
+        01-worker-kubelet
+          644 /etc/kubernetes/ca.crt
+          644 /etc/kubernetes/kubelet-ca.crt
+          644 /etc/kubernetes/kubelet.conf
+          unit kubelet.service Some(true) None 
+        01-worker-container-runtime
+          644 /etc/containers/policy.json
+          644 /etc/containers/registries.conf
+          644 /etc/containers/storage.conf
+          644 /etc/crio/crio.conf.d/00-default
+    "#]],
+    );
+}
+
+#[test]
+fn hosts_that_are_not_ours_start_from_nothing() {
+    for profile in [Profile::Kubeadm, Profile::K3s, Profile::None] {
+        check(
+            profile,
+            &parameters("worker"),
+            expect![[r#"
+                00-worker
+                01-worker-kubelet
+                01-worker-container-runtime
+            "#]],
+        );
+    }
+}
+
+#[test]
+fn every_role_has_a_kubelet_configuration_that_a_kubelet_accepts() {
+    for role in ["master", "worker", "arbiter"] {
+        for topology in ["HighlyAvailable", "DualReplica"] {
+            let given = Parameters { topology: topology.to_owned(), ..parameters(role) };
+            let fragments = Templates::builtin(Profile::OpenShift).render(&given).unwrap();
+            let text = fragments[&Config::Kubelet].file(kubelet::CONFIGURATION).unwrap();
+            let object: serde_json::Map<_, _> = serde_saphyr::from_str(text).unwrap();
+            let empty = serde_json::Map::new();
+            kubelet::limits::check(&empty, &object).unwrap();
+            assert_eq!(object["clusterDNS"], json!(["172.30.0.10"]));
+            assert_eq!(object["tlsMinVersion"], "VersionTLS12");
+        }
+    }
+}
+
+#[test]
+fn scripts_and_units_are_filled_in_without_a_trace_of_the_template() {
+    for role in ["master", "worker", "arbiter"] {
+        for runtime in ["crio", "containerd"] {
+            let given = Parameters { runtime: runtime.to_owned(), ..parameters(role) };
+            for (config, fragment) in Templates::builtin(Profile::OpenShift).render(&given).unwrap() {
+                let units = fragment
+                    .units
+                    .iter()
+                    .flat_map(|unit| unit.contents.iter().chain(unit.dropins.iter().map(|it| &it.1)));
+                for text in fragment.files.iter().map(|file| &file.contents).chain(units) {
+                    assert!(!text.contains("{{") && !text.contains("{%"), "{config:?}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn later_folders_replace_earlier_ones_and_empty_templates_remove() {
+    let template = |path: &str, text: &str| Template { path: path.to_owned(), text: text.to_owned() };
+    let file = |content: &str| format!("---\npath: /etc/a\n---\n{content}\n");
+    let rendered = |templates: Vec<Template>| {
+        let fragments = Templates::new(templates).render(&parameters("worker"));
+        fragments.map(|fragments| fragments[&Config::Base].file("/etc/a").map(str::to_owned))
+    };
+    let common = template("common/00/a", &file("common for {{ role }}"));
+    assert_eq!(rendered(vec![common.clone()]).unwrap().as_deref(), Some("common for worker\n"));
+    let role = template("role/worker/00/a", &file("role"));
+    let other = template("role/master/00/a", &file("other"));
+    assert_eq!(rendered(vec![role.clone(), common.clone(), other]).unwrap().as_deref(), Some("role\n"));
+    let gone = template("platform/none/00/a", "");
+    assert_eq!(rendered(vec![role, common, gone]).unwrap(), None);
+}
+
+#[test]
+fn a_template_that_does_not_work_is_named_with_its_line() {
+    let refused = |path: &str, text: &str| {
+        let template = Template { path: path.to_owned(), text: text.to_owned() };
+        Templates::new(vec![template]).render(&parameters("worker")).unwrap_err().to_string()
+    };
+    expect!["template common/00/a: it cannot be filled in: undefined value in line 4"]
+        .assert_eq(&refused("common/00/a", "---\npath: /etc/a\n---\n{{ no_such_name }}\n"));
+    expect!["template common/00/a: its head is wrong: it must begin with a head between two lines of ---"]
+        .assert_eq(&refused("common/00/a", "just text"));
+    expect![[r#"template common/00/a: its head is wrong: path "etc/a" is not absolute"#]]
+        .assert_eq(&refused("common/00/a", "---\npath: etc/a\n---\nx"));
+    assert!(refused("elsewhere/a", "x").contains("lies in no folder that we know"));
+}
