@@ -9,11 +9,13 @@
 pub mod binaries;
 pub mod changes;
 pub mod control_plane;
+pub mod image;
 mod install;
 pub mod objects;
 
 pub use changes::Changes;
 pub use control_plane::{ControlPlane, control_plane, durable_control_plane};
+pub use image::Image;
 pub use referee::{
     Kind, cache, certificates, certify, go_program, go_tool, needs, process, wait, wait_for, wait_for_all, wait_until,
 };
