@@ -14,6 +14,7 @@
 pub mod cache;
 pub mod certificates;
 pub mod control_plane;
+pub mod kubectl;
 pub mod needs;
 pub mod process;
 pub mod wait;
