@@ -20,5 +20,6 @@ pub use control_plane::{ControlPlane, control_plane, durable_control_plane};
 pub use image::Image;
 pub use real_cluster::RealCluster;
 pub use referee::{
-    Kind, cache, certificates, certify, go_program, go_tool, process, wait, wait_for, wait_for_all, wait_until,
+    Kind, cache, certificates, certify, go_program, go_tool, process, wait, wait_for, wait_for_all, wait_for_within,
+    wait_until,
 };

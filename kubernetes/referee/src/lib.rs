@@ -22,4 +22,4 @@ pub mod wait;
 pub use cache::{go_program, go_tool};
 pub use certificates::certify;
 pub use control_plane::{ControlPlane, Kind, control_plane, durable_control_plane};
-pub use wait::{wait_for, wait_for_all, wait_until};
+pub use wait::{wait_for, wait_for_all, wait_for_within, wait_until};

@@ -158,6 +158,8 @@ fn api_server(files: &Files) -> Vec<String> {
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         format!("--service-cluster-ip-range={SERVICES}"),
         "--allow-privileged=true".to_owned(),
+        // Both wait for progress notifications of etcd, which Debian's is too old to send: kubelets would see changes late.
+        "--feature-gates=WatchList=false,SizeBasedListCostEstimate=false".to_owned(),
         "--profiling=false".to_owned(),
         "--v=0".to_owned(),
     ]
