@@ -22,6 +22,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ssh", "openssh-client"),
     ("nsenter", "util-linux"),
     ("setpriv", "util-linux"),
+    ("ip", "iproute2"),
+    ("strip", "binutils"),
     // The real Ignition is built against it.
     ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];

@@ -1,7 +1,7 @@
 //! The product's own binaries, freshly built, for tests that run them as users do.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -11,14 +11,24 @@ use std::sync::Mutex;
 /// `cargo xtask test` has built them together with the tests and says so by `MACHINIST_BUILT`: building one package alone
 /// would choose other features of the dependencies and compile most of them again.
 pub fn binary(name: &str) -> PathBuf {
+    built(name, &["--package", name, "--bin", name], Path::new(name))
+}
+
+/// The path of an example of one of our packages: a program that tests run elsewhere than in themselves.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    built(name, &["--package", package, "--example", name], &Path::new("examples").join(name))
+}
+
+/// Builds what the arguments choose, unless that is done already, and returns its place in the profile's folder.
+fn built(name: &str, arguments: &[&str], place: &Path) -> PathBuf {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let test = env::current_exe().expect("a test knows its own path");
     let profile_folder = test.parent().and_then(|deps| deps.parent()).expect("tests live in target/PROFILE/deps");
-    let is_built = env::var_os("MACHINIST_BUILT").is_some() && profile_folder.join(name).is_file();
+    let is_built = env::var_os("MACHINIST_BUILT").is_some() && profile_folder.join(place).is_file();
     if !is_built && !built.iter().any(|done| done == name) {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--package", name, "--bin", name]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet"]).args(arguments);
         if let Some(target) = profile_folder.parent() {
             cargo.arg("--target-dir").arg(target);
         }
@@ -29,5 +39,5 @@ pub fn binary(name: &str) -> PathBuf {
         assert!(output.status.success(), "cannot build {name}: {}", String::from_utf8_lossy(&output.stderr));
         built.push(name.to_owned());
     }
-    profile_folder.join(name)
+    profile_folder.join(place)
 }

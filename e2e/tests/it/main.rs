@@ -11,6 +11,7 @@ mod kinds;
 mod nodes;
 mod operator;
 mod processes;
+mod real;
 mod server;
 mod stories;
 mod walk;

@@ -17,19 +17,49 @@ pub const KUBERNETES: &str = "v1.36.3";
 const GO_MOD: &str = include_str!("../go/kubernetes/go.mod");
 const GO_SUM: &str = include_str!("../go/kubernetes/go.sum");
 const CONTROL_PLANE: [&str; 2] = ["kube-apiserver", "kube-controller-manager"];
+const NODE: [&str; 3] = ["kube-scheduler", "kube-proxy", "kubelet"];
 
 /// The folder that holds kube-apiserver and kube-controller-manager, built now if this machine never did.
 pub fn control_plane_programs() -> Result<PathBuf> {
-    build_once(&format!("kubernetes-{KUBERNETES}"), &CONTROL_PLANE, |work, out| {
-        fs::write(work.join("go.mod"), GO_MOD)?;
-        fs::write(work.join("go.sum"), GO_SUM)?;
-        let version = format!("-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}");
-        go(work, &["build", "-trimpath", "-ldflags", &version, "-o", &folder(out), "tool"])
-    })
+    kubernetes(&control_plane_key(), &CONTROL_PLANE)
+}
+
+/// The folder that holds kube-scheduler, kube-proxy and kubelet, built now if this machine never did.
+///
+/// They are apart from the control plane's, because most suites have no use for them and they take as long to build.
+pub fn node_programs() -> Result<PathBuf> {
+    kubernetes(&node_key(), &NODE)
 }
 
 pub(crate) fn control_plane_is_built() -> bool {
-    is_complete(&cache_folder().join(format!("kubernetes-{KUBERNETES}")), &CONTROL_PLANE)
+    is_complete(&cache_folder().join(control_plane_key()), &CONTROL_PLANE)
+}
+
+/// Whether [`node_programs`] takes no time.
+pub fn node_programs_are_built() -> bool {
+    is_complete(&cache_folder().join(node_key()), &NODE)
+}
+
+fn control_plane_key() -> String {
+    format!("kubernetes-{KUBERNETES}")
+}
+
+fn node_key() -> String {
+    format!("kubernetes-node-{KUBERNETES}")
+}
+
+/// Programs of Kubernetes, built without C so that they run on any root file system.
+fn kubernetes(key: &str, programs: &[&str]) -> Result<PathBuf> {
+    build_once(key, programs, |work, out| {
+        fs::write(work.join("go.mod"), GO_MOD)?;
+        fs::write(work.join("go.sum"), GO_SUM)?;
+        let version = format!("-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}");
+        let out = folder(out);
+        let packages: Vec<String> = programs.iter().map(|name| format!("k8s.io/kubernetes/cmd/{name}")).collect();
+        let mut arguments = vec!["build", "-trimpath", "-ldflags", &version, "-o", &out];
+        arguments.extend(packages.iter().map(String::as_str));
+        go_with(work, &arguments, &[("CGO_ENABLED", "0")])
+    })
 }
 
 /// Builds `package` of a Go module at an exact version and returns the program's path.
@@ -108,11 +138,16 @@ fn is_complete(dir: &Path, programs: &[&str]) -> bool {
 }
 
 fn go(work: &Path, arguments: &[&str]) -> Result<()> {
+    go_with(work, arguments, &[])
+}
+
+fn go_with(work: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     // Flags a developer set for their own modules must not change what is built here.
     let output = Command::new("go")
         .args(arguments)
         .current_dir(work)
         .env("GOFLAGS", "-buildvcs=false")
+        .envs(environment.iter().copied())
         .output()
         .context("cannot run go")?;
     if !output.status.success() {

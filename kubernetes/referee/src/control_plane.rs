@@ -10,20 +10,22 @@
 //! # }
 //! ```
 
-mod credentials;
+pub mod credentials;
 mod embedded;
 mod real;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::sync::LazyLock;
 
 use kube::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::needs;
+use crate::{kubectl, needs};
 use embedded::Embedded;
 use real::{Real, Storage};
+
+pub use real::ready;
 
 /// Which API server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,10 +154,7 @@ impl ControlPlane {
     /// When kubectl fails; the message has what it said.
     #[track_caller]
     pub fn kubectl(&self, arguments: &[&str]) -> String {
-        let output = self.try_kubectl(arguments, None);
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "kubectl {}: {stdout}{stderr}", arguments.join(" "));
-        stdout.into_owned()
+        kubectl::must(&self.kubeconfig(), arguments, None)
     }
 
     /// Runs kubectl with `input` on its standard input and returns whatever came of it.
@@ -165,24 +164,13 @@ impl ControlPlane {
 
     /// As `try_kubectl`, with variables for kubectl's environment.
     pub fn kubectl_with(&self, arguments: &[&str], input: Option<&str>, variables: &[(&str, &str)]) -> Output {
-        let mut command = Command::new("kubectl");
-        command.arg("--kubeconfig").arg(self.kubeconfig()).args(arguments).envs(variables.iter().copied());
-        // The discovery cache in the home folder belongs to the user, and ports are used again.
-        command.env("KUBECACHEDIR", self.kubeconfig().with_file_name("kubectl-cache"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("kubectl starts");
-        let mut stdin = child.stdin.take().expect("stdin is piped");
-        let _ = std::io::Write::write_all(&mut stdin, input.unwrap_or_default().as_bytes());
-        drop(stdin);
-        child.wait_with_output().expect("kubectl can be waited for")
+        kubectl::run(&self.kubeconfig(), arguments, input, variables)
     }
 
     /// `kubectl apply -f -` of a manifest.
     #[track_caller]
     pub fn apply(&self, manifest: &str) -> String {
-        let output = self.try_kubectl(&["apply", "-f", "-"], Some(manifest));
-        assert!(output.status.success(), "kubectl apply: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        kubectl::must(&self.kubeconfig(), &["apply", "-f", "-"], Some(manifest))
     }
 
     /// Ends the API server at once, as a crash would. Nothing stored is lost.

@@ -14,6 +14,7 @@
 pub mod cache;
 pub mod certificates;
 pub mod control_plane;
+pub mod kubectl;
 pub mod needs;
 pub mod process;
 pub mod wait;
@@ -21,4 +22,4 @@ pub mod wait;
 pub use cache::{go_program, go_tool};
 pub use certificates::certify;
 pub use control_plane::{ControlPlane, Kind, control_plane, durable_control_plane};
-pub use wait::{wait_for, wait_for_all, wait_until};
+pub use wait::{wait_for, wait_for_all, wait_for_within, wait_until};

@@ -78,6 +78,7 @@ pub fn missing(why: &str) -> bool {
     false
 }
 
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+/// Where a program is, as a shell would find it.
+pub fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }

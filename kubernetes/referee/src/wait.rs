@@ -29,6 +29,21 @@ pub fn wait_for<'a, K>(
 where
     K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
 {
+    wait_for_within(DEADLINE, api, name, what, is_there)
+}
+
+/// As [`wait_for`], for a state that honestly takes longer.
+#[track_caller]
+pub fn wait_for_within<'a, K>(
+    deadline: Duration,
+    api: &Api<K>,
+    name: &'a str,
+    what: &'a str,
+    is_there: impl Fn(Option<&K>) -> bool + 'a,
+) -> impl Future<Output = Option<K>> + 'a
+where
+    K: Resource + Clone + DeserializeOwned + Serialize + Debug + Send + 'static,
+{
     let mut states = watch_object(api.clone(), name).boxed();
     let place = std::panic::Location::caller();
     async move {
@@ -44,7 +59,7 @@ where
                 }
             }
         };
-        let in_time = tokio::time::timeout(DEADLINE, seen).await.is_ok();
+        let in_time = tokio::time::timeout(deadline, seen).await.is_ok();
         assert!(in_time, "{place}: {name}: waited in vain for: {what}; the last state was {}", show(&last));
         last.flatten()
     }

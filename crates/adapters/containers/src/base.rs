@@ -12,23 +12,36 @@ pub(crate) const RELEASE: &str = "bookworm";
 /// What a machine needs beyond the smallest system: a service manager, its bus, and a way to log in.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,openssh-server";
 
+/// Programs that the packages bring; a root that lacks one was not finished.
+const PROGRAMS: [&str; 2] = ["usr/sbin/sshd", "usr/bin/dbus-daemon"];
+
 /// Where the base is, or will be.
 #[derive(Clone, Debug)]
 pub struct Base {
     folder: PathBuf,
+    /// Packages beyond the smallest system, with commas between them.
+    packages: &'static str,
+    programs: &'static [&'static str],
 }
 
 impl Base {
     /// The base in the user's cache folder.
     pub fn of_user() -> Self {
+        Self::named("node-base", PACKAGES, &PROGRAMS)
+    }
+
+    /// A base with other packages, under a name of its own in the user's cache folder. `programs` are paths of files that
+    /// the packages bring, by which a finished base is known.
+    pub fn named(name: &str, packages: &'static str, programs: &'static [&'static str]) -> Self {
         let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        Self { folder: cache.unwrap_or_else(|| home.join(".cache")).join("machinist/node-base") }
+        let folder = cache.unwrap_or_else(|| home.join(".cache")).join("machinist").join(name);
+        Self { folder, packages, programs }
     }
 
     /// Whether it is there, so that making it takes no time.
     pub fn is_made(&self) -> bool {
-        is_complete(&self.folder.join("root"))
+        self.is_complete(&self.folder.join("root"))
     }
 
     /// The base's root, made now if there is none. Other processes that want it wait meanwhile.
@@ -41,15 +54,19 @@ impl Base {
         let lock = self.folder.join("lock");
         let file = File::create(&lock).map_err(cannot("write", &lock))?;
         file.lock().map_err(cannot("lock", &lock))?;
-        if is_complete(&root) {
+        if self.is_complete(&root) {
             return Ok(root);
         }
         // What an interrupted try has left: debootstrap mounts /proc and /sys while it works.
         discard(&making)?;
-        debootstrap(&making)?;
+        debootstrap(&making, self.packages)?;
         discard(&root)?;
         fs::rename(&making, &root).map_err(cannot("rename", &making))?;
         Ok(root)
+    }
+
+    fn is_complete(&self, root: &Path) -> bool {
+        self.programs.iter().all(|program| root.join(program).exists()) && !root.join("debootstrap").exists()
     }
 }
 
@@ -61,9 +78,9 @@ fn discard(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn debootstrap(folder: &Path) -> Result<(), Error> {
+fn debootstrap(folder: &Path, packages: &str) -> Result<(), Error> {
     let failed = |said: String| Error::Base { said, release: RELEASE };
-    let include = format!("--include={PACKAGES}");
+    let include = format!("--include={packages}");
     let mut command = Command::new("debootstrap");
     command.args(["--variant=minbase", &include, RELEASE]).arg(folder).stdin(Stdio::null());
     let output = command.output().map_err(|error| failed(error.to_string()))?;
@@ -79,12 +96,6 @@ fn last_words(text: &str) -> &str {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.strip_prefix("E: "));
     error.or_else(|| lines().next_back()).unwrap_or("it did not say why")
-}
-
-fn is_complete(root: &Path) -> bool {
-    root.join("usr/sbin/sshd").exists()
-        && root.join("usr/bin/dbus-daemon").exists()
-        && !root.join("debootstrap").exists()
 }
 
 #[cfg(test)]
@@ -104,9 +115,9 @@ mod tests {
     #[test]
     fn half_a_base_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let base = Base { folder: folder.path().to_owned() };
+        let base = Base { folder: folder.path().to_owned(), packages: PACKAGES, programs: &PROGRAMS };
         let root = folder.path().join("root");
-        for path in ["usr/sbin/sshd", "usr/bin/dbus-daemon"] {
+        for path in PROGRAMS {
             assert!(!base.is_made());
             fs::create_dir_all(root.join(path)).unwrap();
         }

@@ -1,8 +1,10 @@
 //! A container that boots like a machine: when it asks for a reboot it ends, and is started again.
 //!
-//! It shares this machine's network. Whatever way this process ends, the container ends with it.
+//! It shares this machine's network unless its [`Surroundings`] say otherwise. Whatever way this process ends, the
+//! container ends with it.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
@@ -31,6 +33,19 @@ pub struct State {
     pub is_up: bool,
 }
 
+/// What a container is started in and with, beside its root. By default it shares this machine's network and cgroups.
+#[derive(Default)]
+pub struct Surroundings {
+    /// A program and its arguments that start what follows them, such as `nsenter`.
+    pub launcher: Vec<String>,
+    /// Further flags of systemd-nspawn.
+    pub flags: Vec<String>,
+    /// Variables of systemd-nspawn.
+    pub environment: Vec<(String, String)>,
+    /// Done before each boot. When it fails the boot is tried again, and its words are on the console.
+    pub prepare: Option<Box<dyn Fn() -> Result<(), String> + Send + Sync>>,
+}
+
 /// A booted root; killed and unmounted when dropped.
 pub struct Container {
     shared: Arc<Shared>,
@@ -46,6 +61,7 @@ struct Shared {
     socket: PathBuf,
     life: Mutex<Life>,
     changed: Condvar,
+    surroundings: Surroundings,
     tell: Box<dyn Fn(State) + Send + Sync>,
 }
 
@@ -77,6 +93,20 @@ impl Container {
         root: Overlay,
         tell: impl Fn(State) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
+        Self::boot_in(Surroundings::default(), name, folder, root, tell)
+    }
+
+    /// The same in other surroundings.
+    ///
+    /// # Errors
+    /// As of [`Container::boot`].
+    pub fn boot_in(
+        surroundings: Surroundings,
+        name: &str,
+        folder: &Path,
+        root: Overlay,
+        tell: impl Fn(State) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
         let opened = File::open(folder).map_err(cannot("open", folder))?;
         let socket = folder.join("notify");
         let _ = fs::remove_file(&socket);
@@ -92,6 +122,7 @@ impl Container {
             socket: within(&std::process::id().to_string()),
             life: Mutex::default(),
             changed: Condvar::new(),
+            surroundings,
             tell: Box::new(tell),
         });
         let (keeper, listener) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -193,10 +224,10 @@ impl Drop for Container {
     }
 }
 
-/// A command in all namespaces of a container but its network, which is ours.
+/// A command in all namespaces of a container. Its network is ours, or its own.
 fn enter(leader: u32, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
-    command.args(["-t", &leader.to_string(), "-m", "-u", "-i", "-p", "-C"]).args(words);
+    command.args(["-t", &leader.to_string(), "-m", "-u", "-i", "-n", "-p", "-C"]).args(words);
     command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     command
 }
@@ -260,9 +291,14 @@ impl Shared {
                     return;
                 }
             }
-            let Ok(mut container) = self.start() else {
-                self.wait(AGAIN, |life| life.wanted == Wanted::End);
-                continue;
+            let mut container = match self.start() {
+                Ok(container) => container,
+                Err(error) => {
+                    let line = format!("{} was not started: {error}\n", self.name);
+                    let _ = self.console().and_then(|mut console| console.write_all(line.as_bytes()));
+                    self.wait(AGAIN, |life| life.wanted == Wanted::End);
+                    continue;
+                }
             };
             self.change(|life| life.process = Some(container.id()));
             // Whoever stopped it just before this did not see the process yet.
@@ -282,22 +318,23 @@ impl Shared {
         format!("{}-{}", self.name, std::process::id())
     }
 
+    fn console(&self) -> std::io::Result<File> {
+        File::options().create(true).append(true).open(self.folder.join("console"))
+    }
+
     fn start(&self) -> std::io::Result<Child> {
-        let console = File::options().create(true).append(true).open(self.folder.join("console"))?;
+        let console = self.console()?;
+        let Surroundings { launcher, flags, environment, prepare } = &self.surroundings;
+        prepare.as_ref().map_or(Ok(()), |prepare| prepare()).map_err(std::io::Error::other)?;
         let mut command = Command::new("setpriv");
         // Killed, it would leave its container behind; with this it shuts it down.
-        command.args(["--pdeathsig", "TERM", "systemd-nspawn", "--quiet", "-D"]).arg(&self.root);
+        command.args(["--pdeathsig", "TERM"]).args(launcher);
+        command.args(["systemd-nspawn", "--quiet", "-D"]).arg(&self.root);
         // Traces of this name are left when we are killed, so it is another one each time; the host name is its own.
         command.arg(format!("--machine={}", self.machine()));
         command.arg(format!("--hostname={}", self.name));
-        command.args([
-            "--register=no",
-            "--keep-unit",
-            "--console=pipe",
-            "--link-journal=no",
-            "--notify-ready=yes",
-            "-b",
-        ]);
+        command.args(["--register=no", "--keep-unit", "--console=pipe", "--link-journal=no", "--notify-ready=yes"]);
+        command.args(flags).arg("-b").envs(environment.iter().cloned());
         command.env("NOTIFY_SOCKET", &self.socket);
         // Ctrl-C is for us; a container that hears it too would take our word to end for the second, and hurry.
         command.process_group(0);

@@ -12,7 +12,7 @@ mod root;
 use std::path::{Path, PathBuf};
 
 pub use base::Base;
-pub use container::{Container, State};
+pub use container::{Container, State, Surroundings};
 pub use overlay::{Overlay, unmount_beneath};
 pub use requirements::{find_program, requirements};
 pub use root::Root;

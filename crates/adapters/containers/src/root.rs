@@ -92,6 +92,13 @@ impl Root<'_> {
         fs::write(&path, text).map_err(cannot("write", &path))
     }
 
+    /// Writes a script that can be run.
+    pub fn program(&self, path: &str, text: &str) -> Result<(), Error> {
+        self.write(path, text)?;
+        let path = self.path(path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(cannot("write", &path))
+    }
+
     pub fn make_folder(&self, path: &str) -> Result<(), Error> {
         let path = self.path(path);
         fs::create_dir_all(&path).map_err(cannot("make", &path))

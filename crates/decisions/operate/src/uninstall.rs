@@ -40,11 +40,12 @@ pub struct Snapshot {
 
 pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
     let mut removals = Vec::new();
-    // First whoever would put things back, then what it looks after.
+    // First whoever would put things back, the operator before the others because it would put back those too.
     let everything = Installation { api_url: Some(String::new()), ..installation.clone() };
     let parts: Vec<_> = installed(&everything).into_iter().map(|one| (one.id(), one.keep)).collect();
-    let is_operator = |id: &&Id| id.kind == "Deployment" && id.name == OPERATOR;
-    removals.extend(parts.iter().map(|(id, _)| id).filter(is_operator).cloned().map(Removal::Delete));
+    let mut workloads: Vec<&Id> = parts.iter().map(|(id, _)| id).filter(|id| is_workload(id)).collect();
+    workloads.sort_by_key(|id| id.name != OPERATOR);
+    removals.extend(workloads.into_iter().cloned().map(Removal::Delete));
 
     let (ours, theirs): (Vec<&Value>, Vec<&Value>) = snapshot.objects.iter().partition(|object| is_ours(object));
     removals.extend(ours.into_iter().map(|object| Removal::Delete(Id::of(object))));
@@ -52,7 +53,7 @@ pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
 
     let is_definition = |id: &Id| id.kind == "CustomResourceDefinition";
     let is_namespace = |id: &Id| id.kind == "Namespace";
-    let rest = parts.iter().filter(|(id, _)| !is_operator(&id) && !is_definition(id) && !is_namespace(id));
+    let rest = parts.iter().filter(|(id, _)| !is_workload(id) && !is_definition(id) && !is_namespace(id));
     removals.extend(rest.rev().map(|(id, _)| Removal::Delete(id.clone())));
     let known: Vec<&Id> = parts.iter().map(|(id, _)| id).collect();
     removals.extend(snapshot.labelled.iter().filter(|id| !known.contains(id)).cloned().map(Removal::Delete));
@@ -60,6 +61,12 @@ pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
     removals.extend(definitions(parts, &theirs));
     // What else is in the namespaces goes with them only where it is ours: a user's secret keeps its namespace.
     removals
+}
+
+/// Whether an object runs our processes. As long as these run they make objects anew, so what they make cannot go before
+/// their pods have ended.
+pub fn is_workload(id: &Id) -> bool {
+    matches!(id.kind.as_str(), "Deployment" | "DaemonSet")
 }
 
 fn definitions(parts: Vec<(Id, Keep)>, theirs: &[&Value]) -> Vec<Removal> {

@@ -1,17 +1,23 @@
 //! Takes an installation away: everything Machinist made, and nothing that a person made.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use cluster::{Problem, problem, write};
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
-use operate::uninstall::{Removal, Snapshot, plan};
+use operate::uninstall::{Removal, Snapshot, is_workload, plan};
 use operate::{Id, Installation};
 use serde_json::Value;
 
 use crate::world::{api, resource, value};
+
+/// Processes end in a second or two. The kubelet kills those that do not after half a minute, except a daemon, which may
+/// finish the step that it is in.
+const PATIENCE: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -86,7 +92,18 @@ async fn list(client: &Client, gvk: &GroupVersionKind, parameters: &ListParams) 
 /// Does it, telling each step before it happens.
 pub async fn remove(client: &Client, installation: &Installation, mut tell: impl FnMut(&str)) -> Result<(), Error> {
     for removal in look(client, installation).await? {
+        if let Removal::Delete(id) = removal
+            && is_workload(&id)
+        {
+            tell(&format!("delete {id}"));
+            delete(client, &id).await?;
+            ended(client, &id, &mut tell).await?;
+        }
+    }
+    // A second look, for what the processes made until their end.
+    for removal in look(client, installation).await? {
         match removal {
+            Removal::Delete(id) if is_workload(&id) => {}
             Removal::Delete(id) => {
                 tell(&format!("delete {id}"));
                 delete(client, &id).await?;
@@ -104,6 +121,26 @@ pub async fn remove(client: &Client, installation: &Installation, mut tell: impl
         remove_namespace(client, namespace, &mut tell).await?;
     }
     Ok(())
+}
+
+/// Waits for the pods of a workload to end, and says so when they do not: a node that is gone ends nothing.
+async fn ended(client: &Client, workload: &Id, tell: &mut impl FnMut(&str)) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &workload.namespace);
+    let own = ListParams::default().labels(&format!("{}={}", api::labels::K8S_APP, workload.name));
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = write::in_time(pods.list(&own)).await;
+        let left = left.map_err(|source| Error::List { kind: "Pod".to_owned(), source })?.items;
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let names: Vec<String> = left.iter().map(ResourceExt::name_any).collect();
+            tell(&format!("{} has not ended and may leave something behind", names.join(", ")));
+            return Ok(());
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
 }
 
 async fn delete(client: &Client, id: &Id) -> Result<(), Error> {

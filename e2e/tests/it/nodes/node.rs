@@ -4,14 +4,14 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
 use containers::{Container, Overlay, Root};
 use testkit::ControlPlane;
-use testkit::binaries::binary;
+use testkit::binaries::{binary, example};
 
 use super::base::base;
 
@@ -134,20 +134,6 @@ impl Drop for Node {
     }
 }
 
-/// The program of stories that runs on nodes.
-fn on_node() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).expect("tests live in target/PROFILE/deps");
-    let program = profile.join("examples/on_node");
-    if std::env::var_os("MACHINIST_BUILT").is_none() || !program.is_file() {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "-p", "e2e", "--example", "on_node"]);
-        cargo.arg("--target-dir").arg(profile.parent().expect("a target folder"));
-        assert!(cargo.status().expect("cargo runs").success(), "on_node can be built");
-    }
-    program
-}
-
 fn furnish(root: &Root<'_>, name: &str, address: Ipv4Addr, control_plane: &ControlPlane, setup: &Setup) {
     let write = |path: &str, text: &str| root.write(path, text).unwrap();
     root.name(name).unwrap();
@@ -180,7 +166,7 @@ fn furnish(root: &Root<'_>, name: &str, address: Ipv4Addr, control_plane: &Contr
     write("etc/systemd/system/machinistd.service.d/10-story.conf", "[Service]\nRestartSec=100ms\n");
     root.make_folder("rootfs").unwrap();
     if setup.kubelet {
-        root.install(&on_node(), "on_node").unwrap();
+        root.install(&example("e2e", "on_node"), "on_node").unwrap();
         root.enable("kubelet.service", KUBELET).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! One certificate authority per control plane, and kubeconfigs signed by it.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -10,23 +11,24 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-pub(crate) struct Authority {
+/// A certificate authority and the folder that it writes to.
+pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: PathBuf,
 }
 
 /// Who a credential is for: the certificate's common name is the user, its organisation the group.
 #[derive(Clone, Copy)]
-pub(crate) struct Identity<'a> {
-    pub(crate) user: &'a str,
-    pub(crate) group: Option<&'a str>,
+pub struct Identity<'a> {
+    pub user: &'a str,
+    pub group: Option<&'a str>,
 }
 
 impl Authority {
     /// Makes an authority whose files live in `folder`: `ca.crt`, `ca.key`.
-    pub(crate) fn create(folder: &Path) -> Result<Self> {
+    pub fn create(folder: &Path) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "machinist test control plane");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -37,29 +39,47 @@ impl Authority {
         Ok(Self { issuer, folder: folder.to_owned() })
     }
 
-    /// Writes `serving.crt` and `serving.key` for the loopback names of the API server.
-    pub(crate) fn write_serving(&self) -> Result<()> {
-        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1"];
-        let params = CertificateParams::new(names.map(String::from).to_vec())?;
+    /// Writes `serving.crt` and `serving.key` for the loopback names of the API server, and for these addresses.
+    pub fn write_serving(&self, addresses: &[Ipv4Addr]) -> Result<()> {
+        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from);
+        let names: Vec<String> = names.into_iter().chain(addresses.iter().map(Ipv4Addr::to_string)).collect();
+        let params = CertificateParams::new(names)?;
         let identity = Identity { user: "kube-apiserver", group: None };
-        let (certificate, key) = self.issue(params, identity, ExtendedKeyUsagePurpose::ServerAuth)?;
-        fs::write(self.folder.join("serving.crt"), certificate)?;
-        fs::write(self.folder.join("serving.key"), key)?;
-        Ok(())
+        let pair = self.issue(params, identity, ExtendedKeyUsagePurpose::ServerAuth)?;
+        self.write_pair("serving", pair)
+    }
+
+    /// Writes `NAME.crt` and `NAME.key` with which a client shows who it is.
+    pub fn write_client(&self, name: &str, identity: Identity<'_>) -> Result<()> {
+        let pair = self.issue(CertificateParams::default(), identity, ExtendedKeyUsagePurpose::ClientAuth)?;
+        self.write_pair(name, pair)
     }
 
     /// Writes `service-account.key` and `service-account.pub`, with which service-account tokens are signed and checked.
-    pub(crate) fn write_service_account_key(&self) -> Result<()> {
+    pub fn write_service_account_key(&self) -> Result<()> {
         let key = KeyPair::generate()?;
         fs::write(self.folder.join("service-account.key"), key.serialize_pem())?;
         fs::write(self.folder.join("service-account.pub"), key.public_key_pem())?;
         Ok(())
     }
 
+    /// Writes a kubeconfig with a bearer token instead of a certificate.
+    pub fn write_token_kubeconfig(&self, token: &str, server: &str, path: &Path) -> Result<()> {
+        self.write_kubeconfig_of(json!({ "token": token }), server, path)
+    }
+
     /// Writes a kubeconfig for `identity` that stands alone, so that it can be copied into a container.
-    pub(crate) fn write_kubeconfig(&self, identity: Identity<'_>, server: &str, path: &Path) -> Result<()> {
+    pub fn write_kubeconfig(&self, identity: Identity<'_>, server: &str, path: &Path) -> Result<()> {
         let usage = ExtendedKeyUsagePurpose::ClientAuth;
         let (certificate, key) = self.issue(CertificateParams::default(), identity, usage)?;
+        let user = json!({
+            "client-certificate-data": STANDARD.encode(certificate),
+            "client-key-data": STANDARD.encode(key),
+        });
+        self.write_kubeconfig_of(user, server, path)
+    }
+
+    fn write_kubeconfig_of(&self, user: Value, server: &str, path: &Path) -> Result<()> {
         let kubeconfig = json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -67,14 +87,17 @@ impl Authority {
                 "server": server,
                 "certificate-authority-data": STANDARD.encode(self.issuer.pem()),
             }}],
-            "users": [{ "name": identity.user, "user": {
-                "client-certificate-data": STANDARD.encode(certificate),
-                "client-key-data": STANDARD.encode(key),
-            }}],
-            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": identity.user } }],
+            "users": [{ "name": "test", "user": user }],
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
             "current-context": "test",
         });
         fs::write(path, serde_json::to_vec_pretty(&kubeconfig)?)?;
+        Ok(())
+    }
+
+    fn write_pair(&self, name: &str, (certificate, key): (String, String)) -> Result<()> {
+        fs::write(self.folder.join(format!("{name}.crt")), certificate)?;
+        fs::write(self.folder.join(format!("{name}.key")), key)?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! etcd, kube-apiserver and kube-controller-manager as child processes on free loopback ports.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Real {
         };
         let path = folder.path();
         let authority = Authority::create(path)?;
-        authority.write_serving()?;
+        authority.write_serving(&[SERVICE])?;
         authority.write_service_account_key()?;
         fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,admin,system:masters\n"))?;
 
@@ -124,6 +124,9 @@ impl Real {
         vec![id(&self.etcd), id(&self.api_server)]
     }
 }
+
+/// The API's own Service, the first of the range below.
+const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
 /// Accepted beside certificates, for clients that only speak bearer tokens.
 pub(super) const TOKEN: &str = "machinist-test-token";
@@ -194,7 +197,11 @@ fn controller_manager_arguments(path: &Path) -> Vec<String> {
     ]
 }
 
-async fn ready(mut api_server: Process, kubeconfig: &Path) -> Result<Process> {
+/// Waits until an API server that was just started answers the user of a kubeconfig.
+///
+/// # Errors
+/// With its last words, when it ends or takes two minutes.
+pub async fn ready(mut api_server: Process, kubeconfig: &Path) -> Result<Process> {
     let client = client(kubeconfig).await?;
     for _ in 0..2400 {
         if !api_server.is_running() {

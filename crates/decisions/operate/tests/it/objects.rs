@@ -112,8 +112,14 @@ fn an_uninstallation_takes_what_is_ours_and_keeps_what_the_user_made() {
         assert!(!definition(&format!("{kept}.machineconfiguration.openshift.io")), "a user's {kept} would go with it");
     }
     assert!(!definition("clusteroperators.config.openshift.io"));
-    let first = plan.first().unwrap();
-    assert!(matches!(first, Removal::Delete(id) if id.kind == "Deployment" && id.name == "machine-config-operator"));
+    let of_workload = |one: &Removal| match one {
+        Removal::Delete(id) if uninstall::is_workload(id) => Some(id.name.clone()),
+        Removal::Delete(_) | Removal::CleanNode { .. } | Removal::Keep { .. } => None,
+    };
+    let first: Vec<String> = plan.iter().map_while(of_workload).collect();
+    assert_eq!(first[0], "machine-config-operator", "it would put back the others");
+    assert_eq!(first.len(), 4, "whoever makes objects anew goes before what they make: {first:?}");
+    assert_eq!(plan.iter().filter_map(of_workload).count(), 4);
     let clean = json!({
         "metadata": {"annotations": {"machineconfiguration.openshift.io/state": null}}, "spec": {"taints": [{"key": "mine"}]},
     });

@@ -1,0 +1,47 @@
+//! Clusters with one control-plane node, and with none that anybody sees.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use testkit::objects::file_config;
+
+use super::installing;
+use super::stage::{NAMESPACE, Stage};
+
+/// The node that the controller itself runs on is drained and reboots, and there is no other for it.
+pub(super) async fn the_only_node_reboots_and_the_controller_is_back(stage: &Stage) {
+    let old = stage.running("master").await;
+    let boots = stage.cluster.node("control-1").boots();
+    stage.write(&file_config("50-control-plane", "master", "/etc/control-plane", "here\n")).await;
+    stage.updated("master", &old, 1).await;
+    let node = stage.cluster.node("control-1");
+    assert_eq!(node.read("/etc/control-plane").as_deref(), Some("here\n"));
+    assert_eq!(node.boots(), boots + 1);
+    for name in ["machine-config-operator", "machine-config-controller"] {
+        stage.deployed(&stage.deployments(), name).await;
+    }
+    installing::available(stage).await;
+}
+
+/// There is no node with the control plane's role, and the processes run nonetheless.
+pub(super) async fn everything_runs_on_workers(stage: &Stage) {
+    installing::install(stage);
+    for name in ["machine-config-operator", "machine-config-controller"] {
+        stage.deployed(&stage.deployments(), name).await;
+    }
+    stage.on_nodes("machine-config-daemon", 2).await;
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let pods = pods.list(&ListParams::default()).await.unwrap();
+    let nodes: BTreeSet<String> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect();
+    assert!(nodes.iter().all(|name| name.starts_with("worker-")), "{nodes:?}");
+    let old = stage.running("worker").await;
+    stage.write(&file_config("50-managed", "worker", "/etc/managed", "here\n")).await;
+    stage.updated("worker", &old, 2).await;
+    for node in stage.cluster.nodes() {
+        assert_eq!(node.read("/etc/managed").as_deref(), Some("here\n"), "{}", node.name());
+    }
+    let names: Vec<String> = pods.iter().map(|pod| pod.name_any()).collect();
+    println!("real: without control-plane nodes there are {names:?}");
+}
