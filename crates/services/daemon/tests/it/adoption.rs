@@ -80,5 +80,9 @@ fn kernel_arguments_that_are_there_are_not_appended_again() {
     host.system().reboot("test").unwrap();
     let after = ready(&host, &config);
     assert_eq!(after.prepared.actions, []);
-    assert!(!after.prepared.steps.iter().any(|step| format!("{step:?}").contains("nosmt")), "{:?}", after.prepared.steps);
+    assert!(
+        !after.prepared.steps.iter().any(|step| format!("{step:?}").contains("nosmt")),
+        "{:?}",
+        after.prepared.steps
+    );
 }
