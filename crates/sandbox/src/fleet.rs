@@ -95,6 +95,7 @@ impl Fleet {
                 (api::annotations::DESIRED_CONFIG, config),
                 (api::annotations::STATE, api::names::state::DONE),
                 (api::annotations::DAEMON, "fleet"),
+                (api::annotations::ANSWERED, ""),
             ]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into()

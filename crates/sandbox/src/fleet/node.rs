@@ -46,8 +46,11 @@ pub(crate) struct View {
     current: String,
     desired: String,
     state: String,
+    reason: String,
     desired_drain: String,
     last_applied_drain: String,
+    probe: String,
+    answered: String,
     roles: BTreeSet<String>,
 }
 
@@ -61,10 +64,23 @@ impl View {
             current: get(annotations::CURRENT_CONFIG),
             desired: get(annotations::DESIRED_CONFIG),
             state: get(annotations::STATE),
+            reason: get(annotations::REASON),
             desired_drain: get(annotations::DESIRED_DRAIN),
+            probe: get(annotations::PROBE),
+            answered: get(annotations::ANSWERED),
             last_applied_drain: get(annotations::LAST_APPLIED_DRAIN),
             roles: roles.map(str::to_owned).collect(),
         }
+    }
+}
+
+impl View {
+    /// What a node says while it works. One that failed before keeps saying so, as the real daemon does.
+    fn at_work(&self, more: &[(&'static str, &str)]) -> BTreeMap<&'static str, String> {
+        let is_failing = [state::DEGRADED, state::UNRECONCILABLE].contains(&self.state.as_str());
+        let (state, reason) =
+            if is_failing { (self.state.as_str(), self.reason.as_str()) } else { (state::WORKING, "") };
+        said(state, reason, more)
     }
 }
 
@@ -72,8 +88,8 @@ impl View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Write(BTreeMap<&'static str, String>),
-    /// Say so, work until this much time has passed since the target was seen, then write.
-    Work(Duration, BTreeMap<&'static str, String>),
+    /// Write the first, work until this much time has passed since the target was seen, then write the second.
+    Work(Duration, BTreeMap<&'static str, String>, BTreeMap<&'static str, String>),
     TakeRole(&'static str),
     LoseContact,
     Leave,
@@ -82,6 +98,9 @@ pub(crate) enum Step {
 /// The node's next step, if it has one.
 pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> Option<Step> {
     let is_idle = view.desired.is_empty() || view.current == view.desired;
+    if view.probe != view.answered && fault != Some(Fault::NeverReturns) {
+        return Some(Step::Write(BTreeMap::from([(annotations::ANSWERED, view.probe.clone())])));
+    }
     if is_idle && fault == Some(Fault::Drift) && view.state == state::DONE {
         return Some(Step::Write(said(state::DEGRADED, "content mismatch for file \"/etc/motd\"", &[])));
     }
@@ -103,14 +122,14 @@ pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> 
         Some(Fault::Relabel(_) | Fault::Drift) | None => {}
     }
     if behaviour.drains && view.last_applied_drain != asked {
-        let ask = said(state::WORKING, "", &[(annotations::DESIRED_DRAIN, &asked)]);
+        let ask = view.at_work(&[(annotations::DESIRED_DRAIN, &asked)]);
         return (view.desired_drain != asked).then_some(Step::Write(ask));
     }
     let done = said(state::DONE, "", &[(annotations::CURRENT_CONFIG, &view.desired)]);
     if behaviour.update.is_zero() {
         return Some(Step::Write(done));
     }
-    Some(Step::Work(behaviour.update, done))
+    Some(Step::Work(behaviour.update, view.at_work(&[]), done))
 }
 
 /// A node that is where it should be lets pods return.
@@ -131,9 +150,9 @@ pub(crate) async fn perform(client: Client, places: &Semaphore, name: &str, step
     let api: Api<Node> = Api::all(client);
     let annotations = match step {
         Step::Write(annotations) => annotations,
-        Step::Work(time, annotations) => {
+        Step::Work(time, begun, annotations) => {
             let through = Instant::now() + time;
-            annotate(&api, places, name, &said(state::WORKING, "", &[])).await;
+            annotate(&api, places, name, &begun).await;
             tokio::time::sleep_until(through).await;
             annotations
         }
@@ -204,7 +223,7 @@ mod tests {
         node.desired_drain = "drain-b".into();
         assert_eq!(next(&node, &behaviour, None), None, "it waits for the drain");
         node.last_applied_drain = "drain-b".into();
-        assert!(matches!(next(&node, &behaviour, None), Some(Step::Work(_, _))));
+        assert!(matches!(next(&node, &behaviour, None), Some(Step::Work(..))));
         let node = View { current: "b".into(), state: state::DONE.into(), ..node };
         let end = BTreeMap::from([(annotations::DESIRED_DRAIN, "uncordon-b".to_owned())]);
         assert_eq!(next(&node, &behaviour, None), Some(Step::Write(end)));
@@ -225,5 +244,24 @@ mod tests {
         assert!(next(&view("a", "b", state::DONE), &behaviour, Some(Fault::Fail)).is_some());
         assert_eq!(next(&view("a", "b", state::DEGRADED), &behaviour, Some(Fault::Fail)), None);
         assert!(next(&view("a", "b", state::DEGRADED), &behaviour, None).is_some());
+    }
+
+    #[test]
+    fn a_node_that_failed_says_so_until_it_is_through() {
+        let behaviour = Behaviour { update: Duration::from_secs(1), drains: true };
+        let mut node = View { reason: "no disk".into(), ..view("a", "b", state::DEGRADED) };
+        let asks = said(state::DEGRADED, "no disk", &[(annotations::DESIRED_DRAIN, "drain-b")]);
+        assert_eq!(next(&node, &behaviour, None), Some(Step::Write(asks)));
+        node.last_applied_drain = "drain-b".into();
+        let Some(Step::Work(_, begun, _)) = next(&node, &behaviour, None) else { panic!("it works") };
+        assert_eq!(begun, said(state::DEGRADED, "no disk", &[]));
+    }
+
+    #[test]
+    fn a_node_shows_that_it_is_there_unless_it_is_not() {
+        let asked = View { probe: "b/7".into(), ..view("a", "a", state::DONE) };
+        let answer = BTreeMap::from([(annotations::ANSWERED, "b/7".to_owned())]);
+        assert_eq!(next(&asked, &Behaviour::default(), None), Some(Step::Write(answer)));
+        assert_eq!(next(&asked, &Behaviour::default(), Some(Fault::NeverReturns)), None);
     }
 }

@@ -4,6 +4,7 @@
 //! to it. Which steps lead from one config to another is decided in `change`; what a host can do is in `adapters/host`.
 
 pub mod accounts;
+mod adoption;
 pub mod apply;
 mod certificates;
 pub mod cluster_policy;

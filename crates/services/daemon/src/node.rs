@@ -36,6 +36,9 @@ pub struct View {
     pub reverted: String,
     pub daemon: String,
     pub finalize_failure: String,
+    /// What the controller asks the daemon to repeat, and what it last repeated.
+    pub probe: String,
+    pub answered: String,
 }
 
 impl View {
@@ -56,7 +59,25 @@ impl View {
             reverted: get(annotations::REVERTED),
             daemon: get(annotations::DAEMON),
             finalize_failure: get(annotations::OSTREE_FINALIZE_STAGED_FAILURE),
+            probe: get(annotations::PROBE),
+            answered: get(annotations::ANSWERED),
         }
+    }
+
+    /// The lines that runbooks look for when the Node says something new.
+    pub fn transitions(&self, new: &View) -> Vec<String> {
+        fn word(text: &str) -> &str {
+            if text.is_empty() { "none" } else { text }
+        }
+        let mut lines = Vec::new();
+        if self.state != new.state {
+            lines.push(format!("Transitioned from state: {} -> {}", word(&self.state), word(&new.state)));
+        }
+        if self.reason != new.reason {
+            let (old, new) = (word(&self.reason), word(&new.reason));
+            lines.push(format!("Transitioned from degraded/unreconcilable reason {old} -> {new}"));
+        }
+        lines
     }
 
     pub fn is_failing(&self) -> bool {
@@ -85,6 +106,8 @@ pub struct Report {
     pub reverted: String,
     /// Why the last reboot did not bring the OS that was staged.
     pub finalize_failure: String,
+    /// The last probe that was seen.
+    pub answered: String,
 }
 
 impl Report {
@@ -98,6 +121,7 @@ impl Report {
             post_action: view.post_action.clone(),
             reverted: view.reverted.clone(),
             finalize_failure: view.finalize_failure.clone(),
+            answered: view.answered.clone(),
         }
     }
 
@@ -107,6 +131,8 @@ impl Report {
             (annotations::REASON, self.reason.chars().take(REASON_LIMIT).collect()),
             (annotations::POST_CONFIG_ACTION, self.post_action.clone()),
             (annotations::DAEMON, env!("CARGO_PKG_VERSION").to_owned()),
+            // Also while there was no probe: it shows that this daemon answers them.
+            (annotations::ANSWERED, self.answered.clone()),
         ]);
         let optional = [
             (annotations::CURRENT_CONFIG, &self.current),
@@ -158,14 +184,41 @@ impl Node {
         self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
     }
 
-    /// Writes the report and returns the Node as it is then.
-    pub async fn publish(&self, uid: &str, report: &Report) -> Result<View, kube::Error> {
+    /// Writes the report and returns the Node as it is then, and its version.
+    pub async fn publish(&self, uid: &str, report: &Report) -> Result<(View, u64), kube::Error> {
         let body = json!({
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": { "name": self.name, "uid": uid, "annotations": report.annotations() },
         });
         let parameters = PatchParams::apply(MANAGER).force();
-        self.api.patch(&self.name, &parameters, &Patch::Apply(&body)).await.map(|node| View::read(&node))
+        self.api
+            .patch(&self.name, &parameters, &Patch::Apply(&body))
+            .await
+            .map(|node| (View::read(&node), version(&node)))
+    }
+}
+
+/// Servers count versions up; one that is no number is never older than another.
+pub(crate) fn version(node: &PartialObjectMeta<NodeObject>) -> u64 {
+    node.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changed_is_told_and_nothing_is_left_blank() {
+        let view = |state: &str, reason: &str| View { state: state.into(), reason: reason.into(), ..View::default() };
+        let told = |old: View, new: View| old.transitions(&new).join("\n");
+        assert_eq!(told(view("Working", ""), view("Done", "")), "Transitioned from state: Working -> Done");
+        assert_eq!(told(view("", ""), view("Working", "")), "Transitioned from state: none -> Working");
+        assert_eq!(told(view("Working", ""), view("", "")), "Transitioned from state: Working -> none");
+        assert_eq!(
+            told(view("Degraded", "no disk"), view("Done", "")),
+            "Transitioned from state: Degraded -> Done\nTransitioned from degraded/unreconcilable reason no disk -> none"
+        );
+        assert_eq!(told(view("Done", ""), view("Done", "")), "");
     }
 }

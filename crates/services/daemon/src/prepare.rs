@@ -13,7 +13,7 @@ use crate::cluster_policy::ClusterPolicy;
 use crate::engine::{self, Engine, Prepared};
 use crate::journal::PostAction;
 use crate::verify::{self, Mismatch};
-use crate::{store, trial};
+use crate::{adoption, store, trial};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -62,6 +62,10 @@ pub fn prepare(host: &dyn Host, to: MachineConfig, policy: &ClusterPolicy, force
     }
     let (old, new) = (engine::check(&old, &names.0)?, engine::check(&new, &names.1)?);
     let mut steps = engine.plan(&old, &new)?;
+    let diff = if names.0.is_empty() { adoption::difference(host, diff, &new) } else { diff };
+    if names.0.is_empty() && !forced {
+        steps = adoption::steps(steps, &diff);
+    }
     let mismatches = if forced { Vec::new() } else { verify::verify(host, &old) };
     let blocking: Vec<Mismatch> = mismatches.into_iter().filter(|mismatch| !is_mended(mismatch, &steps)).collect();
     if !blocking.is_empty() && !policy.repairs_drift() {

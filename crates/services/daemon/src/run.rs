@@ -28,7 +28,7 @@ use crate::decide::{Move, Situation, decide};
 use crate::engine::{self, Engine, Standing};
 use crate::journal::Journal;
 use crate::metrics::Metrics;
-use crate::node::{Node, Report, View};
+use crate::node::{self, Node, Report, View};
 use crate::prepare;
 use crate::store::{self, Store};
 use crate::trial;
@@ -123,6 +123,7 @@ pub async fn run(
         node: node.clone(),
         options,
         view: None,
+        seen: 0,
         report: Report::default(),
         waiting_since: None,
         failures: 0,
@@ -188,6 +189,8 @@ struct Daemon {
     options: Options,
     /// `None` until the API was heard for the first time.
     view: Option<View>,
+    /// The version of the Node that the view is of.
+    seen: u64,
     report: Report,
     /// Since when the drain controller is waited for.
     waiting_since: Option<Instant>,
@@ -215,12 +218,15 @@ impl Daemon {
             watcher::Event::Apply(node) | watcher::Event::InitApply(node) => node,
             watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitDone => return false,
         };
-        let view = View::read(&node);
-        if self.view.as_ref() == Some(&view) {
+        let (view, version) = (View::read(&node), node::version(&node));
+        // The answer to a report of our own is ahead of the watch: what comes after it is told only then.
+        let is_older = self.view.as_ref().is_some_and(|known| known.uid == view.uid) && version < self.seen;
+        if is_older || self.view.as_ref() == Some(&view) {
             return false;
         }
-        if let Some(old) = self.view.as_ref().filter(|old| old.state != view.state || old.reason != view.reason) {
-            tracing::info!("Transitioned from state: {} -> {}", old.state, view.state);
+        self.seen = version;
+        for line in self.view.iter().flat_map(|old| old.transitions(&view)) {
+            tracing::info!("{line}");
         }
         if self.view.is_none() {
             self.report = Report::of(&view);
@@ -260,6 +266,7 @@ impl Daemon {
     }
 
     async fn one_move(&mut self) -> Result<Next, Problem> {
+        self.answer().await;
         let Looked { standing, born, on_disk, forced, reverted } = self.look().await?;
         let view = self.view.clone().unwrap_or_default();
         let situation = Situation {
@@ -371,7 +378,9 @@ impl Daemon {
         self.conditions.set(node_condition::UPDATE_EXECUTED, status::UNKNOWN, "AppliedFilesAndOS", &message);
         let reason = "UpdateExecutedAppliedFilesAndOS";
         self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::UNKNOWN, reason, &message);
-        self.publish().await;
+        if let Some(next) = self.cannot_begin(to).await {
+            return Ok(next);
+        }
         if let Some(view) = self.view.as_mut().filter(|view| forced && !view.forced.is_empty()) {
             // Left in place it would ask for the same again after the reboot, and again.
             let cleared = self.node.clear_force().await;

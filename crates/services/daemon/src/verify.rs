@@ -34,6 +34,14 @@ pub fn verify(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
     found
 }
 
+/// Everything, and also the files that others write after first boot.
+pub(crate) fn verify_everything(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
+    let mut found = verify(host, target);
+    let ignored = target.files.iter().filter(|(path, _)| IGNORED.contains(&path.as_str()));
+    found.extend(ignored.flat_map(|(path, file)| check_file(host, path, file)));
+    found
+}
+
 /// Files, units and users only: what a change on disk can break.
 pub fn verify_files(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
     let mut found = Vec::new();

@@ -6,6 +6,7 @@ use api::names::drain;
 use cluster::events::Severity;
 use tokio::time::Instant;
 
+use super::report::RETRY;
 use super::{Daemon, Next, Problem};
 use crate::prepare::Ready;
 
@@ -26,7 +27,7 @@ impl Daemon {
             self.event(Severity::Normal, "Drain", "Draining node to update config.");
         }
         self.report.desired_drain = wanted;
-        self.publish().await;
+        let is_told = self.publish().await;
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         if since.elapsed() >= DRAIN {
             let name = self.node.name();
@@ -34,7 +35,7 @@ impl Daemon {
                 "failed to drain node: {name} after 1 hour. Please see machine-config-controller logs for more information"
             )));
         }
-        Ok(Some(Next::After(DRAIN)))
+        Ok(Some(Next::After(if is_told { DRAIN } else { RETRY })))
     }
 
     /// Asks for the node to be opened again and waits for it.

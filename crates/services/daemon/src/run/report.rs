@@ -13,6 +13,9 @@ use crate::conditions::Identity;
 use crate::node::Report;
 use crate::store::Store;
 
+/// How soon a report that did not reach the API is sent again.
+pub(super) const RETRY: Duration = Duration::from_secs(5);
+
 impl Daemon {
     /// A move failed: it is told and tried again, later and later.
     pub(super) async fn tell(&mut self, problem: Problem) -> Next {
@@ -56,6 +59,7 @@ impl Daemon {
             post_action: String::new(),
             reverted: String::new(),
             finalize_failure: self.finalize_failure.clone(),
+            answered: self.report.answered.clone(),
         };
         if !was_done {
             self.event(Severity::Normal, "NodeDone", &format!("Setting node {name}, currentConfig {current} to Done"));
@@ -82,8 +86,30 @@ impl Daemon {
         self.events.publish::<NodeObject>(self.node.name(), uid, severity, reason, message);
     }
 
+    /// Repeats what the controller asked, so that it knows that somebody is here. A node that is down gets no target
+    /// before that.
+    pub(super) async fn answer(&mut self) {
+        let Some(view) = &self.view else { return };
+        if view.probe != view.answered {
+            self.report.answered.clone_from(&view.probe);
+            self.publish().await;
+        }
+    }
+
+    /// Why an update must not begin now: the API does not know of it yet, or asks for something else by now. Until the
+    /// first write a target can be taken back, and whoever does that has to see who has begun.
+    pub(super) async fn cannot_begin(&mut self, to: &str) -> Option<Next> {
+        if !self.publish().await {
+            return Some(Next::After(RETRY));
+        }
+        let view = self.view.as_ref()?;
+        // A node of which nothing is asked may still be forced to what it runs.
+        let wanted = if view.desired.is_empty() { &view.current } else { &view.desired };
+        (wanted != to).then_some(Next::Again)
+    }
+
     pub(super) async fn publish_or_retry(&mut self) -> Next {
-        if self.publish().await { Next::OnChange } else { Next::After(Duration::from_secs(5)) }
+        if self.publish().await { Next::OnChange } else { Next::After(RETRY) }
     }
 
     /// Reports, if anything is new. Says whether the API knows it now.
@@ -102,7 +128,8 @@ impl Daemon {
             return true;
         }
         match tokio::time::timeout(REQUEST, self.node.publish(&view.uid, &self.report)).await {
-            Ok(Ok(view)) => {
+            Ok(Ok((view, version))) => {
+                self.seen = version;
                 self.view = Some(view);
                 let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
                 true

@@ -1,6 +1,7 @@
 //! The engine on hosts that are not machines.
 #![allow(clippy::unwrap_used)]
 
+mod adoption;
 mod configs;
 mod directory;
 mod drift;
