@@ -28,16 +28,32 @@ use crate::{
     },
 };
 
+/// Why the server cannot start, or a credential cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The data folder is in use by another server, damaged, or not readable.
     #[error(transparent)]
     Store(#[from] DiskError),
+    /// The certificate authority cannot be made or read, or a certificate cannot be issued.
     #[error(transparent)]
     Certificates(#[from] certificates::Error),
+    /// The address is taken or not allowed.
     #[error("cannot listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    Listen {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The data folder is not there and cannot be made.
     #[error("cannot make the data folder {path}: {source}")]
-    Folder { path: PathBuf, source: std::io::Error },
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The objects every cluster starts with cannot be written.
     #[error("cannot write the first objects: {0}")]
     Bootstrap(String),
 }
@@ -66,6 +82,7 @@ pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
+/// Settings of a server that is not started yet; made by [`Server::builder`].
 #[derive(Clone)]
 pub struct Builder {
     data: Option<PathBuf>,
@@ -79,10 +96,12 @@ pub struct Builder {
 /// As long as a client may be silent before the real server asks whether it is still there.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The entry point: `Server::builder().in_memory().start().await`.
+/// The entry point: `Server::builder().start().await`.
 pub struct Server;
 
 impl Server {
+    /// A server that keeps its objects in memory and listens on a free port of the loopback address.
+    #[must_use]
     pub fn builder() -> Builder {
         Builder {
             data: None,
@@ -96,63 +115,69 @@ impl Server {
 }
 
 impl Builder {
-    /// Keeps nothing; the default.
+    /// Keeps objects in memory only. This is the default.
     #[must_use]
     pub fn in_memory(mut self) -> Self {
         self.data = None;
         self
     }
 
-    /// Keeps objects, the certificate authority and `kubeconfig` in this folder.
+    /// Keeps objects, the certificate authority and the administrator's `kubeconfig` in this folder, which is made if it is
+    /// not there. Every write is on disk before it is answered, so nothing is lost when the process is killed.
     #[must_use]
     pub fn data(mut self, folder: impl Into<PathBuf>) -> Self {
         self.data = Some(folder.into());
         self
     }
 
-    /// 0 picks a free port; the default.
+    /// Listens on this port; 0, the default, picks a free one.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.address.set_port(port);
         self
     }
 
-    /// Listens elsewhere than on the loopback address.
+    /// Listens on this address instead of the loopback address. The certificate is valid for it, too.
     #[must_use]
     pub fn address(mut self, address: IpAddr) -> Self {
         self.address.set_ip(address);
         self
     }
 
-    /// Accepts a bearer token for a user with these groups.
+    /// Accepts a bearer token as the credential of a user with these groups.
     #[must_use]
     pub fn token(mut self, token: &str, user: &str, groups: &[&str]) -> Self {
         self.tokens.push((token.to_owned(), user.to_owned(), groups.iter().map(|&group| group.to_owned()).collect()));
         self
     }
 
-    /// Answers `kubectl logs` with what this function returns: the whole log of a container as it is now.
+    /// Answers `kubectl logs` with what this function returns: the whole log of a container at this moment, oldest line
+    /// first, or `None` if there is none.
     #[must_use]
     pub fn pod_logs(mut self, logs: impl Fn(&PodLog) -> Option<String> + Send + Sync + 'static) -> Self {
         self.logs = Some(Arc::new(logs));
         self
     }
 
-    /// Ends a watch, a list or a connection of which its client has taken nothing for so long, half a minute otherwise; one
-    /// with a log or the output of a command after ten times as long.
+    /// Closes watches, lists and connections whose client has read nothing for this long, instead of 30 seconds. Logs and the
+    /// output of commands are allowed ten times as long.
     #[must_use]
     pub fn end_stalled_after(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Answers `kubectl exec` by what this function returns: how a command is run, or why it cannot be.
+    /// Answers `kubectl exec` with what this function returns: what runs the command, or the reason why it cannot be run.
     #[must_use]
     pub fn pod_exec(mut self, execs: impl Fn(&PodExec) -> Result<Run, String> + Send + Sync + 'static) -> Self {
         self.execs = Some(Arc::new(execs));
         self
     }
 
+    /// Starts the server; it is ready when this returns. Its tasks run on the current tokio runtime.
+    ///
+    /// # Errors
+    /// The data folder cannot be used, or the address is taken.
     pub async fn start(self) -> Result<Running, Error> {
         let Self { data, address, tokens, logs, execs, patience } = self;
         let (store, authority) = match &data {
@@ -270,9 +295,10 @@ fn certificate_addresses(bound: IpAddr) -> Vec<IpAddr> {
     addresses
 }
 
-/// A started server. Dropping it stops it; `shutdown` also waits for the store to be closed.
+/// A started server. Dropping it stops it; [`Running::shutdown`] also waits for the store to be closed.
 pub struct Running {
     api: Arc<Api>,
+    /// Where it listens.
     pub address: SocketAddr,
     kubeconfig: Kubeconfig,
     admin_token: String,
@@ -281,43 +307,53 @@ pub struct Running {
 }
 
 impl Running {
-    /// The admin's kubeconfig, as YAML.
+    /// A kubeconfig of the administrator (`system:masters`), as YAML.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig.yaml()
     }
 
-    /// What makes credentials for this server, also after the server has stopped.
+    /// Makes credentials for this server, also after the server has stopped.
     pub fn credentials(&self) -> Credentials {
         Credentials { api: Arc::clone(&self.api), kubeconfig: self.kubeconfig.clone() }
     }
 
-    /// A kubeconfig for another user, with a fresh client certificate. Groups: at most two.
+    /// A kubeconfig of another user with at most two groups, as YAML. What they may do is up to RBAC.
+    ///
+    /// # Errors
+    /// The certificate cannot be issued.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<String, Error> {
         self.credentials().kubeconfig_for(user, groups)
     }
 
+    /// A client certificate of a user with at most two groups.
+    ///
+    /// # Errors
+    /// The certificate cannot be issued.
     pub fn client_certificate(&self, user: &str, groups: &[&str]) -> Result<Identity, Error> {
         Ok(self.api.authority.client(user, groups)?)
     }
 
+    /// Its URL, such as `https://127.0.0.1:42285`.
     pub fn server(&self) -> &str {
         &self.kubeconfig.server
     }
 
+    /// The certificate of the authority that signed the server's own, as PEM.
     pub fn certificate_authority(&self) -> &str {
         &self.api.authority.pem
     }
 
+    /// A bearer token of the administrator, for clients that cannot use a client certificate.
     pub fn admin_token(&self) -> &str {
         &self.admin_token
     }
 
-    /// Accepts a bearer token from now on.
+    /// From now on accepts a bearer token as the credential of a user with these groups.
     pub fn add_token(&self, token: &str, user: &str, groups: &[&str]) {
         self.api.access.tokens.add(token, User::new(user, groups));
     }
 
-    /// Ends watches and connections, commits what was accepted and closes the store.
+    /// Closes watches and connections, commits what was accepted and closes the store.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         for task in std::mem::take(&mut self.tasks) {
@@ -331,7 +367,7 @@ impl Running {
     }
 }
 
-/// Makes credentials that the server accepts.
+/// Makes credentials that a server accepts; see [`Running::credentials`].
 #[derive(Clone)]
 pub struct Credentials {
     api: Arc<Api>,
@@ -339,7 +375,10 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// A kubeconfig with a fresh client certificate. Groups: at most two.
+    /// A kubeconfig of a user with at most two groups, as YAML.
+    ///
+    /// # Errors
+    /// The certificate cannot be issued.
     pub fn kubeconfig_for(&self, user: &str, groups: &[&str]) -> Result<String, Error> {
         let identity = self.api.authority.client(user, groups)?;
         Ok(Kubeconfig { identity, ..self.kubeconfig.clone() }.yaml())

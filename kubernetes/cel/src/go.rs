@@ -1,6 +1,7 @@
-//! How Go writes texts, because the real server is a Go program and its answers are compared letter by letter.
+//! How Go reads and writes texts, because the real server is a Go program and its answers are compared letter by letter.
 
 pub mod json;
+pub mod pattern;
 
 use std::fmt::Write as _;
 

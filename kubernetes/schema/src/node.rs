@@ -155,7 +155,7 @@ pub(crate) struct Limits {
     pub(crate) not: Option<Id>,
 }
 
-/// A regular expression, built at first use: most are never reached, and each costs memory.
+/// A regular expression of Go's notation, built at first use: most are never reached, and each costs memory.
 pub(crate) struct Pattern {
     pub(crate) text: String,
     regex: OnceLock<Option<Regex>>,
@@ -168,7 +168,7 @@ impl Pattern {
 
     /// An expression that cannot be built matches nothing; the CRD check refuses it long before.
     pub(crate) fn matches(&self, text: &str) -> bool {
-        self.regex.get_or_init(|| Regex::new(&self.text).ok()).as_ref().is_some_and(|r| r.is_match(text))
+        self.regex.get_or_init(|| cel::go::pattern::compile(&self.text).ok()).as_ref().is_some_and(|r| r.is_match(text))
     }
 }
 

@@ -48,7 +48,9 @@ pub(crate) struct Authority {
 /// A certificate and its key, both PEM.
 #[derive(Debug, Clone)]
 pub struct Identity {
+    /// The certificate.
     pub certificate: String,
+    /// Its private key.
     pub key: String,
 }
 

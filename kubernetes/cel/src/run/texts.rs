@@ -3,6 +3,7 @@
 use std::{cell::RefCell, collections::HashMap};
 
 use super::super::value::{Fault, Outcome, Value};
+use crate::go::pattern::compile;
 
 /// How many regular expressions are kept for the next time; building one takes longer than most rules run.
 const KEPT: usize = 256;
@@ -138,12 +139,12 @@ pub(super) fn join(items: &[Value], separator: &str) -> Outcome {
     Ok(out.into())
 }
 
-/// A regular expression; what is wrong with one is told in the real server's words where they are known.
+/// A regular expression of Go's notation; what is wrong with one is told in Go's words.
 pub(super) fn pattern(text: &str) -> Result<regex::Regex, Fault> {
     if let Some(known) = PATTERNS.with(|known| known.borrow().get(text).cloned()) {
         return Ok(known);
     }
-    let Ok(built) = regex::Regex::new(text) else { return Fault::said(complaint(text)) };
+    let built = compile(text).map_err(Fault::Said)?;
     PATTERNS.with(|known| {
         let mut known = known.borrow_mut();
         if known.len() >= KEPT {
@@ -152,37 +153,6 @@ pub(super) fn pattern(text: &str) -> Result<regex::Regex, Fault> {
         known.insert(text.to_owned(), built.clone());
     });
     Ok(built)
-}
-
-fn complaint(text: &str) -> String {
-    let (mut escaped, mut class, mut groups) = (false, None, 0_usize);
-    let mut before = None;
-    for (at, letter) in text.char_indices() {
-        if escaped {
-            escaped = false;
-        } else {
-            match letter {
-                '\\' => escaped = true,
-                '[' if class.is_none() => class = Some(at),
-                ']' if class.is_some() => class = None,
-                _ if class.is_some() => {}
-                '(' => groups += 1,
-                ')' if groups == 0 => return format!("error parsing regexp: unexpected ): `{text}`"),
-                ')' => groups -= 1,
-                '*' | '+' | '?' if before.is_none_or(|before| matches!(before, '(' | '|')) => {
-                    return format!("error parsing regexp: missing argument to repetition operator: `{letter}`");
-                }
-                _ => {}
-            }
-        }
-        before = Some(letter);
-    }
-    match class {
-        Some(at) => format!("error parsing regexp: missing closing ]: `{}`", &text[at..]),
-        None if escaped => "error parsing regexp: trailing backslash at end of expression: ``".to_owned(),
-        None if groups > 0 => format!("error parsing regexp: missing closing ): `{text}`"),
-        None => format!("error parsing regexp: invalid escape sequence: `{text}`"),
-    }
 }
 
 pub(super) fn find_all(text: &str, wanted: &regex::Regex, count: i64) -> Vec<Value> {

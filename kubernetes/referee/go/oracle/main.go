@@ -1,7 +1,8 @@
 // What the real server decides about custom resources, without a server: each line of the input is a schema and a sequence
 // of writes, each line of the output what every write led to. The merging is structured-merge-diff's, the keeping of
 // managedFields apimachinery's, and the schema is read as apiextensions-apiserver reads it. A line with rules instead of
-// writes is answered with what is wrong with each, or its estimated cost; a line with quantities with how they are written.
+// writes is answered with what is wrong with each, or its estimated cost; a line with quantities with how they are written;
+// a line with patterns with what is wrong with each, or where it matches in each of the texts.
 package main
 
 import (
@@ -27,6 +28,9 @@ type story struct {
 	Rules  []string                         `json:"rules"`
 
 	Quantities []string `json:"quantities"`
+
+	Patterns []string `json:"patterns"`
+	Texts    []string `json:"texts"`
 }
 
 type write struct {
@@ -54,6 +58,10 @@ func main() {
 		must(raw.read(lines.Bytes()))
 		if raw.Quantities != nil {
 			must(out.Encode(rewrite(raw.Quantities)))
+			continue
+		}
+		if raw.Patterns != nil {
+			must(out.Encode(match(raw.Patterns, raw.Texts)))
 			continue
 		}
 		if raw.Rules != nil {

@@ -12,6 +12,7 @@ mod expressions;
 mod go_clients;
 mod kubectl;
 mod oracle;
+mod patterns;
 mod quantities;
 mod quotas;
 mod rules;

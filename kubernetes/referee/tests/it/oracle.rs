@@ -12,6 +12,7 @@ const FILES: &[(&str, &str)] = &[
     ("go.mod", include_str!("../../go/oracle/go.mod")),
     ("go.sum", include_str!("../../go/oracle/go.sum")),
     ("main.go", include_str!("../../go/oracle/main.go")),
+    ("patterns.go", include_str!("../../go/oracle/patterns.go")),
     ("quantities.go", include_str!("../../go/oracle/quantities.go")),
     ("rules.go", include_str!("../../go/oracle/rules.go")),
 ];

@@ -157,10 +157,9 @@ fn check_values(schema: &Value, skip_any: bool, skip_first_all: bool, place: &st
         check_nested(&schema["not"], false, &format!("{place}.not"), errors);
     }
     if let Some(pattern) = schema["pattern"].as_str().filter(|p| !p.is_empty())
-        && let Err(error) = regex::Regex::new(pattern)
+        && let Err(error) = cel::go::pattern::compile(pattern)
     {
-        let reason = error.to_string().lines().last().unwrap_or_default().replace("error: ", "");
-        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {reason}");
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(format!("{place}.pattern"), pattern, detail));
     }
 }

@@ -40,15 +40,22 @@ const CLOSE: u8 = 255;
 /// How many pieces of output may wait for a slow client before the command has to wait too.
 const WAITING: usize = 16;
 
-/// A command that somebody wants to run in a container.
+/// A command that a client wants to run in a container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodExec {
+    /// The namespace of the pod.
     pub namespace: String,
+    /// The name of the pod.
     pub pod: String,
+    /// The node that the pod runs on.
     pub node: String,
+    /// The container in the pod.
     pub container: String,
+    /// The program and its arguments.
     pub command: Vec<String>,
+    /// Whether the client sends input.
     pub stdin: bool,
+    /// Whether the client wants a terminal.
     pub tty: bool,
     /// The whole pod.
     pub object: Value,
@@ -56,28 +63,33 @@ pub struct PodExec {
 
 /// The streams of a running command.
 pub struct Streams {
-    /// Ends with the input. Without a terminal the command sees that end.
+    /// What the client sends. It ends when the client's input does, and without a terminal the command should see that.
     pub stdin: mpsc::Receiver<Bytes>,
+    /// Where the command's output goes.
     pub output: mpsc::Sender<Output>,
     /// Columns and rows of the client's terminal, once they are known.
     pub size: watch::Receiver<Option<(u16, u16)>>,
 }
 
+/// A piece of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
+    /// Of the standard output, or of the terminal.
     Stdout(Bytes),
+    /// Of the standard error.
     Stderr(Bytes),
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
+    /// With this exit code.
     Code(i32),
-    /// It could not be run, or not to its end.
+    /// It could not be run, or not to its end; the text is shown to the user.
     Failed(String),
 }
 
-/// Runs the command. Dropped, it ends it.
+/// Runs a command. When the future is dropped, the command must end.
 pub type Run = Box<dyn FnOnce(Streams) -> BoxFuture<'static, Ended> + Send>;
 
 /// Says how a command is run, or why it cannot be.

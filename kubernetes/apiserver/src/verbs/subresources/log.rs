@@ -15,11 +15,14 @@ use crate::{
     verbs::Request,
 };
 
-/// Which log is asked for.
+/// The log that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodLog {
+    /// The namespace of the pod.
     pub namespace: String,
+    /// The name of the pod.
     pub pod: String,
+    /// The container in the pod.
     pub container: String,
 }
 

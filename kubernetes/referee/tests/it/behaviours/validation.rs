@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::definitions::{crd, establish, widget};
+use super::definitions::{CRDS, crd, establish, widget};
 use super::wire::{Answer, Look, MERGE, Scope, eventually};
 
 /// A kind whose spec has this schema, and the path of its objects.
@@ -96,6 +96,19 @@ behaviours! {
     a_text_that_breaks_its_pattern_is_refused(s) {
         let answer = create(&s, json!({"c": {"type": "string", "pattern": "^[a-z]+$"}}), json!({"c": "A1"})).await?;
         same!(finding(answer)?, "spec.c: Invalid value: \"A1\": spec.c in body should match '^[a-z]+$'");
+    }
+    a_pattern_means_what_it_means_in_go(s) {
+        let pattern = r#"^(?i)(x-[^][ ()\\<>@,;:"/?.=\x00-\x1F\x7F]+|application)/[a-z&&+]+$"#;
+        let (group, path) = kind(&s, json!({"type": "object", "properties": {"c": {"type": "string", "pattern": pattern}}})).await?;
+        s.post(&path, &widget(&group, json!({"c": "X-a/b&c"}))).await?.expect(201)?;
+        let message = finding(s.post(&path, &widget(&group, json!({"c": "x-[/b"}))).await?)?;
+        holds!(message.starts_with("spec.c: Invalid value: \"x-[/b\": spec.c in body should match '^(?i)(x-"), "{message}");
+    }
+    a_pattern_that_go_refuses_is_refused_in_its_words(s) {
+        let definition = crd(&s, json!({"spec": {"type": "object", "properties": {"c": {"type": "string", "pattern": "a**[z-a]"}}}}));
+        let message = s.post(CRDS, &definition).await?.refused(422, "Invalid")?;
+        let why = "must be a valid regular expression, but isn't: error parsing regexp: invalid nested repetition operator: `**`";
+        holds!(message.contains(why), "{message}");
     }
     a_text_that_is_too_long_is_refused(s) {
         let answer = create(&s, json!({"c": {"type": "string", "maxLength": 2}}), json!({"c": "abc"})).await?;
@@ -216,7 +229,7 @@ behaviours! {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let mut tighter = definition["spec"]["versions"].clone();
         tighter[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["n"]["minimum"] = json!(5);
-        s.patch(&format!("{}/{name}", super::definitions::CRDS), MERGE, &json!({"spec": {"versions": tighter}})).await?.expect(200)?;
+        s.patch(&format!("{}/{name}", CRDS), MERGE, &json!({"spec": {"versions": tighter}})).await?.expect(200)?;
         let dry = format!("{path}?dryRun=All");
         let body = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "probe"}, "spec": {"n": 1}});
         eventually("the tighter schema", || async {
