@@ -58,6 +58,15 @@ pub fn root() -> bool {
     is_root || missing("the test does not run as root")
 }
 
+/// Python with pip, which installs the simulators that come as Python packages.
+#[must_use]
+pub fn python() -> bool {
+    let pip = || Command::new("python3").args(["-m", "pip", "--version"]).stderr(Stdio::null()).output();
+    program("python3", "install Debian's python3")
+        && (pip().is_ok_and(|output| output.status.success())
+            || missing("python3 has no pip; install Debian's python3-pip"))
+}
+
 /// Everything the real control plane is made of.
 #[must_use]
 pub fn real_control_plane() -> bool {
