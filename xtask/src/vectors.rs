@@ -13,14 +13,24 @@ mod ignition_convert;
 mod ignition_down;
 mod judge;
 mod kargs;
+mod machine_admission;
 mod machine_config;
+mod machine_drain;
+mod machine_reconcile;
+mod machines;
+mod machineset_delete_order;
+mod machineset_reconcile;
 mod merge;
+mod mhc_unhealthy;
 mod node_pools;
+mod nodelink;
 mod on_disk;
+mod operator_config;
 mod pool_status;
 mod provider;
 mod reconcilable;
 mod same;
+mod scale_from_zero;
 mod served_ignition;
 
 use std::collections::BTreeMap;
@@ -39,15 +49,24 @@ const JUDGES: &[&dyn Judge] = &[
     &ignition_convert::IgnitionConvert,
     &ignition_down::IgnitionDown,
     &kargs::Kargs,
+    &machine_admission::MachineAdmission,
+    &machine_drain::MachineDrain,
+    &machine_reconcile::MachineReconcile,
+    &machineset_delete_order::DeleteOrder,
+    &machineset_reconcile::SetReconcile,
     &merge::Merge,
+    &mhc_unhealthy::MhcUnhealthy,
     &node_pools::NodePools,
+    &nodelink::NodeLink,
     &on_disk::OnDisk,
+    &operator_config::OperatorConfig,
     &pool_status::PoolStatus,
     &provider::Provider { file: "provider-aws", spec: &aws::spec::Rules },
     &provider::Provider { file: "provider-azure", spec: &azure::spec::Rules },
     &provider::Provider { file: "provider-gcp", spec: &gcp::spec::Rules },
     &provider::Provider { file: "provider-vsphere", spec: &vsphere::spec::Rules },
     &reconcilable::Reconcilable,
+    &scale_from_zero::ScaleFromZero,
     &served_ignition::ServedIgnition,
 ];
 

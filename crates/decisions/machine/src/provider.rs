@@ -62,11 +62,13 @@ pub trait Provider: Send + Sync {
     /// Idempotent: called again with the same intent, it returns the instance that the first call made (or finishes making
     /// it) and never makes another, even when the first call's answer was lost. It uses [`Intent::token`] where the cloud
     /// accepts a client token, and only the names in [`Intent::children`] for child resources. When it fails, whatever it
-    /// already made is either removed again or left under those names, where [`Provider::delete`] finds it.
+    /// already made is either removed again or left under those names, where [`Provider::delete`] finds it. A token whose
+    /// instance is gone already is answered with an instance in [`State::Failed`]: the controller then takes another token.
     fn create<'a>(&'a self, request: &'a Request, intent: &'a Intent) -> BoxFuture<'a, Result<Instance, Error>>;
 
     /// Brings what may change on a living instance (tags, load balancer membership) in line with the spec, and returns the
-    /// instance as it is afterwards. It never resizes, rebuilds, restarts or stops it.
+    /// instance as it is afterwards. It never resizes, rebuilds, restarts or stops it, and it calls the cloud only when
+    /// something differs: a fleet at rest costs nothing but the batched lookups.
     fn update<'a>(&'a self, request: &'a Request, instance: &'a Instance) -> BoxFuture<'a, Result<Instance, Error>>;
 
     /// Asks for the removal of the instance and of every child resource of this Machine, found by provider id, intent and mark.

@@ -31,6 +31,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         crd::<machine::Machine>(),
         crd::<machine::MachineSet>(),
         crd::<machine::MachineHealthCheck>(),
+        crd::<machine::MachineDeployment>(),
+        crd::<machine::ControlPlaneMachineSet>(),
         crd::<cluster::Machine>(),
         crd::<cluster::MachineSet>(),
         crd::<cluster::MachineDeployment>(),

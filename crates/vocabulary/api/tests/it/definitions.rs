@@ -54,6 +54,10 @@ fn no_default_is_made_up() {
             "machinesets/spec/replicas = 1",
             r#"machinehealthchecks/spec/maxUnhealthy = "100%""#,
             r#"machinehealthchecks/spec/nodeStartupTimeout = "10m""#,
+            "controlplanemachinesets/spec/replicas = 3",
+            r#"controlplanemachinesets/spec/state = "Inactive""#,
+            r#"controlplanemachinesets/spec/strategy = {"type":"RollingUpdate"}"#,
+            r#"controlplanemachinesets/spec/strategy/type = "RollingUpdate""#,
             "bootstraptokens/status/uses = 0",
         ]
     );

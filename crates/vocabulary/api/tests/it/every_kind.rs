@@ -54,6 +54,8 @@ pub(crate) fn kinds() -> Vec<Kind> {
         machine::Machine,
         machine::MachineSet,
         machine::MachineHealthCheck,
+        machine::MachineDeployment,
+        machine::ControlPlaneMachineSet,
         cluster::Machine,
         cluster::MachineSet,
         cluster::MachineDeployment,

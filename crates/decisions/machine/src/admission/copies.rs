@@ -1,0 +1,70 @@
+//! A new Machine made from an old one.
+//!
+//! People add a master by exporting a Machine, changing its name and creating the result. Such a copy still names the
+//! original's instance; if it kept that, deleting the copy would delete the original.
+
+use api::annotations;
+use api::machine::{Machine, annotation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Annotations that speak of one particular instance.
+const INSTANCE_ANNOTATIONS: &[&str] = &[
+    annotations::INSTANCE_STATE,
+    annotation::INSTANCE_INTENT,
+    "VmId",
+    "openstack-resourceId",
+    "metal3.io/BareMetalHost",
+];
+
+/// What is taken off a new Machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    pub provider_id: bool,
+    pub annotations: Vec<String>,
+    pub owner_references: bool,
+    pub warning: String,
+}
+
+/// What a new Machine loses because `holder` holds its provider ID.
+pub fn settle_copy(new: &Machine, holder: Option<&str>) -> Option<Change> {
+    let holder = holder?;
+    let id = new.spec.provider_id.as_deref().filter(|id| !id.is_empty())?;
+    let present = new.metadata.annotations.as_ref();
+    let annotations: Vec<_> = INSTANCE_ANNOTATIONS
+        .iter()
+        .filter(|key| present.is_some_and(|all| all.contains_key(**key)))
+        .map(|key| (*key).to_owned())
+        .collect();
+    Some(Change {
+        provider_id: true,
+        annotations,
+        owner_references: new.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
+        warning: format!(
+            "spec.providerID {id} was removed, because machine {holder} holds that instance; a new instance will be made"
+        ),
+    })
+}
+
+impl Change {
+    /// The Machine without what it loses.
+    pub fn applied(&self, mut machine: Machine) -> Machine {
+        let Self { provider_id, annotations, owner_references, warning: _ } = self;
+        if *provider_id {
+            machine.spec.provider_id = None;
+        }
+        if let Some(present) = &mut machine.metadata.annotations {
+            present.retain(|key, _| !annotations.contains(key));
+        }
+        if *owner_references {
+            machine.metadata.owner_references = None;
+        }
+        machine
+    }
+}
+
+/// A Machine as one would write it to make another: without what the server and the controllers put there.
+pub fn export(machine: &Machine) -> Machine {
+    let ObjectMeta { name, namespace, labels, annotations, owner_references, .. } = machine.metadata.clone();
+    let metadata = ObjectMeta { name, namespace, labels, annotations, owner_references, ..ObjectMeta::default() };
+    Machine { metadata, spec: machine.spec.clone(), status: None }
+}

@@ -1,0 +1,146 @@
+//! What is done about unhealthy machines.
+
+use api::machine::{MachineHealthCheckStatus, health_condition as types, severity};
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::{Action, Round, Strategy, Target, Verdict, Waiting, brake, verdict};
+use crate::condition;
+
+/// What one unhealthy machine gets.
+enum Remedy {
+    /// These actions, and a share of the brake.
+    Act(Vec<Action>),
+    /// It is under remediation already.
+    Busy,
+    /// Nothing would replace it, or it is not this check's business. Perhaps with a word about it.
+    Skip(Option<Action>),
+}
+
+impl Round<'_> {
+    /// Remediates as many machines as the brake allows, in the order of their names.
+    pub(super) fn remediate(&self, actions: &mut Vec<Action>, status: &mut MachineHealthCheckStatus) -> Waiting {
+        self.clear_requests(actions);
+        let sick: Vec<_> = self.judged.iter().filter(|(_, verdict)| verdict.needs_remediation()).collect();
+        if let Strategy::Template(template) = &self.check.strategy
+            && !self.report_template(template, !sick.is_empty(), status)
+        {
+            return Waiting::TemplateMissing(missing_template(template, &sick));
+        }
+        let mut busy = self.judged.iter().filter(|(target, _)| self.is_busy(target)).count();
+        let mut room = brake::room(self.check, self.judged.len(), busy);
+        let mut waiting = Vec::new();
+        for (target, _) in &sick {
+            match self.remedy(target) {
+                Remedy::Act(_) if room == Some(0) => waiting.push(target.name.clone()),
+                Remedy::Act(remedies) => {
+                    actions.extend(remedies);
+                    room = room.map(|room| room - 1);
+                    busy += 1;
+                }
+                Remedy::Busy => {}
+                Remedy::Skip(word) => actions.extend(word),
+            }
+        }
+        match (sick.is_empty(), waiting.is_empty()) {
+            (_, false) => {
+                let limit = self.check.at_once.as_ref().map_or(0, |limit| limit.of(self.judged.len()).max(1));
+                let limit = usize::try_from(limit).unwrap_or(0);
+                Waiting::Brake { busy, limit, waiting }
+            }
+            (false, true) => Waiting::Remediation,
+            (true, true) if self.judged.iter().all(|(_, verdict)| *verdict == Verdict::Well) => Waiting::Healthy,
+            (true, true) => Waiting::Timeouts,
+        }
+    }
+
+    /// Whether a machine is under remediation already, by this check or by anyone.
+    fn is_busy(&self, target: &Target) -> bool {
+        target.deleting
+            || target.externally_remediated
+            || target.node().is_some_and(|node| node.rebooting)
+            || (matches!(self.check.strategy, Strategy::Template(_)) && self.snapshot.requests.contains(&target.name))
+    }
+
+    fn remedy(&self, target: &Target) -> Remedy {
+        let check = self.check;
+        if let Strategy::Template(_) = check.strategy {
+            if self.snapshot.requests.contains(&target.name) {
+                return Remedy::Busy;
+            }
+            let (machine, uid) = (target.name.clone(), target.uid.clone());
+            return Remedy::Act(vec![Action::CreateRequest { machine, uid }]);
+        }
+        if check.strategy == Strategy::ExternalBareMetal && !target.failed {
+            return self.power_cycle(target);
+        }
+        if check.strategy == Strategy::Reboot
+            && !target.failed
+            && let Some(node) = target.node()
+        {
+            let reboot = Action::RebootNode { node: node.name.clone() };
+            return if node.rebooting { Remedy::Busy } else { Remedy::Act(vec![reboot]) };
+        }
+        if check.workers_only && (target.control_plane || target.node().is_some_and(|node| node.control_plane)) {
+            return Remedy::Skip(None);
+        }
+        if !target.controlled || (check.workers_only && !target.of_machine_set) {
+            let message = format!("Machine {} has no controller owner, skipping remediation", self.full_name(target));
+            return Remedy::Skip(Some(self.event(target, "SkippedNoController", message)));
+        }
+        if target.deleting {
+            return Remedy::Busy;
+        }
+        let message =
+            format!("Machine {} has been remediated by requesting to delete Machine object", self.full_name(target));
+        let delete = Action::DeleteMachine { name: target.name.clone(), uid: target.uid.clone() };
+        Remedy::Act(vec![delete, self.event(target, "MachineDeleted", message)])
+    }
+
+    fn power_cycle(&self, target: &Target) -> Remedy {
+        if target.externally_remediated {
+            return Remedy::Busy;
+        }
+        let name = self.full_name(target);
+        let message = format!("Requesting external remediation of node associated with machine {name}");
+        let annotate = Action::AnnotateMachine { name: target.name.clone() };
+        Remedy::Act(vec![annotate, self.event(target, "ExternalAnnotationAdded", message)])
+    }
+
+    /// Requests of machines that are well again are taken back.
+    fn clear_requests(&self, actions: &mut Vec<Action>) {
+        if !matches!(self.check.strategy, Strategy::Template(_)) {
+            return;
+        }
+        let well = self.judged.iter().filter(|(target, verdict)| verdict::is_healthy(target, verdict));
+        let done = well.filter(|(target, _)| self.snapshot.requests.contains(&target.name));
+        actions.extend(done.map(|(target, _)| Action::DeleteRequest { machine: target.name.clone() }));
+    }
+
+    /// Says whether the template is there. It matters only when somebody needs it.
+    fn report_template(&self, template: &ObjectReference, needed: bool, status: &mut MachineHealthCheckStatus) -> bool {
+        let available = types::EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE;
+        if self.snapshot.template_exists || !needed {
+            condition::clear(&mut status.conditions, available);
+            return true;
+        }
+        let message = format!("spec.remediationTemplate: {} does not exist", described(template));
+        let reason = "ExternalRemediationTemplateNotFound";
+        self.set(status, condition::is_false(available, severity::ERROR, reason, message));
+        false
+    }
+}
+
+fn described(template: &ObjectReference) -> String {
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    let ObjectReference { api_version, kind, name, .. } = template;
+    format!("{}, Kind={} {:?}", part(api_version), part(kind), part(name))
+}
+
+fn missing_template(template: &ObjectReference, sick: &[&(&Target, Verdict)]) -> String {
+    let machines: Vec<_> = sick.iter().map(|(target, _)| format!("{:?}", target.name)).collect();
+    format!(
+        "error retrieving remediation template {} for machine {}: it was not found",
+        described(template),
+        machines.join(", ")
+    )
+}

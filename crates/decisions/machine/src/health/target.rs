@@ -1,0 +1,160 @@
+//! What a health check knows of one machine and its node.
+
+use api::annotations;
+use api::labels;
+use api::machine::{Machine, MachineHealthCheck, phase};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use sha2::{Digest, Sha256};
+
+use super::{Check, Snapshot};
+
+/// One machine of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    pub name: String,
+    pub uid: String,
+    pub failed: bool,
+    pub deleting: bool,
+    pub last_updated: Option<Timestamp>,
+    /// Something controls the machine and would make another.
+    pub controlled: bool,
+    /// That something is a MachineSet.
+    pub of_machine_set: bool,
+    /// The bare metal provider was asked to power-cycle it.
+    pub externally_remediated: bool,
+    /// It says of itself that it is part of the control plane.
+    pub control_plane: bool,
+    pub node: TargetNode,
+    /// Tells specs apart.
+    pub spec: String,
+}
+
+/// The node of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TargetNode {
+    /// It has none yet.
+    #[default]
+    None,
+    /// It has a name and no node.
+    Missing(String),
+    /// Nodes could not be listed, so nothing follows.
+    Unknown(String),
+    Present(Box<NodeFacts>),
+}
+
+/// The facts of a node that health depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    pub name: String,
+    /// Type, status and since when.
+    pub conditions: Vec<(String, String, Option<Timestamp>)>,
+    /// A config change is under way: the node drains, writes or reboots on purpose.
+    pub planned_work: bool,
+    pub control_plane: bool,
+    /// The config that the node runs or is going to.
+    pub config: Option<String>,
+    /// The OS image that the node runs or is going to.
+    pub image: Option<String>,
+    /// The node was asked to reboot.
+    pub rebooting: bool,
+}
+
+/// Asks a node's own agent for a reboot.
+pub(super) const REBOOT: &str = "healthchecking.openshift.io/machine-remediation-reboot";
+
+impl Snapshot {
+    /// Reads a check, the machines of its namespace and their nodes. `node` gives `Err` when nodes could not be listed.
+    pub fn from_objects<'a>(
+        check: &MachineHealthCheck,
+        machines: impl IntoIterator<Item = &'a Machine>,
+        node: impl Fn(&str) -> Result<Option<&'a Node>, ()>,
+        now: Timestamp,
+    ) -> Self {
+        let parsed = Check::from_object(check);
+        let selects = |machine: &&Machine| {
+            let labels = machine.metadata.labels.clone().unwrap_or_default();
+            parsed.as_ref().is_ok_and(|check| check.selector.matches(&labels))
+        };
+        let mut targets: Vec<_> =
+            machines.into_iter().filter(selects).map(|machine| Target::from_object(machine, &node)).collect();
+        targets.sort_by(|one, other| one.name.cmp(&other.name));
+        Self {
+            check: parsed,
+            status: check.status.clone().unwrap_or_default(),
+            targets,
+            template_exists: true,
+            requests: Default::default(),
+            now,
+        }
+    }
+}
+
+impl Target {
+    pub fn from_object<'a>(machine: &Machine, node: impl Fn(&str) -> Result<Option<&'a Node>, ()>) -> Self {
+        let metadata = &machine.metadata;
+        let status = machine.status.as_ref();
+        let owners = metadata.owner_references.as_deref().unwrap_or_default();
+        let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        let annotated = |key: &str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
+        let linked = status.and_then(|status| status.node_ref.as_ref()).map(|it| it.name.clone().unwrap_or_default());
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            failed: status.and_then(|status| status.phase.as_deref()) == Some(phase::FAILED),
+            deleting: metadata.deletion_timestamp.is_some(),
+            last_updated: status.and_then(|status| status.last_updated.as_ref()).map(|time| time.0),
+            controlled: owners.iter().any(|owner| owner.controller == Some(true)),
+            of_machine_set: owners.iter().any(|owner| owner.kind == "MachineSet"),
+            externally_remediated: annotated(annotations::EXTERNAL_REMEDIATION),
+            control_plane: [labels::MACHINE_ROLE, labels::MACHINE_TYPE].iter().any(|key| label(key) == Some("master")),
+            node: linked.map_or(TargetNode::None, |name| match node(&name) {
+                Ok(Some(node)) => TargetNode::Present(Box::new(NodeFacts::from_object(node))),
+                Ok(None) => TargetNode::Missing(name),
+                Err(()) => TargetNode::Unknown(name),
+            }),
+            spec: hex::encode(Sha256::digest(serde_json::to_vec(&machine.spec.provider_spec).unwrap_or_default())),
+        }
+    }
+
+    pub(super) fn node_name(&self) -> &str {
+        match &self.node {
+            TargetNode::None => "",
+            TargetNode::Missing(name) | TargetNode::Unknown(name) => name,
+            TargetNode::Present(node) => &node.name,
+        }
+    }
+
+    pub(super) fn node(&self) -> Option<&NodeFacts> {
+        match &self.node {
+            TargetNode::Present(node) => Some(node),
+            TargetNode::None | TargetNode::Missing(_) | TargetNode::Unknown(_) => None,
+        }
+    }
+}
+
+impl NodeFacts {
+    pub fn from_object(node: &Node) -> Self {
+        let metadata = &node.metadata;
+        let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        let present = |key: &str| annotation(key).filter(|value| !value.is_empty());
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let differs = |one: &str, other: &str| present(one).is_some() && annotation(one) != annotation(other);
+        let roles = [labels::NODE_ROLE_CONTROL_PLANE, labels::NODE_ROLE_MASTER];
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            conditions: conditions
+                .iter()
+                .map(|it| (it.type_.clone(), it.status.clone(), it.last_transition_time.as_ref().map(|time| time.0)))
+                .collect(),
+            planned_work: differs(annotations::DESIRED_CONFIG, annotations::CURRENT_CONFIG)
+                || differs(annotations::DESIRED_DRAIN, annotations::LAST_APPLIED_DRAIN)
+                || present(annotations::POST_CONFIG_ACTION).is_some()
+                || annotation(annotations::STATE) == Some(api::names::state::WORKING),
+            control_plane: roles.iter().any(|role| metadata.labels.as_ref().is_some_and(|all| all.contains_key(*role))),
+            config: present(annotations::DESIRED_CONFIG).map(str::to_owned),
+            image: present(annotations::DESIRED_IMAGE).map(str::to_owned),
+            rebooting: annotation(REBOOT).is_some(),
+        }
+    }
+}

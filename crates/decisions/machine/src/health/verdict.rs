@@ -1,0 +1,112 @@
+//! Whether one machine is unhealthy.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Check, NodeFacts, Target, TargetNode};
+
+/// How long planned work may take before a symptom counts in spite of it. A change that hangs for longer than this is no
+/// longer planned.
+const PLANNED_WORK: SignedDuration = SignedDuration::from_hours(1);
+
+/// One second on top of every remaining time, so that the next look comes after the timeout and not at it.
+const AFTERWARDS: SignedDuration = SignedDuration::from_secs(1);
+
+/// What was found about a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Well,
+    /// It has no node yet. The time until it is unhealthy, unless it may take for ever.
+    Booting(Option<SignedDuration>),
+    /// Its node shows a symptom; the time until it is unhealthy.
+    Suspect(SignedDuration),
+    /// Its node shows a symptom because of a planned change; the time until that no longer counts.
+    PlannedWork(SignedDuration),
+    Unhealthy(Cause),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The Machine has failed.
+    Failed,
+    /// It never got a node.
+    NeverJoined,
+    /// Its node is gone.
+    NodeMissing,
+    /// The node's condition lasts for too long.
+    Symptom { type_: String, status: String },
+}
+
+impl Verdict {
+    /// When to look at the machine again.
+    pub fn next_look(&self) -> Option<SignedDuration> {
+        match self {
+            Self::Booting(left) => *left,
+            Self::Suspect(left) | Self::PlannedWork(left) => Some(*left),
+            Self::Well | Self::Unhealthy(_) => None,
+        }
+    }
+
+    pub fn needs_remediation(&self) -> bool {
+        matches!(self, Self::Unhealthy(_))
+    }
+}
+
+/// Decides about one machine.
+pub(super) fn of(check: &Check, target: &Target, now: Timestamp) -> Verdict {
+    if target.failed {
+        return Verdict::Unhealthy(Cause::Failed);
+    }
+    match &target.node {
+        TargetNode::None => starting(check, target, now),
+        TargetNode::Missing(_) => Verdict::Unhealthy(Cause::NodeMissing),
+        TargetNode::Unknown(_) => Verdict::Well,
+        TargetNode::Present(node) => of_node(check, node, now),
+    }
+}
+
+fn starting(check: &Check, target: &Target, now: Timestamp) -> Verdict {
+    let Some(timeout) = check.startup else { return Verdict::Booting(None) };
+    let Some(since) = target.last_updated else { return Verdict::Booting(Some(timeout)) };
+    let lasted = now.duration_since(since);
+    if lasted > timeout {
+        Verdict::Unhealthy(Cause::NeverJoined)
+    } else {
+        Verdict::Booting(Some(timeout - lasted + AFTERWARDS))
+    }
+}
+
+fn of_node(check: &Check, node: &NodeFacts, now: Timestamp) -> Verdict {
+    let mut soonest: Option<SignedDuration> = None;
+    for symptom in &check.symptoms {
+        let shown = node.conditions.iter().find(|(type_, ..)| *type_ == symptom.type_);
+        let Some((type_, status, since)) = shown.filter(|(_, status, _)| *status == symptom.status) else { continue };
+        // A condition without a time has lasted since for ever.
+        let lasted = since.map_or(SignedDuration::MAX, |since| now.duration_since(since));
+        let allowed = if node.planned_work { symptom.timeout.saturating_add(PLANNED_WORK) } else { symptom.timeout };
+        if lasted > allowed {
+            let (type_, status) = (type_.clone(), status.clone());
+            return Verdict::Unhealthy(Cause::Symptom { type_, status });
+        }
+        let left = allowed - lasted + AFTERWARDS;
+        soonest = Some(soonest.map_or(left, |other| other.min(left)));
+    }
+    match soonest {
+        None => Verdict::Well,
+        Some(left) if node.planned_work => Verdict::PlannedWork(left),
+        Some(left) => Verdict::Suspect(left),
+    }
+}
+
+/// Whether the machine counts as healthy.
+pub(super) fn is_healthy(target: &Target, verdict: &Verdict) -> bool {
+    let fine = match verdict {
+        Verdict::Well | Verdict::PlannedWork(_) => true,
+        Verdict::Booting(_) | Verdict::Suspect(_) | Verdict::Unhealthy(_) => false,
+    };
+    fine && !target.deleting && !target.externally_remediated
+}
+
+/// Whether the machine counts neither as healthy nor as unhealthy, because it has not had the time to be either.
+pub(super) fn is_booting(target: &Target, verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Booting(_)) && !target.deleting && !target.externally_remediated
+}

@@ -1,0 +1,320 @@
+//! Decides the next move for one `Machine`.
+//!
+//! `plan` performs nothing and remembers nothing. A pass over a Machine may take several rounds: when a plan ends with
+//! [`Next::Ask`], the caller carries out the actions, writes the status, makes that one call to the provider, puts the answer
+//! into the snapshot and plans again. Every other [`Next`] ends the pass. Whatever a crash interrupts, the next pass starts
+//! from the objects and the cloud alone; the intent on the Machine is what makes that safe.
+
+mod claims;
+mod creation;
+mod facts;
+mod record;
+mod removal;
+mod report;
+mod retry;
+mod validation;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::machine::{Machine, MachineCondition, MachineStatus, condition as types, phase};
+use api::names::MACHINE_FINALIZER;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::condition;
+use crate::provider::{Deletion, Error, Instance, Intent};
+
+pub use claims::Rival;
+pub use record::{Record, token};
+pub use retry::pause;
+pub use validation::Invalid;
+
+pub(crate) use report::hook_list;
+
+use report::Report;
+
+/// Instances take tens of seconds to change; asking more often only spends the provider's rate limit.
+pub const POLL: SignedDuration = SignedDuration::from_secs(30);
+
+/// Everything that is known about one Machine.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub machine: Machine,
+    /// Other Machines that claim the same provider ID.
+    pub rivals: Vec<Rival>,
+    pub node: LinkedNode,
+    /// The provider's answer to a lookup, once it was asked in this pass or by a batch shortly before.
+    pub sighting: Option<Result<Vec<Instance>, Error>>,
+    /// The answer to the call that the previous plan of this pass asked for.
+    pub answer: Option<Answer>,
+    pub draft: Draft,
+    /// How long the provider may take to show a new instance.
+    pub settling: SignedDuration,
+    pub now: Timestamp,
+}
+
+/// The pure half of an intent, from the provider's rules.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Draft {
+    pub children: BTreeMap<String, String>,
+    pub place: Value,
+}
+
+/// The node that `status.nodeRef` names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LinkedNode {
+    /// The Machine has no nodeRef.
+    #[default]
+    Unlinked,
+    /// Nodes could not be listed, so nothing follows.
+    Unknown,
+    Missing,
+    Present {
+        name: String,
+        uid: String,
+    },
+}
+
+/// A call to the provider.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    Look,
+    Create(Box<Intent>),
+    Update(Box<Instance>),
+    Delete,
+}
+
+/// What a call was answered. A lookup's answer is [`Snapshot::sighting`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Created(Result<Instance, Error>),
+    Updated(Result<Instance, Error>),
+    Deleted(Result<Deletion, Error>),
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// In this order; one that fails ends the pass.
+    pub actions: Vec<Action>,
+    /// Written after the actions if it differs from what the Machine has.
+    pub status: MachineStatus,
+    pub next: Next,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    AddFinalizer,
+    RemoveFinalizer,
+    /// Write the record into the annotation. Must have succeeded before the provider is called.
+    RecordIntent(Box<Record>),
+    /// Add these to the Machine; other labels and annotations stay.
+    Amend(Amendment),
+    /// Delete this node and no other of its name.
+    DeleteNode {
+        name: String,
+        uid: String,
+    },
+    Event {
+        warning: bool,
+        reason: String,
+        message: String,
+    },
+}
+
+/// Facts of an instance that live outside the Machine's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amendment {
+    pub provider_id: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// Labels for `spec.metadata.labels`, which the node gets.
+    pub node_labels: BTreeMap<String, String>,
+}
+
+/// How the pass goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Call the provider and plan again with its answer.
+    Ask(Call),
+    OnChange(Waiting),
+    After(SignedDuration, Waiting),
+}
+
+/// Why nothing more happens now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Waiting {
+    /// The Machine runs.
+    Settled,
+    /// A write of this plan comes back as an event.
+    OwnWrite,
+    Invalid(Invalid),
+    /// Other Machines claim the same instance.
+    Claimed(Vec<String>),
+    /// The Machine has failed for good; only its deletion helps.
+    Failed,
+    /// A creation was asked for so recently that the instance may not be visible yet.
+    Settling,
+    /// The instance has neither an identity nor an address yet.
+    Identity,
+    /// The instance has no node yet.
+    Node,
+    /// The instance goes away.
+    Instance,
+    Drain,
+    PreTerminateHook(Vec<String>),
+    /// Others still hold finalizers.
+    OtherFinalizers,
+    /// Nodes could not be listed.
+    Nodes,
+    /// The provider refused or failed; it is asked again.
+    Provider(Error),
+}
+
+/// Decides the next move for one Machine.
+pub fn plan(snapshot: &Snapshot) -> Plan {
+    let machine = &snapshot.machine;
+    if machine.metadata.deletion_timestamp.is_some() {
+        return removal::plan(snapshot);
+    }
+    if let Err(problem) = validation::validate(machine) {
+        return invalid(snapshot, problem);
+    }
+    let mut report = Report::new(snapshot);
+    if !has_finalizer(machine) {
+        return Plan::wait(vec![Action::AddFinalizer], report.unchanged(), Waiting::OwnWrite);
+    }
+    if !snapshot.rivals.is_empty() {
+        return claims::plan(snapshot);
+    }
+    if report.phase() == Some(phase::FAILED) {
+        return Plan::wait(Vec::new(), report.unchanged(), Waiting::Failed);
+    }
+    report.clear(types::VALID);
+    report.clear(types::INSTANCE_UNIQUE);
+    match (&snapshot.answer, &snapshot.sighting) {
+        (Some(Answer::Created(answer)), _) => creation::created(snapshot, report, answer),
+        (Some(Answer::Updated(answer)), _) => updated(snapshot, report, answer),
+        (Some(Answer::Deleted(answer)), _) => creation::cleaned_up(snapshot, report, answer),
+        (None, None) => Plan::ask(Vec::new(), report.unchanged(), Call::Look),
+        (None, Some(Err(error))) => unseen(report, error),
+        (None, Some(Ok(instances))) => match facts::choose(machine, instances) {
+            Some(instance) => found(snapshot, report, instance),
+            None => creation::absent(snapshot, report),
+        },
+    }
+}
+
+/// Whether the provider had no capacity or no quota when the instance was to be made.
+pub fn is_starved(conditions: &[MachineCondition]) -> bool {
+    condition::find(conditions, types::INSTANCE_CREATED)
+        .and_then(|condition| condition.reason.as_deref())
+        .is_some_and(|reason| matches!(reason, "NoCapacity" | "Quota"))
+}
+
+fn has_finalizer(machine: &Machine) -> bool {
+    machine.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == MACHINE_FINALIZER)
+}
+
+fn invalid(snapshot: &Snapshot, problem: Invalid) -> Plan {
+    let mut report = Report::new(snapshot);
+    let is_new = report.trouble(types::VALID, "InvalidConfiguration", problem.to_string());
+    let event = is_new.then(|| Action::Event {
+        warning: true,
+        reason: "FailedValidate".to_owned(),
+        message: problem.to_string(),
+    });
+    Plan::wait(event.into_iter().collect(), report.bare(), Waiting::Invalid(problem))
+}
+
+/// The cloud could not be asked, so nothing is known and nothing is done.
+fn unseen(mut report: Report, error: &Error) -> Plan {
+    report.set(condition::is_unknown(
+        types::INSTANCE_EXISTS,
+        "ErrorCheckingProvider",
+        format!("Failed to check if machine exists: {error}"),
+    ));
+    let delay = retry::after(error, report.lasting(types::INSTANCE_EXISTS));
+    Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
+}
+
+fn found(snapshot: &Snapshot, report: Report, instance: &Instance) -> Plan {
+    if let crate::provider::State::Failed(error) = &instance.state
+        && snapshot.node == LinkedNode::Unlinked
+    {
+        return creation::failed_in_the_cloud(snapshot, report, error);
+    }
+    Plan::ask(Vec::new(), report.unchanged(), Call::Update(Box::new(instance.clone())))
+}
+
+fn updated(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Error>) -> Plan {
+    match answer {
+        Ok(instance) => {
+            report.clear(types::INSTANCE_UPDATED);
+            settle_into(snapshot, report, instance)
+        }
+        Err(error) => {
+            report.trouble(types::INSTANCE_UPDATED, &error.kind.to_string(), error.to_string());
+            let delay = error.retry_after().unwrap_or(POLL);
+            Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
+        }
+    }
+}
+
+/// Takes over what is known of a living instance, and the phase that follows from it.
+fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> Plan {
+    report.set(condition::is_true(types::INSTANCE_EXISTS));
+    report.clear(types::INSTANCE_CREATED);
+    let amendment = report.absorb(instance);
+    report.several(snapshot.sighting.as_ref());
+    let actions: Vec<_> = amendment.map(Action::Amend).into_iter().collect();
+    if !report.is_identified(instance) {
+        return Plan::after(actions, report.finish(), POLL, Waiting::Identity);
+    }
+    if snapshot.node == LinkedNode::Unlinked {
+        // A Machine that once ran does not begin anew because its link was taken away.
+        if report.phase() != Some(phase::RUNNING) {
+            report.set_phase(phase::PROVISIONED);
+        }
+        return Plan::after(actions, report.finish(), POLL, Waiting::Node);
+    }
+    report.node(&snapshot.node);
+    report.set_phase(phase::RUNNING);
+    Plan::wait(actions, report.finish(), Waiting::Settled)
+}
+
+impl Plan {
+    fn wait(actions: Vec<Action>, status: MachineStatus, waiting: Waiting) -> Self {
+        Self { actions, status, next: Next::OnChange(waiting) }
+    }
+
+    fn after(actions: Vec<Action>, status: MachineStatus, delay: SignedDuration, waiting: Waiting) -> Self {
+        Self { actions, status, next: Next::After(delay.max(SignedDuration::ZERO), waiting) }
+    }
+
+    fn ask(actions: Vec<Action>, status: MachineStatus, call: Call) -> Self {
+        Self { actions, status, next: Next::Ask(call) }
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settled => write!(f, "the machine runs"),
+            Self::OwnWrite => write!(f, "a change of ours is on its way"),
+            Self::Invalid(problem) => write!(f, "{problem}"),
+            Self::Claimed(others) => write!(f, "its instance is also claimed by {}", others.join(", ")),
+            Self::Failed => write!(f, "the machine has failed; delete it to have it replaced"),
+            Self::Settling => write!(f, "the instance was just asked for and may not be visible yet"),
+            Self::Identity => write!(f, "the instance has neither an identity nor an address yet"),
+            Self::Node => write!(f, "the instance has no node yet"),
+            Self::Instance => write!(f, "the instance is being removed"),
+            Self::Drain => write!(f, "the node is being drained"),
+            Self::PreTerminateHook(hooks) => write!(f, "held by preTerminate hooks {}", hooks.join(", ")),
+            Self::OtherFinalizers => write!(f, "others still hold finalizers"),
+            Self::Nodes => write!(f, "nodes could not be listed"),
+            Self::Provider(error) => write!(f, "the provider answered: {error}"),
+        }
+    }
+}

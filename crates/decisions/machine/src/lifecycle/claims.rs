@@ -1,0 +1,87 @@
+//! An instance belongs to exactly one Machine.
+//!
+//! While two Machines claim one provider ID, the provider is called for neither, and both say so. Deleting one of them lets
+//! go of the instance without touching it or its node; the other Machine keeps it.
+
+use api::machine::{Machine, condition as types, severity};
+use jiff::Timestamp;
+
+use super::report::Report;
+use super::{Action, Plan, Snapshot, Waiting, removal};
+use crate::condition;
+
+/// Another Machine with the same provider ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// `namespace/name`.
+    pub name: String,
+    pub deleting: bool,
+    /// When it was made, then its uid: the older Machine has the better claim.
+    pub seniority: (Option<Timestamp>, String),
+}
+
+impl Rival {
+    /// What `other` is to `machine`, if both claim one instance.
+    pub fn between(machine: &Machine, other: &Machine) -> Option<Self> {
+        let id = |machine: &Machine| machine.spec.provider_id.clone().filter(|id| !id.is_empty());
+        let is_same = machine.metadata.uid == other.metadata.uid
+            && machine.metadata.name == other.metadata.name
+            && machine.metadata.namespace == other.metadata.namespace;
+        if is_same || id(machine).is_none() || id(machine) != id(other) {
+            return None;
+        }
+        Some(Self {
+            name: full_name(other),
+            deleting: other.metadata.deletion_timestamp.is_some(),
+            seniority: seniority(other),
+        })
+    }
+}
+
+fn full_name(machine: &Machine) -> String {
+    let [namespace, name] = [&machine.metadata.namespace, &machine.metadata.name].map(|part| part.as_deref());
+    format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default())
+}
+
+fn seniority(machine: &Machine) -> (Option<Timestamp>, String) {
+    let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (created, machine.metadata.uid.clone().unwrap_or_default())
+}
+
+/// Both Machines say what is wrong, and wait for a person.
+pub(super) fn plan(snapshot: &Snapshot) -> Plan {
+    let mut report = Report::new(snapshot);
+    let others = tell(snapshot, &mut report);
+    Plan::wait(Vec::new(), report.finish(), Waiting::Claimed(others))
+}
+
+/// Lets go of a contested instance. If all claimants are being deleted, the oldest stays to the end and removes it.
+pub(super) fn plan_removal(snapshot: &Snapshot, mut report: Report) -> Plan {
+    let others = tell(snapshot, &mut report);
+    let mine = seniority(&snapshot.machine);
+    let is_last = snapshot.rivals.iter().all(|rival| rival.deleting && mine < rival.seniority);
+    if is_last {
+        return Plan::wait(Vec::new(), report.finish(), Waiting::Claimed(others));
+    }
+    let event = Action::Event {
+        warning: true,
+        reason: "InstanceKept".to_owned(),
+        message: format!("The instance was left alone, because {} claims it too", others.join(", ")),
+    };
+    removal::let_go(vec![event], report)
+}
+
+fn tell(snapshot: &Snapshot, report: &mut Report) -> Vec<String> {
+    let others: Vec<_> = snapshot.rivals.iter().map(|rival| rival.name.clone()).collect();
+    let id = snapshot.machine.spec.provider_id.as_deref().unwrap_or_default();
+    report.set(condition::is_false(
+        types::INSTANCE_UNIQUE,
+        severity::ERROR,
+        "ProviderIDClaimedTwice",
+        format!(
+            "spec.providerID {id} is also claimed by {}; the provider is not called until one of them lets go",
+            others.join(", ")
+        ),
+    ));
+    others
+}

@@ -1,0 +1,115 @@
+//! From no instance to an instance.
+
+use api::machine::{condition as types, phase, severity};
+use jiff::SignedDuration;
+
+use super::report::Report;
+use super::{Action, Call, POLL, Plan, Record, Snapshot, Waiting, retry, settle_into};
+use crate::condition;
+use crate::provider::{Deletion, Error, Instance, State};
+
+/// Nothing was found in the cloud.
+pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
+    if let Some(left) = settling(snapshot) {
+        return Plan::after(Vec::new(), report.unchanged(), left, Waiting::Settling);
+    }
+    if report.was_provisioned() {
+        report.set(condition::is_false(
+            types::INSTANCE_EXISTS,
+            severity::WARNING,
+            "InstanceMissing",
+            "Instance not found on provider",
+        ));
+        let amendment = report.fail(None, "can't find created instance");
+        return Plan::wait(vec![Action::Amend(amendment)], report.finish(), Waiting::Failed);
+    }
+    not_created(&mut report);
+    if report.phase().is_none_or(str::is_empty) {
+        report.set_phase(phase::PROVISIONING);
+        return Plan::wait(Vec::new(), report.finish(), Waiting::OwnWrite);
+    }
+    if let Some((left, error)) = pausing(snapshot, &report) {
+        return Plan::after(Vec::new(), report.finish(), left, Waiting::Provider(error));
+    }
+    let record = Record::next_try(&snapshot.machine, &snapshot.draft, snapshot.now);
+    let intent = Box::new(record.intent.clone());
+    Plan::ask(vec![Action::RecordIntent(Box::new(record))], report.unchanged(), Call::Create(intent))
+}
+
+/// How much longer an empty answer proves nothing, because the provider was just asked for an instance.
+pub(super) fn settling(snapshot: &Snapshot) -> Option<SignedDuration> {
+    let record = Record::of(&snapshot.machine)?;
+    let left = snapshot.settling - snapshot.now.duration_since(record.last_try);
+    left.is_positive().then_some(left)
+}
+
+/// How much longer a refused creation rests.
+fn pausing(snapshot: &Snapshot, report: &Report) -> Option<(SignedDuration, Error)> {
+    let record = Record::of(&snapshot.machine)?;
+    let refusal = report.refusal(types::INSTANCE_CREATED)?;
+    let pause = retry::pause(&refusal.kind.to_string(), record.tries);
+    let left = pause - snapshot.now.duration_since(record.last_try);
+    left.is_positive().then_some((left, refusal))
+}
+
+fn not_created(report: &mut Report) {
+    report.set(condition::is_false(
+        types::INSTANCE_EXISTS,
+        severity::WARNING,
+        "InstanceNotCreated",
+        "Instance has not been created",
+    ));
+}
+
+/// The provider answered a creation.
+pub(super) fn created(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Error>) -> Plan {
+    match answer {
+        Ok(Instance { state: State::Failed(error), .. }) => failed_in_the_cloud(snapshot, report, error),
+        Ok(instance) => settle_into(snapshot, report, instance),
+        Err(error) => {
+            not_created(&mut report);
+            refused(snapshot, report, error)
+        }
+    }
+}
+
+/// The provider refused. What can never work fails the Machine, all else is tried again.
+fn refused(snapshot: &Snapshot, mut report: Report, error: &Error) -> Plan {
+    if error.is_final() {
+        let amendment = report.fail(Some("InvalidConfiguration"), &error.message);
+        return Plan::wait(vec![Action::Amend(amendment)], report.finish(), Waiting::Failed);
+    }
+    report.trouble(types::INSTANCE_CREATED, &error.kind.to_string(), error.to_string());
+    let tries = Record::of(&snapshot.machine).map_or(1, |record| record.tries);
+    let delay = error.retry_after().unwrap_or_else(|| retry::pause(&error.kind.to_string(), tries));
+    Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
+}
+
+/// The cloud accepted a creation and gave up on it later. What is left is removed, and the next attempt has another token,
+/// because the old one stands for what failed. The new token is recorded first: after a crash nobody could tell.
+pub(super) fn failed_in_the_cloud(snapshot: &Snapshot, mut report: Report, error: &Error) -> Plan {
+    if error.is_final() {
+        return refused(snapshot, report, error);
+    }
+    report.trouble(types::INSTANCE_CREATED, &error.kind.to_string(), error.to_string());
+    let record = Record::next_attempt(&snapshot.machine, &snapshot.draft, snapshot.now);
+    Plan::ask(vec![Action::RecordIntent(Box::new(record))], report.finish(), Call::Delete)
+}
+
+/// The provider answered the removal of what a failed attempt left.
+pub(super) fn cleaned_up(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, Error>) -> Plan {
+    let refusal = report.refusal(types::INSTANCE_CREATED);
+    let tries = Record::of(&snapshot.machine).map_or(1, |record| record.tries);
+    match (answer, refusal) {
+        (Ok(Deletion::Gone), Some(refusal)) => {
+            let pause = retry::pause(&refusal.kind.to_string(), tries);
+            Plan::after(Vec::new(), report.finish(), pause, Waiting::Provider(refusal))
+        }
+        (Ok(_), _) => Plan::after(Vec::new(), report.finish(), POLL, Waiting::Instance),
+        (Err(error), _) => {
+            report.trouble(types::INSTANCE_DELETED, &error.kind.to_string(), error.to_string());
+            let delay = retry::after(error, report.lasting(types::INSTANCE_DELETED));
+            Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
+        }
+    }
+}

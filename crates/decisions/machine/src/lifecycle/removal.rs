@@ -1,0 +1,112 @@
+//! The way out: drain, hooks, instance, node, finalizer.
+
+use api::machine::{condition as types, phase};
+
+use super::creation::settling;
+use super::report::Report;
+use super::validation::provider_spec;
+use super::{Action, Answer, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, claims, has_finalizer, retry};
+use crate::condition;
+use crate::provider::{Deletion, Error, ErrorKind};
+
+/// Decides the next move for a Machine that is being deleted. What is wrong with the Machine does not matter any more.
+pub(super) fn plan(snapshot: &Snapshot) -> Plan {
+    let machine = &snapshot.machine;
+    let mut report = Report::new(snapshot);
+    report.set_phase(phase::DELETING);
+    if !has_finalizer(machine) {
+        return Plan::wait(Vec::new(), report.finish(), Waiting::OtherFinalizers);
+    }
+    if !snapshot.rivals.is_empty() {
+        return claims::plan_removal(snapshot, report);
+    }
+    report.clear(types::INSTANCE_UNIQUE);
+    match &snapshot.answer {
+        None => first_round(snapshot, report),
+        Some(Answer::Deleted(answer)) => answered(snapshot, report, answer),
+        // The deletion came between a question and its answer; the next pass starts over.
+        Some(Answer::Created(_) | Answer::Updated(_)) => Plan::wait(Vec::new(), report.finish(), Waiting::OwnWrite),
+    }
+}
+
+fn first_round(snapshot: &Snapshot, report: Report) -> Plan {
+    let machine = &snapshot.machine;
+    let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    if !condition::holds(conditions, types::DRAINED) {
+        return Plan::wait(Vec::new(), report.finish(), Waiting::Drain);
+    }
+    let hooks = machine.spec.lifecycle_hooks.as_ref().map(|hooks| hooks.pre_terminate.as_slice()).unwrap_or_default();
+    if !hooks.is_empty() {
+        let names = hooks.iter().map(|hook| hook.name.clone()).collect();
+        return Plan::wait(Vec::new(), report.finish(), Waiting::PreTerminateHook(names));
+    }
+    if provider_spec(machine).is_none() && !may_have_instance(snapshot, &report) {
+        return finish(snapshot, report);
+    }
+    Plan::ask(Vec::new(), report.finish(), Call::Delete)
+}
+
+/// Whether anything hints at an instance.
+fn may_have_instance(snapshot: &Snapshot, report: &Report) -> bool {
+    Record::of(&snapshot.machine).is_some() || report.was_provisioned() || report.has_provider_status()
+}
+
+fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, Error>) -> Plan {
+    match answer {
+        Ok(deletion) => {
+            report.clear(types::INSTANCE_DELETED);
+            match (deletion, settling(snapshot)) {
+                (Deletion::Gone, None) => finish(snapshot, report),
+                (Deletion::Gone | Deletion::Requested, _) => look(snapshot, report),
+            }
+        }
+        // With a spec that the provider never accepted there cannot be an instance, unless addresses prove one.
+        Err(error) if is_forgiven(error, &report) => look(snapshot, report),
+        Err(error) => refused(report, error),
+    }
+}
+
+fn is_forgiven(error: &Error, report: &Report) -> bool {
+    error.kind == ErrorKind::InvalidSpec && !report.has_addresses()
+}
+
+fn refused(mut report: Report, error: &Error) -> Plan {
+    report.trouble(types::INSTANCE_DELETED, &error.kind.to_string(), error.to_string());
+    let delay = retry::after(error, report.lasting(types::INSTANCE_DELETED));
+    Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
+}
+
+/// Waits until the cloud itself no longer shows the instance.
+fn look(snapshot: &Snapshot, report: Report) -> Plan {
+    match &snapshot.sighting {
+        None => Plan::ask(Vec::new(), report.finish(), Call::Look),
+        Some(Ok(instances)) if !instances.is_empty() => {
+            Plan::after(Vec::new(), report.finish(), POLL, Waiting::Instance)
+        }
+        Some(Ok(_)) => match settling(snapshot) {
+            Some(left) => Plan::after(Vec::new(), report.finish(), left, Waiting::Settling),
+            None => finish(snapshot, report),
+        },
+        // The same cause that the deletion was forgiven for.
+        Some(Err(error)) if is_forgiven(error, &report) && !may_have_instance(snapshot, &report) => {
+            finish(snapshot, report)
+        }
+        Some(Err(error)) => refused(report, error),
+    }
+}
+
+/// The instance is gone: so goes its node, then the Machine.
+fn finish(snapshot: &Snapshot, report: Report) -> Plan {
+    let node = match &snapshot.node {
+        LinkedNode::Unknown => return Plan::after(Vec::new(), report.finish(), POLL, Waiting::Nodes),
+        LinkedNode::Unlinked | LinkedNode::Missing => None,
+        LinkedNode::Present { name, uid } => Some(Action::DeleteNode { name: name.clone(), uid: uid.clone() }),
+    };
+    let_go(node.into_iter().collect(), report)
+}
+
+/// Ends the Machine after these actions.
+pub(super) fn let_go(mut actions: Vec<Action>, report: Report) -> Plan {
+    actions.push(Action::RemoveFinalizer);
+    Plan::wait(actions, report.finish(), Waiting::OtherFinalizers)
+}

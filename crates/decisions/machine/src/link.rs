@@ -1,0 +1,116 @@
+//! Decides which Machine a node belongs to, and what each of the two gets from the other.
+//!
+//! The Machine gets `status.nodeRef`; the node gets the annotation that names its Machine, and the labels, annotations and
+//! taints of `spec.metadata` and `spec.taints`. What came from the Machine is remembered on the node, so that it can be taken
+//! away again when the Machine no longer has it; what others put there is left alone.
+
+mod copy;
+mod index;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::machine::Machine;
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Taint};
+
+pub use index::{Identity, Index, Key, Match, node_of};
+
+/// A node, and the Machine that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Snapshot<'a> {
+    pub node: &'a Node,
+    pub machine: Match<&'a Machine>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub actions: Vec<Action>,
+    pub next: Next,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Write nodeRef into the Machine's status, and the time into `lastUpdated`.
+    SetNodeRef { machine: Key, node_ref: ObjectReference },
+    /// Bring the node to this. Everything else on it stays.
+    PatchNode(NodePatch),
+}
+
+/// What changes on a node. `None` takes a label or an annotation away.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodePatch {
+    pub labels: BTreeMap<String, Option<String>>,
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// All taints of the node, if they change.
+    pub taints: Option<Vec<Taint>>,
+}
+
+/// Nothing here depends on time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    OnChange(Waiting),
+}
+
+/// Why nothing more happens now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    Linked,
+    /// No Machine has this node's provider ID or address.
+    NoMachine,
+    /// Several have.
+    Ambiguous {
+        node: String,
+        by: &'static str,
+        machines: Vec<Key>,
+    },
+    /// The node is going away.
+    NodeDeleting,
+}
+
+/// Decides what a node and its Machine get from each other.
+pub fn plan(snapshot: &Snapshot) -> Plan {
+    let node = snapshot.node;
+    let wait = |waiting| Plan { actions: Vec::new(), next: Next::OnChange(waiting) };
+    let machine = match &snapshot.machine {
+        Match::None => return wait(Waiting::NoMachine),
+        Match::Several { by, keys } => {
+            let node = node.metadata.name.clone().unwrap_or_default();
+            return wait(Waiting::Ambiguous { node, by, machines: keys.clone() });
+        }
+        Match::One(machine) => machine,
+    };
+    if node.metadata.deletion_timestamp.is_some() {
+        return wait(Waiting::NodeDeleting);
+    }
+    let mut actions = Vec::new();
+    let node_ref = ObjectReference {
+        kind: Some("Node".to_owned()),
+        name: node.metadata.name.clone(),
+        uid: node.metadata.uid.clone(),
+        ..ObjectReference::default()
+    };
+    if machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) != Some(&node_ref) {
+        actions.push(Action::SetNodeRef { machine: Key::of(machine), node_ref });
+    }
+    actions.extend(copy::patch(machine, node).map(Action::PatchNode));
+    Plan { actions, next: Next::OnChange(Waiting::Linked) }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Linked => write!(f, "the node is linked to its machine"),
+            Self::NoMachine => write!(f, "no machine has the node's provider ID or address"),
+            Self::Ambiguous { node, by, machines } => {
+                let names: Vec<_> = machines.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "failed to find machine from node {node:?} by {by}: expected 1 machine, got {} ({})",
+                    machines.len(),
+                    names.join(", ")
+                )
+            }
+            Self::NodeDeleting => write!(f, "the node is being deleted"),
+        }
+    }
+}

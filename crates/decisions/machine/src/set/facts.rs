@@ -1,0 +1,160 @@
+//! What a set knows of each Machine, and which Machines are its own.
+
+use std::collections::BTreeMap;
+
+use api::annotations;
+use api::machine::{Machine, MachineSet, annotation};
+use api::selector::Selector;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+
+use super::{Action, Snapshot};
+use crate::lifecycle;
+use crate::template::Fingerprint;
+
+/// The facts of one Machine that its set depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
+    pub owner: Owner,
+    pub deleting: bool,
+    pub created: Option<Timestamp>,
+    /// It has a node, or had one.
+    pub linked: bool,
+    /// Its status has an error.
+    pub failed: bool,
+    /// A person or the autoscaler asked for it to go first.
+    pub delete_me: bool,
+    /// The provider had no capacity or no quota for it.
+    pub starved: bool,
+    pub readiness: Readiness,
+    /// Whether it looks like the set's template.
+    pub matches_template: bool,
+    /// What it says about that itself.
+    pub says_matches: Option<bool>,
+}
+
+/// Who controls a Machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Owner {
+    #[default]
+    Nobody,
+    ThisSet,
+    Somebody,
+}
+
+/// Whether a Machine's node is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    #[default]
+    NotReady,
+    /// Since when, if the node says so.
+    Ready(Option<Timestamp>),
+}
+
+impl Snapshot {
+    /// Reads a set, the Machines of its namespace and their nodes. Machines that somebody else controls only block names.
+    pub fn from_objects<'a>(
+        set: &MachineSet,
+        machines: impl IntoIterator<Item = &'a Machine>,
+        node: impl Fn(&str) -> Option<&'a Node>,
+        now: Timestamp,
+    ) -> Self {
+        let uid = set.metadata.uid.as_deref().unwrap_or_default();
+        let template = set.spec.template.clone().unwrap_or_default();
+        let template = Fingerprint::of(&template);
+        let members = machines.into_iter().map(|machine| Member {
+            matches_template: template.matches(machine),
+            ..Member::from_object(machine, uid, &node)
+        });
+        let (members, others): (Vec<_>, Vec<_>) = members.partition(|member| member.owner != Owner::Somebody);
+        Self { set: set.clone(), members, taken: others.into_iter().map(|member| member.name).collect(), now }
+    }
+}
+
+impl Member {
+    /// Reads a Machine as the set with this uid sees it.
+    pub fn from_object<'a>(machine: &Machine, set_uid: &str, node: impl Fn(&str) -> Option<&'a Node>) -> Self {
+        let metadata = &machine.metadata;
+        let status = machine.status.as_ref();
+        let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key));
+        let node_name = status.and_then(|status| status.node_ref.as_ref()).map(|it| it.name.as_deref().unwrap_or(""));
+        let owners = metadata.owner_references.as_deref().unwrap_or_default();
+        let controller = owners.iter().find(|owner| owner.controller == Some(true));
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            owner: match controller {
+                None => Owner::Nobody,
+                Some(owner) if owner.uid == set_uid => Owner::ThisSet,
+                Some(_) => Owner::Somebody,
+            },
+            deleting: metadata.deletion_timestamp.is_some(),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            linked: node_name.is_some(),
+            failed: status.is_some_and(|status| status.error_reason.is_some() || status.error_message.is_some()),
+            delete_me: [annotations::DELETE_MACHINE, annotations::DELETE_MACHINE_OLD]
+                .iter()
+                .any(|key| annotation(key).is_some_and(|value| !value.is_empty())),
+            starved: status.is_some_and(|status| lifecycle::is_starved(&status.conditions)),
+            readiness: node_name.and_then(node).map_or(Readiness::NotReady, Readiness::of_node),
+            matches_template: true,
+            says_matches: annotation(annotation::MATCHES_TEMPLATE).and_then(|value| value.parse().ok()),
+        }
+    }
+}
+
+impl Readiness {
+    /// Reads a node.
+    pub fn of_node(node: &Node) -> Self {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        match conditions.iter().find(|condition| condition.type_ == "Ready") {
+            Some(ready) if ready.status == api::names::status::TRUE => {
+                Self::Ready(ready.last_transition_time.as_ref().map(|time| time.0))
+            }
+            Some(_) | None => Self::NotReady,
+        }
+    }
+}
+
+/// The Machines of a snapshot by what they are to the set.
+pub(super) struct Sorted<'a> {
+    /// The set's own, adopted ones included, that are not being deleted, by name.
+    pub(super) kept: Vec<&'a Member>,
+    adopted: Vec<&'a Member>,
+    released: Vec<&'a Member>,
+}
+
+pub(super) fn sort<'a>(snapshot: &'a Snapshot, selector: &Selector) -> Sorted<'a> {
+    let mut sorted = Sorted { kept: Vec::new(), adopted: Vec::new(), released: Vec::new() };
+    for member in snapshot.members.iter().filter(|member| !member.deleting) {
+        match (&member.owner, selector.matches(&member.labels)) {
+            (Owner::ThisSet, true) => sorted.kept.push(member),
+            (Owner::Nobody, true) => {
+                sorted.kept.push(member);
+                sorted.adopted.push(member);
+            }
+            (Owner::ThisSet, false) => sorted.released.push(member),
+            (Owner::Nobody, false) | (Owner::Somebody, _) => {}
+        }
+    }
+    sorted.kept.sort_by(|one, other| one.name.cmp(&other.name));
+    sorted
+}
+
+impl Sorted<'_> {
+    /// Machines whose word about the template is missing or wrong.
+    pub(super) fn marks(&self) -> impl Iterator<Item = Action> {
+        let wrong = self.kept.iter().filter(|member| member.says_matches != Some(member.matches_template));
+        wrong.map(|member| Action::Mark { name: member.name.clone(), matches: member.matches_template })
+    }
+
+    pub(super) fn ownership_actions(&self) -> Vec<Action> {
+        let adopt = |member: &&Member| Action::Adopt { name: member.name.clone(), uid: member.uid.clone() };
+        let release = |member: &&Member| Action::Release { name: member.name.clone(), uid: member.uid.clone() };
+        self.adopted.iter().map(adopt).chain(self.released.iter().map(release)).collect()
+    }
+}

@@ -1,0 +1,75 @@
+//! Which Machines go first when a set shrinks.
+
+use std::str::FromStr;
+
+use jiff::Timestamp;
+
+use super::Member;
+
+/// What `spec.deletePolicy` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeletePolicy {
+    /// Machines that are failed, asked to go, or without a node first; the rest by name.
+    #[default]
+    Random,
+    Newest,
+    Oldest,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unsupported delete policy {0}, must be one of 'Random', 'Newest', or 'Oldest'")]
+pub struct UnknownPolicy(String);
+
+impl FromStr for DeletePolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        match text {
+            "" | "Random" => Ok(Self::Random),
+            "Newest" => Ok(Self::Newest),
+            "Oldest" => Ok(Self::Oldest),
+            other => Err(UnknownPolicy(other.to_owned())),
+        }
+    }
+}
+
+/// Priorities of upstream, which users of the delete annotation rely on.
+const MUST: f64 = 100.0;
+const BETTER: f64 = 50.0;
+const POSSIBLE: f64 = 20.0;
+const WITHOUT_NODE: f64 = 40.0;
+
+/// Age in seconds at which an `Oldest` priority has come 63 % of its way: 100 days.
+const AGE_SCALE: f64 = 100.0 * 24.0 * 3600.0;
+
+/// How willingly a Machine is deleted. Higher goes first.
+pub fn priority(member: &Member, policy: DeletePolicy, now: Timestamp) -> f64 {
+    if member.deleting {
+        return MUST;
+    }
+    let marked = member.delete_me || member.failed;
+    match policy {
+        DeletePolicy::Random if marked => BETTER,
+        DeletePolicy::Random if !member.linked => WITHOUT_NODE,
+        DeletePolicy::Random => POSSIBLE,
+        DeletePolicy::Oldest | DeletePolicy::Newest if marked => MUST,
+        DeletePolicy::Oldest => age_priority(member.created, now),
+        DeletePolicy::Newest => MUST - age_priority(member.created, now),
+    }
+}
+
+/// From 0 for a new Machine towards 50, which it never reaches: marked Machines always go before old ones.
+fn age_priority(created: Option<Timestamp>, now: Timestamp) -> f64 {
+    let age = created.map_or(0.0, |created| now.duration_since(created).as_secs_f64());
+    if age <= 0.0 { 0.0 } else { BETTER * (1.0 - (-age / AGE_SCALE).exp()) }
+}
+
+/// The `count` Machines to delete, most willing first, equals by name. `kept` is sorted by name.
+pub fn victims<'a>(kept: &[&'a Member], policy: DeletePolicy, count: usize, now: Timestamp) -> Vec<&'a Member> {
+    if count >= kept.len() {
+        return kept.to_vec();
+    }
+    let mut ordered: Vec<_> = kept.iter().map(|member| (priority(member, policy, now), *member)).collect();
+    ordered.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    ordered.into_iter().take(count).map(|(_, member)| member).collect()
+}

@@ -1,0 +1,68 @@
+//! What a MachineSet's status says.
+
+use api::machine::{MachineSet, MachineSetStatus};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Invalid, Member, Readiness, selector_text};
+
+/// The only reason that the schema of MachineSets knows.
+const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
+
+/// The numbers, from the Machines as they were before scaling.
+pub(super) fn of_members(set: &MachineSet, kept: &[&Member], now: Timestamp) -> MachineSetStatus {
+    let template = set.spec.template.as_ref().and_then(|template| template.metadata.as_ref());
+    let wears_all = |member: &&&Member| {
+        template.is_none_or(|template| template.labels.iter().all(|(key, value)| member.labels.get(key) == Some(value)))
+    };
+    let old = set.status.clone().unwrap_or_default();
+    MachineSetStatus {
+        replicas: count(kept.len()),
+        fully_labeled_replicas: count(kept.iter().filter(wears_all).count()),
+        ready_replicas: count(kept.iter().filter(|member| member.readiness != Readiness::NotReady).count()),
+        available_replicas: count(kept.iter().filter(|member| is_available(member, min_ready(set), now)).count()),
+        observed_generation: set.metadata.generation,
+        label_selector: set.spec.selector.as_ref().map(selector_text),
+        conditions: old.conditions,
+        error_reason: None,
+        error_message: None,
+    }
+}
+
+/// The last known numbers, and why they are not brought up to date.
+pub(super) fn of_invalid(old: MachineSetStatus, problem: &Invalid) -> MachineSetStatus {
+    MachineSetStatus {
+        error_reason: Some(INVALID_CONFIGURATION.to_owned()),
+        error_message: Some(problem.to_string()),
+        ..old
+    }
+}
+
+/// When the next ready Machine becomes available by the passing of time alone.
+pub(super) fn next_available(set: &MachineSet, kept: &[&Member], now: Timestamp) -> Option<SignedDuration> {
+    let min_ready = min_ready(set);
+    let waiting = kept.iter().filter(|member| !is_available(member, min_ready, now));
+    let left = waiting.filter_map(|member| match member.readiness {
+        // Strictly after, so the moment itself is one nanosecond too early.
+        Readiness::Ready(Some(since)) => Some(min_ready - now.duration_since(since) + SignedDuration::from_nanos(1)),
+        Readiness::Ready(None) | Readiness::NotReady => None,
+    });
+    left.min().map(|delay| delay.max(SignedDuration::ZERO))
+}
+
+fn is_available(member: &Member, min_ready: SignedDuration, now: Timestamp) -> bool {
+    match member.readiness {
+        Readiness::NotReady => false,
+        Readiness::Ready(_) if min_ready.is_zero() => true,
+        // Without the time of its last change nobody can say for how long it has been ready.
+        Readiness::Ready(None) => false,
+        Readiness::Ready(Some(since)) => now.duration_since(since) > min_ready,
+    }
+}
+
+fn min_ready(set: &MachineSet) -> SignedDuration {
+    SignedDuration::from_secs(set.spec.min_ready_seconds.unwrap_or(0).max(0).into())
+}
+
+fn count(number: usize) -> Option<i32> {
+    Some(i32::try_from(number).unwrap_or(i32::MAX))
+}
