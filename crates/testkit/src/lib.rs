@@ -11,6 +11,7 @@ pub mod changes;
 pub mod control_plane;
 pub mod image;
 mod install;
+pub mod moto;
 pub mod needs;
 pub mod objects;
 pub mod real_cluster;
@@ -18,6 +19,7 @@ pub mod real_cluster;
 pub use changes::Changes;
 pub use control_plane::{ControlPlane, control_plane, durable_control_plane};
 pub use image::Image;
+pub use moto::Moto;
 pub use real_cluster::RealCluster;
 pub use referee::{
     Kind, cache, certificates, certify, go_program, go_tool, process, wait, wait_for, wait_for_all, wait_for_within,

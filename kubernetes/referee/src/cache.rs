@@ -1,4 +1,4 @@
-//! Builds pinned Go programs once per machine and keeps them in the user's cache folder.
+//! Builds pinned Go programs and installs pinned Python packages once per machine, in the user's cache folder.
 //!
 //! Versions are part of the path, so an old build is never taken for a new one. A lock file makes concurrent test
 //! processes wait for one build instead of starting several.
@@ -100,6 +100,24 @@ pub fn go_program(name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
         go(work, &["build", "-trimpath", "-o", &out.join(name).display().to_string(), "."])
     })?;
     Ok(dir.join(name))
+}
+
+/// Installs Python packages at exact versions and returns the folder to put into `PYTHONPATH`.
+///
+/// `file` is one of the installed files; the folder is whole when it is there.
+pub fn python_packages(requirements: &[&str], file: &str) -> Result<PathBuf> {
+    let mut hash = std::hash::DefaultHasher::new();
+    requirements.hash(&mut hash);
+    build_once(&format!("python-{:016x}", hash.finish()), &[file], |_, out| {
+        let output = Command::new("python3")
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"])
+            .arg(out)
+            .args(requirements)
+            .output()
+            .context("cannot run python3")?;
+        ensure!(output.status.success(), "pip: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    })
 }
 
 /// Go names a program after the last element of its package, or the one before a major version such as `v2`.

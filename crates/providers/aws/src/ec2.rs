@@ -114,7 +114,7 @@ impl Client {
         self.done("DeleteVolume", Params::new().set("VolumeId", id)).await
     }
 
-    /// A dedicated host that is in the account already.
+    /// Dedicated hosts of the account, released ones among them.
     pub(crate) async fn describe_hosts(&self, filters: &[Filter]) -> Result<Vec<Host>, Fault> {
         let DescribeHosts { hosts } = self.ec2("DescribeHosts", Params::new().filters(filters)).await?;
         Ok(hosts.item)

@@ -70,13 +70,15 @@ pub(super) async fn mark_shared(client: &Client, spec: &AwsSpec, mark: &Mark) {
 
 /// The machine's hosts that are not released.
 async fn of(client: &Client, mark: &Mark) -> Result<Vec<wire::Host>, Error> {
-    let filters = [filter(format!("tag:{}", tags::UID), [&mark.uid])];
-    let hosts = client.describe_hosts(&filters).await.map_err(|fault| fault.error("cannot list dedicated hosts"))?;
-    Ok(hosts.into_iter().filter(is_there).collect())
+    let hosts = marked(client).await?;
+    Ok(hosts.into_iter().filter(|host| wire::find(&host.tags, tags::UID) == Some(&mark.uid)).collect())
 }
 
-pub(super) fn is_there(host: &wire::Host) -> bool {
-    !matches!(host.state.as_str(), "released" | "released-permanent-failure")
+/// Every host that carries a mark of ours and is not released. AWS filters hosts by the names of tags only.
+pub(super) async fn marked(client: &Client) -> Result<Vec<wire::Host>, Error> {
+    let hosts = client.describe_hosts(&[filter("tag-key", [tags::UID])]).await;
+    let hosts = hosts.map_err(|fault| fault.error("cannot list dedicated hosts"))?;
+    Ok(hosts.into_iter().filter(|host| !host.state.starts_with("released")).collect())
 }
 
 fn dynamic_tags(host: Option<&HostPlacement>) -> &[crate::spec::Tag] {

@@ -32,8 +32,8 @@ pub(super) async fn marked(aws: &Aws, search: &Search) -> Result<Vec<Marked>, Er
         Some(Marked { created: volume.create_time.parse().ok(), ..found })
     });
     marked.extend(volumes);
-    let hosts = client.describe_hosts(&of_cluster).await.map_err(|fault| fault.error("cannot list dedicated hosts"))?;
-    let hosts = hosts.iter().filter(|host| hosts::is_there(host)).filter_map(|host| {
+    let hosts = hosts::marked(&client).await?;
+    let hosts = hosts.iter().filter_map(|host| {
         let found = found(HOST, &host.host_id, &host.tags, search)?;
         Some(Marked { created: host.allocation_time.parse().ok(), ..found })
     });
