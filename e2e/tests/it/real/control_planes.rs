@@ -42,6 +42,6 @@ pub(super) async fn everything_runs_on_workers(stage: &Stage) {
     for node in stage.cluster.nodes() {
         assert_eq!(node.read("/etc/managed").as_deref(), Some("here\n"), "{}", node.name());
     }
-    let names: Vec<String> = pods.iter().map(|pod| pod.name_any()).collect();
+    let names: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
     println!("real: without control-plane nodes there are {names:?}");
 }

@@ -55,7 +55,7 @@ pub(super) async fn nothing_is_left_but_what_the_user_made(stage: &Stage, before
 pub(super) async fn everything(stage: &Stage) -> BTreeSet<String> {
     let discovery = Discovery::new(stage.client.clone()).run().await.unwrap();
     let mut found = BTreeSet::new();
-    for (resource, capabilities) in discovery.groups().flat_map(|group| group.recommended_resources()) {
+    for (resource, capabilities) in discovery.groups().flat_map(kube::discovery::ApiGroup::recommended_resources) {
         if capabilities.supports_operation(verbs::LIST) && !PASSING.contains(&resource.kind.as_str()) {
             found.extend(list(stage, &resource).await);
         }

@@ -229,7 +229,7 @@ behaviours! {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let mut tighter = definition["spec"]["versions"].clone();
         tighter[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["n"]["minimum"] = json!(5);
-        s.patch(&format!("{}/{name}", CRDS), MERGE, &json!({"spec": {"versions": tighter}})).await?.expect(200)?;
+        s.patch(&format!("{CRDS}/{name}"), MERGE, &json!({"spec": {"versions": tighter}})).await?.expect(200)?;
         let dry = format!("{path}?dryRun=All");
         let body = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "probe"}, "spec": {"n": 1}});
         eventually("the tighter schema", || async {
