@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -13,7 +12,6 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio_stream::wrappers::UnboundedReceiverStream;
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -98,8 +96,10 @@ impl Scripted {
             Mood::Well if is_watch => {
                 let (sender, receiver) = unbounded_channel::<Vec<u8>>();
                 self.0.lock().watch = Some(sender);
-                let frames =
-                    UnboundedReceiverStream::new(receiver).map(|line| Ok::<_, Infallible>(Frame::data(line.into())));
+                let frames = futures::stream::unfold(receiver, async |mut lines| {
+                    let line = lines.recv().await?;
+                    Some((Ok::<_, Infallible>(Frame::data(line.into())), lines))
+                });
                 Response::new(StreamBody::new(frames).boxed_unsync())
             }
             Mood::Well => text(200, &self.list()),

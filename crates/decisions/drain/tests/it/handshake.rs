@@ -107,10 +107,7 @@ fn nothing_is_evicted_or_confirmed_on_what_could_not_be_read() {
         ]],
     );
     let new = Snapshot { withheld: Reading::Unknown("the API answered 503".into()), ..asked("drain-a") };
-    check(
-        &new,
-        expect![[r#" then After(5s, Unread(Unread { what: "poolledgers", why: "the API answered 503" }))"#]],
-    );
+    check(&new, expect![[r#" then After(5s, Unread(Unread { what: "poolledgers", why: "the API answered 503" }))"#]]);
     let unseen = Snapshot { pods: Reading::default(), ..under_way() };
     check(&unseen, expect![[r#" then After(5s, Unread(Unread { what: "pods", why: "nothing was read yet" }))"#]]);
 }

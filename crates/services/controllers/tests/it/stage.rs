@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use controllers::Settings;
-use fleet::{Behaviour, Fleet};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
+use sandbox::fleet::{Behaviour, Fleet};
 use serde_json::{Value, json};
 use testkit::objects::{file_config, pool};
 use testkit::{ControlPlane, Faults, Kind, control_plane, wait_for, wait_for_all};
