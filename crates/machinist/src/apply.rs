@@ -125,9 +125,12 @@ async fn rendered(client: &Client, pool: &str, config: &str) -> anyhow::Result<(
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error).with_context(|| format!("cannot watch pool {pool}")),
         Err(_) => {
-            let now = target(pools.get(pool).await.ok().as_ref()).unwrap_or_else(|| "nothing".to_owned());
+            let now = match cluster::write::in_time(pools.get(pool)).await {
+                Ok(pool) => format!("wants {}", target(Some(&pool)).unwrap_or_else(|| "nothing".to_owned())),
+                Err(error) => format!("cannot be read ({error})"),
+            };
             bail!(
-                "the change is applied, but after {} s pool {pool} wants {now} and not {config}; does the controller run? \
+                "the change is applied, but after {} s pool {pool} {now} and not {config}; does the controller run? \
                  (`machinist doctor`)",
                 RENDER.as_secs()
             )

@@ -42,7 +42,7 @@ async fn doctor(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let findings = explain::doctor(&world.snapshot());
     if let Some(format) = arguments.output {
         output::print(&format.write_one(&json!({"findings": findings, "notes": world.notes}))?)?;
-        return Ok(code(findings.len()));
+        return Ok(code(findings.len() + world.notes.len()));
     }
     output::warn(world.notes.iter());
     let mut left = 0;
@@ -66,7 +66,11 @@ async fn doctor(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let checked = format!("{} pools and {} nodes looked at", world.objects.pools.len(), world.objects.nodes.len());
     match (findings.len(), left) {
-        (0, _) => output::print(&format!("Nothing is wrong: {checked}.\n"))?,
+        (0, _) if world.notes.is_empty() => output::print(&format!("Nothing is wrong: {checked}.\n"))?,
+        (0, _) => {
+            let unread = world.notes.len();
+            output::print(&format!("Nothing wrong was found, but {unread} could not be looked at; {checked}.\n"))?;
+        }
         (found, 0) => output::print(&format!("{found} found and repaired; {checked}.\n"))?,
         (found, left) => {
             let fixable = findings.iter().filter(|finding| finding.fix.is_some()).count();
@@ -78,7 +82,8 @@ async fn doctor(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             output::print(&format!("{found} found, {left} to do; {checked}.{hint}\n"))?;
         }
     }
-    Ok(code(left))
+    // Whoever could not look at everything has not found that all is well.
+    Ok(code(left + world.notes.len()))
 }
 
 fn code(found: usize) -> ExitCode {

@@ -1,12 +1,13 @@
 //! Reads from a cluster what the verbs explain, with only the rights that are there.
 //!
 //! What a verb cannot do without is an error that names the missing right and the command that grants it; what only adds
-//! something is left out, with a note.
+//! something is left out, with a note. What could not be read is never shown as if there were none of it.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use api::known::Reading;
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
 };
@@ -86,6 +87,9 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         ..Objects::default()
     };
     objects.configs = names_of_configs(client, &mut notes).await;
+    if objects.pools.iter().any(|pool| rollout::control_plane::is_control_plane(&pool.name_any())) {
+        objects.etcd = etcd(client, &mut notes).await;
+    }
     let drains = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_draining());
     let (mut pods, mut budgets) = (Vec::new(), Vec::new());
     if drains {
@@ -100,9 +104,10 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         objects.controller_configs = optional::<ControllerConfig>(client, &mut notes, "certificates").await;
         objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-        objects.deployments = noted(all(deployments, "deployments").await, &mut notes, "our own workloads");
+        objects.deployments =
+            noted(all(deployments, "deployments").await, &mut notes, "our own workloads").unwrap_or_default();
         let ours: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-        objects.pods = noted(all(ours, "pods").await, &mut notes, "our own pods");
+        objects.pods = noted(all(ours, "pods").await, &mut notes, "our own pods").unwrap_or_default();
     }
     let now = Timestamp::now();
     decide(&mut objects, &pods, &budgets, now);
@@ -169,6 +174,7 @@ pub(crate) fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestam
     let input = rollout::Objects {
         machine_config_nodes: &objects.machine_config_nodes,
         ledger,
+        pods: objects.etcd.as_ref().map(Vec::as_slice),
         ..rollout::Objects::new(pool, &objects.pools, &objects.nodes)
     };
     // How long a target has to settle is the controller's own setting; a moment later it is over anyway.
@@ -195,7 +201,8 @@ fn standstill(next: &rollout::Next) -> Standstill {
         | Waiting::NewerPool
         | Waiting::Quorum { .. }
         | Waiting::Peer { .. }
-        | Waiting::Taints) => Standstill::Other(other.to_string()),
+        | Waiting::Taints
+        | Waiting::Unread(_)) => Standstill::Other(other.to_string()),
     }
 }
 
@@ -229,7 +236,8 @@ pub(crate) fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
 }
 
 /// Only the names of MachineConfigs: their contents would be megabytes.
-async fn names_of_configs(client: &Client, notes: &mut Vec<String>) -> Vec<MachineConfig> {
+async fn names_of_configs(client: &Client, notes: &mut Vec<String>) -> Reading<Vec<MachineConfig>> {
+    let as_of = Timestamp::now();
     let api: Api<kube::core::PartialObjectMeta<MachineConfig>> = Api::all(client.clone());
     let mut parameters = ListParams::default().limit(PAGE);
     let mut configs = Vec::new();
@@ -243,14 +251,47 @@ async fn names_of_configs(client: &Client, notes: &mut Vec<String>) -> Vec<Machi
                 );
                 match page.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => parameters = parameters.continue_token(&token),
-                    None => return configs,
+                    None => return Reading::known(configs, as_of),
                 }
             }
             Err(error) => {
                 notes.push(explain_refusal(&error, "list", "machineconfigs", "which configs exist"));
-                return Vec::new();
+                return Reading::Unknown(cluster::error::chain(&error));
             }
         }
+    }
+}
+
+/// Pods of etcd, from the namespaces where it runs as static pods.
+async fn etcd(client: &Client, notes: &mut Vec<String>) -> Reading<Vec<Pod>> {
+    let as_of = Timestamp::now();
+    let mut pods = Vec::new();
+    for (namespace, selector) in rollout::control_plane::ETCD {
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        match all_matching(api, ListParams::default().labels(selector), "pods").await {
+            Ok(some) => pods.extend(some),
+            Err((error, resource)) => {
+                notes.push(explain_refusal(&error, "list", &resource, "members of etcd"));
+                return Reading::Unknown(cluster::error::chain(&error));
+            }
+        }
+    }
+    Reading::known(pods, as_of)
+}
+
+/// Everything of a cluster-wide kind; nothing where the API does not have it.
+///
+/// # Errors
+/// A sentence that names the right that is missing, or what else is wrong.
+pub(crate) async fn list_if_installed<K>(client: &Client) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let plural = K::plural(&()).into_owned();
+    match all(Api::<K>::all(client.clone()), &plural).await {
+        Ok(objects) => Ok(objects),
+        Err((error, _)) if cluster::problem(&error) == cluster::Problem::NotFound => Ok(Vec::new()),
+        Err((error, resource)) => Err(refusal(error, "list", &resource)),
     }
 }
 
@@ -269,8 +310,8 @@ where
     }
 }
 
-/// Like [`list`], but what cannot be read is only noted.
-pub(crate) async fn optional<K>(client: &Client, notes: &mut Vec<String>, what: &str) -> Vec<K>
+/// Like [`list_if_installed`], but what cannot be read is noted and absent.
+pub(crate) async fn noted_list<K>(client: &Client, notes: &mut Vec<String>, what: &str) -> Option<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
@@ -278,21 +319,39 @@ where
     noted(all(Api::<K>::all(client.clone()), &plural).await, notes, what)
 }
 
-fn noted<K>(answer: Result<Vec<K>, (kube::Error, String)>, notes: &mut Vec<String>, what: &str) -> Vec<K> {
-    answer.unwrap_or_else(|(error, resource)| {
+/// Like [`noted_list`], for what only adds something: the note is all that tells an empty list from an unread one.
+pub(crate) async fn optional<K>(client: &Client, notes: &mut Vec<String>, what: &str) -> Vec<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let plural = K::plural(&()).into_owned();
+    noted(all(Api::<K>::all(client.clone()), &plural).await, notes, what).unwrap_or_default()
+}
+
+fn noted<K>(answer: Result<Vec<K>, (kube::Error, String)>, notes: &mut Vec<String>, what: &str) -> Option<Vec<K>> {
+    match answer {
+        Ok(objects) => Some(objects),
         // A kind that is not installed has no objects.
-        if cluster::problem(&error) != cluster::Problem::NotFound {
+        Err((error, _)) if cluster::problem(&error) == cluster::Problem::NotFound => Some(Vec::new()),
+        Err((error, resource)) => {
             notes.push(explain_refusal(&error, "list", &resource, what));
+            None
         }
-        Vec::new()
-    })
+    }
 }
 
 async fn all<K>(api: Api<K>, resource: &str) -> Result<Vec<K>, (kube::Error, String)>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
-    let mut parameters = ListParams::default().limit(PAGE);
+    all_matching(api, ListParams::default(), resource).await
+}
+
+async fn all_matching<K>(api: Api<K>, parameters: ListParams, resource: &str) -> Result<Vec<K>, (kube::Error, String)>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut parameters = parameters.limit(PAGE);
     let mut objects = Vec::new();
     loop {
         let page = cluster::write::in_time(api.list(&parameters)).await;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use api::machine::Machine;
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::names;
 use clap::Args;
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     /// Pool that the machines shall join
     #[arg(long)]
     pool: String,
-    /// Machine that the credential is for; no other may use it
+    /// Machine that the credential is for; no other may use it. Without a Machine object, the name of the node it becomes
     #[arg(long)]
     machine: Option<String>,
     /// How often the credential works, such as the size of a MachineSet; 0 sets no limit
@@ -73,9 +74,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn make(arguments: &Arguments) -> anyhow::Result<String> {
-    let grant = Grant {
+    let mut grant = Grant {
         pool: arguments.pool.clone(),
         machine: arguments.machine.clone(),
+        machine_uid: None,
         expires: (!arguments.expires.is_zero()).then(|| Timestamp::now().checked_add(arguments.expires)).transpose()?,
         max_uses: (arguments.uses > 0).then_some(arguments.uses),
     };
@@ -107,6 +109,9 @@ async fn make(arguments: &Arguments) -> anyhow::Result<String> {
                     format!("no {CA} in ConfigMap {}/{PUBLISHED} yet; give --ca FILE", arguments.namespace)
                 })?,
             };
+            if let Some(machine) = &arguments.machine {
+                grant.machine_uid = machine_uid(&client, machine).await?;
+            }
             let secret = if arguments.open { None } else { Some(issue(&client, &grant).await?) };
             (Some(server), Some(ca), secret)
         }
@@ -121,6 +126,16 @@ async fn issue(client: &Client, grant: &Grant) -> anyhow::Result<String> {
     let note = format!("made BootstrapToken {name}; `kubectl delete bootstraptoken {name}` revokes it");
     anstream::eprintln!("{note}");
     Ok(secret)
+}
+
+/// The uid of the Machine of this name, with which its credential ends; nothing for a machine that has none.
+async fn machine_uid(client: &Client, name: &str) -> anyhow::Result<Option<String>> {
+    let machines: Api<Machine> = Api::namespaced(client.clone(), names::MACHINE_API_NAMESPACE);
+    // A cluster without the Machine API has none either.
+    match cluster::error::if_found(cluster::write::in_time(machines.get(name)).await) {
+        Ok(machine) => Ok(machine.and_then(|machine| machine.metadata.uid)),
+        Err(error) => Err(crate::gather::refusal(error, "get", "machines")),
+    }
 }
 
 async fn guess_server(client: &Client) -> anyhow::Result<String> {

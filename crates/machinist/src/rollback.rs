@@ -129,7 +129,10 @@ pub(crate) async fn find(client: &Client, name: &str, to: Option<&str>) -> anyho
 }
 
 async fn earlier(client: &Client, pool: &str, now: &str) -> String {
-    let all: Vec<RenderedProvenance> = gather::optional(client, &mut Vec::new(), "").await;
+    let all: Vec<RenderedProvenance> = match gather::list_if_installed(client).await {
+        Ok(all) => all,
+        Err(error) => return format!(" (those that are kept could not be read: {error:#})"),
+    };
     let others = all.iter().filter(|it| it.spec.pool == pool && it.name_any() != now).map(ResourceExt::name_any);
     let others: Vec<_> = others.collect();
     if others.is_empty() { " (none is kept)".to_owned() } else { format!(" one of {}", others.join(", ")) }
@@ -162,7 +165,7 @@ async fn prove(
     wanted: &MachineConfig,
 ) -> anyhow::Result<()> {
     let mut settings = render::Settings { keep_remote: true, ..render::Settings::default() };
-    let controller: Vec<ControllerConfig> = gather::optional(client, &mut Vec::new(), "").await;
+    let controller: Vec<ControllerConfig> = gather::list_if_installed(client).await?;
     if let Some(config) = controller.first() {
         settings.os_image.clone_from(&config.spec.base_os_container_image);
         settings.extensions_image = config.spec.base_os_extensions_container_image.clone().unwrap_or_default();

@@ -61,7 +61,11 @@ async fn status(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             told = true;
         }
         let text = match arguments.output {
-            Some(format) => format.write_one(&fleet.to_value(&snapshot))?,
+            Some(format) => {
+                let mut value = fleet.to_value(&snapshot);
+                value["notes"] = json!(world.notes);
+                format.write_one(&value)?
+            }
             None => table::draw(&fleet, &snapshot, arguments.all),
         };
         if !arguments.watch {

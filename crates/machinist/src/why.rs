@@ -49,7 +49,11 @@ async fn why(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             .with_context(|| unknown("node", name, snapshot.nodes.keys().map(String::as_str).collect()))?,
     };
     let text = match arguments.output {
-        Some(format) => format.write_one(&serde_json::to_value(&it)?)?,
+        Some(format) => {
+            let mut value = serde_json::to_value(&it)?;
+            value["notes"] = serde_json::json!(world.notes);
+            format.write_one(&value)?
+        }
         None => report(&it, &snapshot),
     };
     output::print(&text)?;

@@ -4,9 +4,10 @@
 //! Targets and fences are sent and not waited for: they are on their way while the next plans are made, and each lands at
 //! any later moment, in any order, also when the process that sent it is dead.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use api::known::Reading;
 use drain::eviction::{Cause, Refusal};
 use drain::pod::PodFacts;
 use rollout::{Action, Settings, Snapshot};
@@ -112,7 +113,7 @@ impl Controller {
             self.snapshot.ledger = rollout::Ledger::clone(&world.ledger_log[end]);
         }
         if rollout::control_plane::is_control_plane(&world.pool.name) {
-            self.snapshot.etcd = world.etcd_members();
+            self.snapshot.etcd = Reading::known(world.etcd_members(), world.now);
         }
         self.snapshot.now = world.now;
     }
@@ -152,7 +153,9 @@ impl Controller {
                 last_applied_drain: facts.last_applied_drain.clone(),
                 cordoned_by: facts.cordoned_by.clone(),
                 started: facts.drain_started,
-                pods: pods.map(pod).collect(),
+                pods: Reading::known(pods.map(pod).collect(), world.now),
+                daemon_sets: Reading::known(BTreeSet::new(), world.now),
+                withheld: Reading::known(None, world.now),
                 refusals: self.refusals.clone(),
                 now: world.now,
                 ..drain::Snapshot::default()

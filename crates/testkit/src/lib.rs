@@ -9,6 +9,7 @@
 pub mod binaries;
 pub mod changes;
 pub mod control_plane;
+pub mod faults;
 pub mod image;
 mod install;
 pub mod moto;
@@ -18,6 +19,7 @@ pub mod real_cluster;
 
 pub use changes::Changes;
 pub use control_plane::{ControlPlane, control_plane, durable_control_plane};
+pub use faults::Faults;
 pub use image::Image;
 pub use moto::Moto;
 pub use real_cluster::RealCluster;

@@ -9,6 +9,7 @@ pub mod events;
 pub mod leader;
 pub mod patience;
 pub mod queue;
+pub mod read;
 pub mod rights;
 pub mod tokens;
 pub mod watch;

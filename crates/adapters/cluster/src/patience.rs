@@ -42,8 +42,13 @@ impl Patience {
     /// Something that only a living API says.
     pub fn hear<K>(&mut self, event: &Event<K>) {
         if !matches!(event, Event::Init) {
-            *self = Self::up_to(self.longest);
+            self.reset();
         }
+    }
+
+    /// The API has answered.
+    pub fn reset(&mut self) {
+        *self = Self::up_to(self.longest);
     }
 }
 

@@ -2,24 +2,27 @@
 //!
 //! Objects are read into records as they arrive, so a fleet of ten thousand nodes costs what the records cost. Each change
 //! carries the record before and after, so that consumers do constant work and never scan.
+//!
+//! A store says how far it can be believed. [`Store::reading`] and [`Store::reading_of`] are for everything that deletes,
+//! evicts, signs anew or counts: they tell what could not be read apart from what is not there. The plain getters give
+//! the records as last seen, however long ago that was and also when nothing was ever listed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+mod follow;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures::{StreamExt, pin_mut};
-use kube::api::Api;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Resource, ResourceExt};
+use api::known::{Reading, Unread, last_heard};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
 use parking_lot::RwLock;
-use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch as cell};
+use tokio::time::Instant;
 
-use crate::patience::Patience;
-
-/// A kind that is missing may be installed at any moment, and a process that waits for it should begin soon after.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long a watch that fails is still believed. It is opened again within a second or two when an API server restarts,
+/// and until then the records are hardly older than they would be on a slow network.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Namespace and name; the namespace is empty for cluster-scoped objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +37,11 @@ impl Key {
     }
 
     pub fn cluster(name: &str) -> Self {
-        Self { namespace: String::new(), name: name.to_owned() }
+        Self::in_namespace("", name)
+    }
+
+    pub fn in_namespace(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 }
 
@@ -56,29 +63,42 @@ impl<T> Clone for Change<T> {
 #[derive(Debug)]
 pub struct Store<T> {
     records: Arc<RwLock<BTreeMap<Key, Arc<T>>>>,
-    state: cell::Receiver<State>,
+    contact: cell::Receiver<Contact>,
 }
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
-        Self { records: self.records.clone(), state: self.state.clone() }
+        Self { records: self.records.clone(), contact: self.contact.clone() }
     }
 }
 
-/// Whether a store can be believed.
+/// How a watch is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was listed yet. `trouble` is the last error, for those who wait.
-    Starting { trouble: Option<String> },
-    /// The first list is complete and the watch follows.
+    /// Nothing was listed yet, and nothing went wrong.
+    Starting,
+    /// The list is complete and the watch follows it.
     Synced,
-    /// Records are as they were when the watch broke; it is being tried again.
-    Broken { trouble: String, last: Instant },
+    /// The API does not have this kind. It is asked for again, because a kind may be installed at any moment.
+    NotInstalled,
+    /// The kind cannot be listed or watched now, and it is being tried again.
+    Failing(Trouble),
 }
 
-/// A watch that takes up where it broke says so only with the next change, which may be long in coming. So trouble that
-/// does not come back is over: the pauses between two tries are shorter than this.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(75);
+/// Why a kind cannot be listed or watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub problem: crate::Problem,
+    pub text: String,
+}
+
+/// What is known of a watch's contact with the API.
+#[derive(Clone, Debug)]
+struct Contact {
+    state: State,
+    /// When the API last said anything about this kind. Before the first complete list that counts for nothing.
+    heard: Option<Instant>,
+}
 
 impl<T> Store<T> {
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
@@ -105,43 +125,91 @@ impl<T> Store<T> {
         self.records.read().is_empty()
     }
 
+    /// Whether the records can be believed.
+    pub fn contact(&self) -> Reading<()> {
+        self.contact.borrow().reading()
+    }
+
+    /// All records, if they can be believed.
+    pub fn reading(&self) -> Reading<Vec<Arc<T>>> {
+        self.contact().map(|()| self.all())
+    }
+
+    /// One record, if the store can be believed; `None` inside means that the object does not exist.
+    pub fn reading_of(&self, key: &Key) -> Reading<Option<Arc<T>>> {
+        self.contact().map(|()| self.get(key))
+    }
+
+    /// All records, as they are known now. `what` is the plural that a person would ask for.
+    ///
+    /// # Errors
+    /// When they cannot be believed, and when the kind does not exist.
+    pub fn fresh(&self, what: &str) -> Result<Vec<Arc<T>>, Unread> {
+        Ok(self.reading().fresh(what, Timestamp::now())?.into_inner().clone())
+    }
+
+    /// One record, as it is known now; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// When it cannot be believed, and when the kind does not exist.
+    pub fn fresh_one(&self, what: &str, key: &Key) -> Result<Option<Arc<T>>, Unread> {
+        Ok(self.reading_of(key).fresh(what, Timestamp::now())?.into_inner().clone())
+    }
+
     /// How the watch is doing, for readiness and for conditions.
     pub fn state(&self) -> State {
-        match self.state.borrow().clone() {
-            State::Broken { last, .. } if last.elapsed() > FORGOTTEN_AFTER => State::Synced,
-            state => state,
-        }
+        self.contact.borrow().state.clone()
     }
 
-    pub fn is_synced(&self) -> bool {
-        !matches!(*self.state.borrow(), State::Starting { .. })
+    /// Whether a list was ever complete.
+    pub fn has_listed(&self) -> bool {
+        self.contact.borrow().heard.is_some()
     }
 
-    /// Returns once the first list is complete, or was refused: a kind that is not installed or not allowed has no objects
-    /// here, and what can do without them need not wait.
+    /// Returns once the API has given any first answer: a complete list, or a refusal. What follows must not take an empty
+    /// store for an answer, because [`Store::reading`] tells the two apart.
     pub async fn settled(&self) {
-        let mut state = self.state.clone();
-        let _ = state.wait_for(|state| !matches!(state, State::Starting { trouble: None })).await;
+        let mut contact = self.contact.clone();
+        let _ = contact.wait_for(|contact| contact.state != State::Starting).await;
     }
 
     /// Returns once the first list is complete.
     pub async fn synced(&self) {
-        let mut state = self.state.clone();
-        let _ = state.wait_for(|state| !matches!(state, State::Starting { .. })).await;
+        let mut contact = self.contact.clone();
+        let _ = contact.wait_for(|contact| contact.heard.is_some()).await;
+    }
+}
+
+impl Contact {
+    fn reading(&self) -> Reading<()> {
+        let heard = self.heard.map(|heard| {
+            // Counted back from now, so that a clock that is set meanwhile makes nothing look younger.
+            let silence = SignedDuration::try_from(heard.elapsed()).unwrap_or(SignedDuration::MAX);
+            (heard.elapsed(), Timestamp::now().saturating_sub(silence).unwrap_or(Timestamp::MIN))
+        });
+        match (&self.state, heard) {
+            (State::NotInstalled, _) => Reading::NotInstalled,
+            (State::Failing(trouble), None) => Reading::Unknown(trouble.text.clone()),
+            (State::Failing(trouble), Some((silence, at))) if silence > GRACE => {
+                Reading::Unknown(format!("{}; {}", trouble.text, last_heard(at)))
+            }
+            (State::Starting | State::Synced, None) => Reading::Unknown("they are being listed".to_owned()),
+            (State::Starting | State::Synced | State::Failing(_), Some((_, at))) => Reading::known((), at),
+        }
     }
 }
 
 /// A watch that is being set up; [`Watch::run`] drives it.
 pub struct Watch<T> {
     store: Store<T>,
-    state: cell::Sender<State>,
+    contact: cell::Sender<Contact>,
     subscribers: Vec<mpsc::UnboundedSender<Change<T>>>,
 }
 
 impl<T: Send + Sync + 'static> Default for Watch<T> {
     fn default() -> Self {
-        let (state, receiver) = cell::channel(State::Starting { trouble: None });
-        Self { store: Store { records: Arc::default(), state: receiver }, state, subscribers: Vec::new() }
+        let (contact, receiver) = cell::channel(Contact { state: State::Starting, heard: None });
+        Self { store: Store { records: Arc::default(), contact: receiver }, contact, subscribers: Vec::new() }
     }
 }
 
@@ -155,61 +223,6 @@ impl<T: Send + Sync + 'static> Watch<T> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.subscribers.push(sender);
         receiver
-    }
-
-    /// Lists and watches until the process ends; a broken watch is tried again with growing pauses.
-    ///
-    /// `read` makes the record; equal records are not passed on, so a change that no consumer looks at costs nothing.
-    pub async fn run<K>(self, api: Api<K>, config: watcher::Config, read: impl Fn(K) -> T)
-    where
-        K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-        T: PartialEq,
-    {
-        let events = watcher(api, config);
-        pin_mut!(events);
-        let mut seen = BTreeSet::new();
-        let mut patience = Patience::up_to(LONGEST_PAUSE);
-        while let Some(event) = patience.then(events.next()).await {
-            match event {
-                Ok(event) => {
-                    patience.hear(&event);
-                    self.take(event, &mut seen, &read);
-                }
-                Err(error) => {
-                    patience.lose();
-                    self.trouble(&error);
-                }
-            }
-        }
-    }
-
-    fn take<K>(&self, event: Event<K>, seen: &mut BTreeSet<Key>, read: &impl Fn(K) -> T)
-    where
-        K: Resource,
-        T: PartialEq,
-    {
-        match event {
-            Event::Init => seen.clear(),
-            Event::InitApply(object) => {
-                let key = Key::of(&object);
-                seen.insert(key.clone());
-                self.put(key, Some(read(object)));
-            }
-            Event::InitDone => {
-                let gone: Vec<Key> =
-                    self.store.records.read().keys().filter(|key| !seen.contains(*key)).cloned().collect();
-                gone.into_iter().for_each(|key| self.put(key, None));
-                seen.clear();
-                self.state.send_if_modified(|state| std::mem::replace(state, State::Synced) != State::Synced);
-            }
-            Event::Apply(object) => {
-                self.state.send_if_modified(|state| {
-                    matches!(state, State::Broken { .. }) && std::mem::replace(state, State::Synced) != State::Synced
-                });
-                self.put(Key::of(&object), Some(read(object)));
-            }
-            Event::Delete(object) => self.put(Key::of(&object), None),
-        }
     }
 
     fn put(&self, key: Key, record: Option<T>)
@@ -234,77 +247,26 @@ impl<T: Send + Sync + 'static> Watch<T> {
         }
     }
 
-    fn trouble(&self, error: &watcher::Error) {
-        let trouble = error_chain(error);
-        // An open watch that ends goes on where it was; if it cannot, the next error says so.
-        if matches!(error, watcher::Error::WatchFailed(_)) {
-            tracing::debug!(%trouble, "watch ended; going on");
-            return;
-        }
-        let changed = self.state.send_if_modified(|state| {
-            let now = match state {
-                State::Starting { .. } => State::Starting { trouble: Some(trouble.clone()) },
-                State::Synced | State::Broken { .. } => {
-                    State::Broken { trouble: trouble.clone(), last: Instant::now() }
-                }
-            };
-            let said = match &*state {
-                State::Starting { trouble: Some(said) } | State::Broken { trouble: said, .. } => *said == trouble,
-                State::Starting { trouble: None } | State::Synced => false,
-            };
-            *state = now;
-            !said
+    /// The API has answered: the list is complete, or an open watch said something.
+    fn hear(&self) {
+        self.contact.send_if_modified(|contact| {
+            contact.heard = Some(Instant::now());
+            std::mem::replace(&mut contact.state, State::Synced) != State::Synced
+        });
+    }
+
+    /// The API did not answer, or refused.
+    fn lose(&self, trouble: Trouble, is_list: bool) {
+        let changed = self.contact.send_if_modified(|contact| {
+            // Objects are read by their collection, so there is nothing else that could be missing.
+            let is_missing = is_list && trouble.problem == crate::Problem::NotFound;
+            let state = if is_missing { State::NotInstalled } else { State::Failing(trouble.clone()) };
+            let changed = contact.state != state;
+            contact.state = state;
+            changed
         });
         if changed {
-            tracing::warn!(%trouble, "watch failed; trying again");
+            tracing::warn!(trouble = %trouble.text, "watch failed; trying again");
         }
-    }
-}
-
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::convert::Infallible;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::client::Body;
-
-    use super::*;
-
-    /// An API that has never heard of anything, and counts who asks.
-    fn ignorant(asked: Arc<AtomicUsize>) -> kube::Client {
-        let service = tower::service_fn(move |_: http::Request<Body>| {
-            asked.fetch_add(1, Ordering::Relaxed);
-            let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
-            let answer = http::Response::builder().status(404).body(Body::from(status.as_bytes().to_vec()));
-            std::future::ready(Ok::<_, Infallible>(answer.unwrap()))
-        });
-        kube::Client::new(service, "default")
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_kind_that_is_missing_is_asked_for_ever_more_seldom() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let api: Api<ConfigMap> = Api::all(ignorant(asked.clone()));
-        let watch = Watch::default().run(api, watcher::Config::default(), |_: ConfigMap| ());
-        let minute = tokio::time::timeout(Duration::from_secs(60), watch).await;
-        assert!(minute.is_err(), "a watch never ends");
-        let asked = asked.load(Ordering::Relaxed);
-        assert!((8..=16).contains(&asked), "{asked} times in a minute");
     }
 }

@@ -1,14 +1,17 @@
 //! Writes: server-side apply under a named manager, and patches that must not land on a newer object.
 //!
-//! One writer per field. A manager applies exactly the fields it owns; what it leaves out it gives up.
+//! One writer per field. A manager applies exactly the fields it owns; what it leaves out it gives up. What is made once,
+//! such as keys and tokens, goes through [`make_once`]: it is created, and never laid over something that is there.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::{Api, Patch, PatchParams};
-use kube::{Error, Resource};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Error, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::error::{Problem, problem};
 
 /// No single request takes longer than this; the client itself would wait for ever.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,6 +37,37 @@ where
 {
     let parameters = PatchParams::apply(manager).force();
     in_time(api.patch_status(name, &parameters, &Patch::Apply(object))).await
+}
+
+/// Creates `object`, or with `present` applies it to exactly that version of it. `None` when somebody else was faster and
+/// there is another object or version now: the caller has to look at that one.
+pub async fn make_once<K>(
+    api: &Api<K>,
+    manager: &str,
+    object: &serde_json::Value,
+    present: Option<&K>,
+) -> Result<Option<K>, Error>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let written = match present {
+        None => {
+            let object: K = serde_json::from_value(object.clone()).map_err(Error::SerdeError)?;
+            let parameters = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
+            in_time(api.create(&parameters, &object)).await
+        }
+        Some(present) => {
+            let mut object = object.clone();
+            object["metadata"]["resourceVersion"] = present.resource_version().into();
+            object["metadata"]["uid"] = present.uid().into();
+            apply(api, manager, &present.name_any(), &object).await
+        }
+    };
+    match written {
+        Ok(written) => Ok(Some(written)),
+        Err(error) if problem(&error) == Problem::Conflict => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Merges `patch` into an object. With a `metadata.resourceVersion` in it, a newer object makes it a conflict.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use api::known::Fresh;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::pod::{DisruptionBudget, Owner, PodFacts};
@@ -122,13 +123,12 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// Decides about the pods of one node. `daemon_sets` are those that exist, as `namespace/name`; without them every
-/// DaemonSet is taken to exist.
+/// Decides about the pods of one node. `daemon_sets` are those that exist, as `namespace/name`.
 pub fn work(
-    pods: &[PodFacts],
+    pods: Fresh<&[PodFacts]>,
     budgets: &[DisruptionBudget],
     refusals: &BTreeMap<String, Refusal>,
-    daemon_sets: Option<&BTreeSet<String>>,
+    daemon_sets: Fresh<&BTreeSet<String>>,
     options: &Options,
     now: Timestamp,
 ) -> Work {
@@ -162,10 +162,10 @@ pub fn work(
 
 /// Pods that a drain does not touch: those that the kubelet runs by itself, those that would come back at once, and
 /// those that have ended. Pods without a controller and pods with local data are evicted like all others.
-fn is_left_alone(pod: &PodFacts, daemon_sets: Option<&BTreeSet<String>>) -> bool {
+fn is_left_alone(pod: &PodFacts, daemon_sets: Fresh<&BTreeSet<String>>) -> bool {
     let exists = || {
         let owner = pod.owner.as_ref().map(|owner| format!("{}/{}", pod.namespace, owner.name));
-        daemon_sets.is_none_or(|sets| owner.is_some_and(|owner| sets.contains(&owner)))
+        owner.is_some_and(|owner| daemon_sets.contains(&owner))
     };
     pod.mirror || pod.finished || (pod.is_of_daemon_set() && exists())
 }

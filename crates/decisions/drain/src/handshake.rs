@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::known::{Fresh, Reading, Unread};
 use api::names::{cordon, drain, node_condition, status};
 use jiff::{SignedDuration, Timestamp};
 
@@ -44,14 +45,14 @@ pub struct Snapshot {
     pub cordoned_by: Option<String>,
     pub started: Option<Timestamp>,
     /// The pods that are bound to the node.
-    pub pods: Vec<PodFacts>,
+    pub pods: Reading<Vec<PodFacts>>,
     pub budgets: Vec<DisruptionBudget>,
     /// Answers to earlier evictions, by uid of the pod. They may be lost at any time.
     pub refusals: BTreeMap<String, Refusal>,
-    /// DaemonSets that exist, as `namespace/name`, if known.
-    pub daemon_sets: Option<BTreeSet<String>>,
+    /// DaemonSets that exist, as `namespace/name`.
+    pub daemon_sets: Reading<BTreeSet<String>>,
     /// Why the node must not be emptied yet, if there is a reason. What has begun goes on.
-    pub withheld: Option<String>,
+    pub withheld: Reading<Option<String>>,
     pub settings: Settings,
     pub now: Timestamp,
 }
@@ -131,7 +132,13 @@ pub enum Waiting {
     Pods(usize),
     /// Pods that are protected.
     Blocked(usize),
+    /// What a drain has to know cannot be read, so nothing is evicted and the drain is not confirmed.
+    Unread(Unread),
 }
+
+/// How soon the API is looked at again when it could not be read. It is being asked all the time; this only picks up the
+/// answer.
+const READ_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// Plans one node's drain.
 pub fn plan(snapshot: &Snapshot) -> Plan {
@@ -182,11 +189,15 @@ fn plan_leftovers(snapshot: &Snapshot, applied: &str) -> Plan {
 
 fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {
     let node = &snapshot.node;
-    if let Some(why) = snapshot.withheld.as_ref().filter(|_| snapshot.started.is_none()) {
-        let mut plan = Plan::waiting(Waiting::Place(why.clone()));
-        plan.log.push(format!("node {node}: drain is withheld: {why}"));
-        plan.conditions.push(drained(status::UNKNOWN, format!("The drain has not begun: {why}")));
-        return plan;
+    if snapshot.started.is_none() {
+        let (why, next) = match snapshot.withheld.fresh("poolledgers", snapshot.now).map(Fresh::into_inner) {
+            Ok(None) => (None, Next::OnChange(Waiting::Node)),
+            Ok(Some(why)) => (Some(why.clone()), Next::OnChange(Waiting::Place(why.clone()))),
+            Err(unread) => (Some(unread.to_string()), Next::After(READ_AGAIN, Waiting::Unread(unread))),
+        };
+        if let Some(why) = why {
+            return plan_withheld(snapshot, &why, next);
+        }
     }
     if !snapshot.unschedulable {
         return plan_cordon(snapshot);
@@ -199,8 +210,10 @@ fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {
         plan.log.push(format!("node {node}: initiating drain"));
         return plan;
     };
-    let Snapshot { pods, budgets, refusals, settings, now, .. } = snapshot;
-    let work = work(pods, budgets, refusals, snapshot.daemon_sets.as_ref(), &settings.options, *now);
+    let work = match look(snapshot) {
+        Ok(work) => work,
+        Err(unread) => return plan_unread(snapshot, desired, started, unread),
+    };
     if work.is_done() {
         let mut plan = Plan::waiting(Waiting::Node);
         plan.actions.push(Action::Confirm { value: desired.to_owned(), uncordon: false, forget_owner: false });
@@ -212,6 +225,33 @@ fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {
         return plan;
     }
     plan_evictions(snapshot, desired, started, work)
+}
+
+fn plan_withheld(snapshot: &Snapshot, why: &str, next: Next) -> Plan {
+    let mut plan = Plan { next, ..Plan::idle() };
+    plan.log.push(format!("node {}: drain is withheld: {why}", snapshot.node));
+    plan.conditions.push(drained(status::UNKNOWN, format!("The drain has not begun: {why}")));
+    plan
+}
+
+/// What there is to do, if everything that it depends on is known.
+fn look(snapshot: &Snapshot) -> Result<Work, Unread> {
+    let Snapshot { budgets, refusals, settings, now, .. } = snapshot;
+    let pods = snapshot.pods.fresh("pods", *now)?.map(Vec::as_slice);
+    let daemon_sets = snapshot.daemon_sets.fresh("daemonsets", *now)?;
+    Ok(work(pods, budgets, refusals, daemon_sets, &settings.options, *now))
+}
+
+fn plan_unread(snapshot: &Snapshot, desired: &str, started: Timestamp, unread: Unread) -> Plan {
+    let node = &snapshot.node;
+    let mut plan = plan_evictions(snapshot, desired, started, Work::default());
+    plan.log.push(format!("node {node}: nothing is evicted: {unread}"));
+    let message = format!("Drain of node {node} waits, because nothing may be evicted unseen: {unread}");
+    plan.events.push(Event { reason: "DrainBlocked", message });
+    plan.conditions.retain(|condition| condition.type_ != node_condition::DRAINED);
+    plan.conditions.push(drained(status::UNKNOWN, format!("Error: Node Drain has not succeeded. Error is: {unread}")));
+    plan.next = Next::After(READ_AGAIN, Waiting::Unread(unread));
+    plan
 }
 
 fn plan_cordon(snapshot: &Snapshot) -> Plan {
@@ -330,6 +370,16 @@ fn long(duration: SignedDuration) -> String {
 }
 
 impl Plan {
+    /// Why the drain does not get on, in one line.
+    pub fn obstacle(&self) -> Option<String> {
+        let (Next::OnChange(waiting) | Next::After(_, waiting)) = &self.next;
+        match waiting {
+            Waiting::Unread(unread) => Some(unread.to_string()),
+            _ if self.blocked.is_empty() => None,
+            _ => Some(self.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
     fn idle() -> Self {
         Self::waiting(Waiting::Request)
     }

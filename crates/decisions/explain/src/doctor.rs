@@ -104,7 +104,7 @@ fn lost_config(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
             }
         }
     }
-    for (config, nodes) in users.into_iter().filter(|(config, _)| !snapshot.configs.contains(*config)) {
+    for (config, nodes) in users.into_iter().filter(|(config, _)| snapshot.is_gone(config)) {
         let used = match nodes.len() {
             0 => format!("pool {} refers to it", pool.name),
             _ => format!("pool {} and the nodes {} refer to it", pool.name, nodes.join(", ")),

@@ -299,7 +299,7 @@ fn taken_since(facts: &NodeFacts, pool: &PoolFacts) -> Option<Timestamp> {
 }
 
 pub(crate) fn is_missing_config(snapshot: &Snapshot, facts: &NodeFacts) -> bool {
-    facts.desired.as_ref().is_some_and(|config| !snapshot.configs.is_empty() && !snapshot.configs.contains(config))
+    facts.desired.as_ref().is_some_and(|config| snapshot.is_gone(config))
 }
 
 /// The daemon found something else on its disk than its config says.

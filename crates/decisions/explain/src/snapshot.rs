@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::known::Reading;
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
     MachineConfigPoolStatus,
@@ -23,8 +24,8 @@ use serde::Serialize;
 pub struct Snapshot {
     pub pools: BTreeMap<String, PoolFacts>,
     pub nodes: BTreeMap<String, NodeFacts>,
-    /// Names of the rendered configs that exist.
-    pub configs: BTreeSet<String>,
+    /// Names of the MachineConfigs that exist.
+    pub configs: Reading<BTreeSet<String>>,
     /// Names of the rendered configs that can be made again from their archive.
     pub archived: BTreeSet<String>,
     pub workloads: Vec<Workload>,
@@ -162,7 +163,7 @@ pub struct Generator {
     pub kind: &'static str,
     pub name: String,
     pub deleting_since: Option<Timestamp>,
-    /// Finalizers whose MachineConfig is not there any more, or never was.
+    /// Finalizers whose MachineConfig is known not to be there any more, or never was.
     pub dangling: Vec<String>,
     /// Its last condition, when that says that it failed.
     pub failure: Option<String>,
@@ -176,14 +177,17 @@ pub struct Certificate {
     pub not_after: Timestamp,
 }
 
-/// The objects that a snapshot is read from. Those that could not be read are empty.
+/// The objects that a snapshot is read from. Where only a list is kept, no finding rests on an object that is not in it, so
+/// one that could not be read is empty.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub pools: Vec<MachineConfigPool>,
     pub nodes: Vec<Node>,
     pub machine_config_nodes: Vec<MachineConfigNode>,
     pub ledgers: Vec<PoolLedger>,
-    pub configs: Vec<MachineConfig>,
+    pub configs: Reading<Vec<MachineConfig>>,
+    /// Pods among which members of etcd are looked for.
+    pub etcd: Reading<Vec<Pod>>,
     pub provenances: Vec<RenderedProvenance>,
     /// Pods of our own namespace.
     pub pods: Vec<Pod>,
@@ -205,7 +209,8 @@ impl Snapshot {
     /// Reads objects. What cannot be read counts as unsaid.
     pub fn from_objects(objects: &Objects, now: Timestamp) -> Self {
         let archived = objects.provenances.iter().filter(|provenance| provenance.spec.archive.is_some());
-        let fragments: BTreeSet<String> = objects.configs.iter().map(ResourceExt::name_any).collect();
+        let names = |configs: &Vec<MachineConfig>| configs.iter().map(ResourceExt::name_any).collect::<BTreeSet<_>>();
+        let configs = objects.configs.as_ref().map(names);
         let daemons = daemon_pods(&objects.pods);
         let reports: BTreeMap<String, &MachineConfigNode> =
             objects.machine_config_nodes.iter().map(|report| (report.name_any(), report)).collect();
@@ -229,8 +234,8 @@ impl Snapshot {
             nodes: objects.nodes.iter().map(node).collect(),
             archived: archived.map(ResourceExt::name_any).collect(),
             workloads: objects.deployments.iter().map(Workload::from_object).collect(),
-            generators: generators(objects, &fragments),
-            configs: fragments,
+            generators: generators(objects, &configs, now),
+            configs,
             certificates: objects
                 .controller_configs
                 .iter()
@@ -239,6 +244,11 @@ impl Snapshot {
                 .collect(),
             now,
         }
+    }
+
+    /// Whether a MachineConfig is known not to exist.
+    pub(crate) fn is_gone(&self, config: &str) -> bool {
+        is_gone(&self.configs, config, self.now)
     }
 
     /// The nodes that follow a pool, by name.
@@ -361,10 +371,10 @@ fn daemon_pods(pods: &[Pod]) -> BTreeMap<String, String> {
     placed.collect()
 }
 
-fn generators(objects: &Objects, configs: &BTreeSet<String>) -> Vec<Generator> {
+fn generators(objects: &Objects, configs: &Reading<BTreeSet<String>>, now: Timestamp) -> Vec<Generator> {
     let dangling = |meta: &kube::api::ObjectMeta| -> Vec<String> {
         let finalizers = meta.finalizers.iter().flatten();
-        finalizers.filter(|finalizer| !configs.contains(*finalizer)).cloned().collect()
+        finalizers.filter(|finalizer| is_gone(configs, finalizer, now)).cloned().collect()
     };
     let deleting = |meta: &kube::api::ObjectMeta| meta.deletion_timestamp.as_ref().map(|time| time.0);
     let failure = |last: Option<(&str, &str, &str)>| {
@@ -394,6 +404,11 @@ fn generators(objects: &Objects, configs: &BTreeSet<String>) -> Vec<Generator> {
         }
     });
     kubelet.chain(runtime).collect()
+}
+
+/// Whether a MachineConfig is known not to exist.
+fn is_gone(configs: &Reading<BTreeSet<String>>, name: &str, now: Timestamp) -> bool {
+    configs.fresh("machineconfigs", now).is_ok_and(|configs| !configs.contains(name))
 }
 
 fn certificates(config: &ControllerConfig) -> Vec<Certificate> {

@@ -1,8 +1,10 @@
 //! Decides when the config server's authority and certificate are made anew, and reads what there is of them.
 //!
 //! An authority lives for ten years and is replaced after eight. Its successor is signed by itself and, for machines that
-//! still know only the old one, by that too. Nothing is made while the clock cannot be believed.
+//! still know only the old one, by that too. Nothing is made while the clock cannot be believed, and nothing can be decided
+//! about a Secret that was not read: a new authority over one that merely was not seen would shut out every machine.
 
+use api::known::Fresh;
 use jiff::{SignedDuration, Timestamp};
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
@@ -45,11 +47,30 @@ pub struct Pair {
     pub key_fits: bool,
 }
 
+/// What a Secret holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// There is no such Secret.
+    Nothing,
+    /// The Secret is there, and no certificate can be read from it.
+    Garbage,
+    Pair(Pair),
+}
+
+impl Held {
+    pub fn pair(&self) -> Option<&Pair> {
+        match self {
+            Self::Pair(pair) => Some(pair),
+            Self::Nothing | Self::Garbage => None,
+        }
+    }
+}
+
 /// What there is, and what is wanted.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    pub authority: Option<Pair>,
-    pub leaf: Option<Pair>,
+    pub authority: Fresh<Held>,
+    pub leaf: Fresh<Held>,
     /// What the leaf has to be for.
     pub names: Vec<String>,
     pub now: Timestamp,
@@ -71,6 +92,8 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     Missing,
+    /// There is a Secret without a certificate.
+    Garbage,
     /// The key in the Secret is not the certificate's.
     KeyDiffers,
     Due,
@@ -86,24 +109,28 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         return nothing(trouble);
     }
     let now = snapshot.now;
-    let authority = match &snapshot.authority {
-        None => Some(Why::Missing),
-        Some(pair) if !pair.key_fits => Some(Why::KeyDiffers),
-        Some(pair) if pair.certificate.not_after.duration_since(now) <= AUTHORITY_RENEW => Some(Why::Due),
-        Some(_) => None,
+    let authority = match &*snapshot.authority {
+        Held::Nothing => Some(Why::Missing),
+        Held::Garbage => Some(Why::Garbage),
+        Held::Pair(pair) if !pair.key_fits => Some(Why::KeyDiffers),
+        Held::Pair(pair) if pair.certificate.not_after.duration_since(now) <= AUTHORITY_RENEW => Some(Why::Due),
+        Held::Pair(_) => None,
     };
-    let leaf = match (&snapshot.leaf, &snapshot.authority) {
+    let issuer = snapshot.authority.pair().map(|pair| &pair.certificate.subject);
+    let leaf = match &*snapshot.leaf {
         _ if snapshot.names.is_empty() => None,
-        (None, _) => Some(Why::Missing),
-        (Some(_), _) if authority.is_some() => Some(Why::Issuer),
-        (Some(leaf), _) if !leaf.key_fits => Some(Why::KeyDiffers),
-        (Some(leaf), _) if leaf.certificate.not_after.duration_since(now) <= LEAF_RENEW => Some(Why::Due),
-        (Some(leaf), Some(authority)) if leaf.certificate.issuer != authority.certificate.subject => Some(Why::Issuer),
-        (Some(leaf), _) if snapshot.names.iter().any(|name| !leaf.certificate.names.contains(name)) => Some(Why::Names),
-        (Some(_), _) => None,
+        Held::Nothing => Some(Why::Missing),
+        Held::Garbage => Some(Why::Garbage),
+        Held::Pair(_) if authority.is_some() => Some(Why::Issuer),
+        Held::Pair(leaf) if !leaf.key_fits => Some(Why::KeyDiffers),
+        Held::Pair(leaf) if leaf.certificate.not_after.duration_since(now) <= LEAF_RENEW => Some(Why::Due),
+        Held::Pair(leaf) if issuer.is_some_and(|issuer| leaf.certificate.issuer != *issuer) => Some(Why::Issuer),
+        Held::Pair(leaf) if snapshot.names.iter().any(|name| !leaf.certificate.names.contains(name)) => {
+            Some(Why::Names)
+        }
+        Held::Pair(_) => None,
     };
-    let due =
-        |pair: &Option<Pair>, before: SignedDuration| pair.as_ref().map(|pair| pair.certificate.not_after - before);
+    let due = |held: &Held, before: SignedDuration| held.pair().map(|pair| pair.certificate.not_after - before);
     let next = due(&snapshot.authority, AUTHORITY_RENEW).into_iter().chain(due(&snapshot.leaf, LEAF_RENEW)).min();
     Plan { authority, leaf, next, trouble: None }
 }
@@ -113,8 +140,11 @@ fn clock(snapshot: &Snapshot) -> Option<String> {
     if let Some(skew) = snapshot.skew.filter(|skew| skew.abs() > SKEW) {
         return Some(clock_differs(skew));
     }
-    let begins =
-        [&snapshot.authority, &snapshot.leaf].into_iter().flatten().map(|pair| pair.certificate.not_before).max()?;
+    let begins = [&snapshot.authority, &snapshot.leaf]
+        .into_iter()
+        .filter_map(|held| held.pair())
+        .map(|pair| pair.certificate.not_before)
+        .max()?;
     (begins > snapshot.now + SKEW).then(|| {
         format!(
             "a certificate in Secret {CA} or {TLS} is valid only from {begins}, and the clock here says {}: set the clocks of \
@@ -188,10 +218,21 @@ pub fn valid(pem: &str, now: Timestamp) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use api::known::Reading;
+
     use super::*;
 
     fn now() -> Timestamp {
         "2026-01-01T00:00:00Z".parse().expect("a time")
+    }
+
+    fn read_now(held: Held) -> Fresh<Held> {
+        let reading = Reading::known((), now());
+        reading.fresh("secrets", now()).expect("it was just read").map(|()| held)
+    }
+
+    fn held(left: SignedDuration, issuer: &str, names: &[&str]) -> Fresh<Held> {
+        read_now(Held::Pair(pair(left, issuer, names)))
     }
 
     fn pair(left: SignedDuration, issuer: &str, names: &[&str]) -> Pair {
@@ -207,8 +248,8 @@ mod tests {
 
     fn settled() -> Snapshot {
         Snapshot {
-            authority: Some(pair(AUTHORITY_LIFE, "CN=ca", &[])),
-            leaf: Some(pair(LEAF_LIFE, "CN=ca", &["a", "b"])),
+            authority: held(AUTHORITY_LIFE, "CN=ca", &[]),
+            leaf: held(LEAF_LIFE, "CN=ca", &["a", "b"]),
             names: vec!["a".into()],
             now: now(),
             skew: Some(SignedDuration::ZERO),
@@ -229,32 +270,33 @@ mod tests {
 
     #[test]
     fn both_are_made_where_there_is_nothing_but_no_leaf_without_a_name() {
-        let nothing = Snapshot { authority: None, leaf: None, ..settled() };
+        let nothing = Snapshot { authority: read_now(Held::Nothing), leaf: read_now(Held::Nothing), ..settled() };
         check(&nothing, Some(Why::Missing), Some(Why::Missing));
         check(&Snapshot { names: Vec::new(), ..nothing }, Some(Why::Missing), None);
+        let garbage = Snapshot { authority: read_now(Held::Garbage), leaf: read_now(Held::Garbage), ..settled() };
+        check(&garbage, Some(Why::Garbage), Some(Why::Garbage));
     }
 
     #[test]
     fn each_is_renewed_before_it_ends_and_a_new_authority_signs_a_new_leaf() {
-        let leaf = Some(pair(LEAF_RENEW, "CN=ca", &["a"]));
+        let leaf = held(LEAF_RENEW, "CN=ca", &["a"]);
         check(&Snapshot { leaf, ..settled() }, None, Some(Why::Due));
-        let authority = Some(pair(AUTHORITY_RENEW, "CN=ca", &[]));
+        let authority = held(AUTHORITY_RENEW, "CN=ca", &[]);
         check(&Snapshot { authority, ..settled() }, Some(Why::Due), Some(Why::Issuer));
     }
 
     #[test]
     fn a_new_name_a_foreign_issuer_and_a_foreign_key_make_a_new_leaf() {
         check(&Snapshot { names: vec!["c".into()], ..settled() }, None, Some(Why::Names));
-        check(&Snapshot { leaf: Some(pair(LEAF_LIFE, "CN=x", &["a"])), ..settled() }, None, Some(Why::Issuer));
-        let mut foreign = settled();
-        foreign.leaf.as_mut().expect("a leaf").key_fits = false;
-        check(&foreign, None, Some(Why::KeyDiffers));
+        check(&Snapshot { leaf: held(LEAF_LIFE, "CN=x", &["a"]), ..settled() }, None, Some(Why::Issuer));
+        let foreign = Pair { key_fits: false, ..pair(LEAF_LIFE, "CN=ca", &["a"]) };
+        check(&Snapshot { leaf: read_now(Held::Pair(foreign)), ..settled() }, None, Some(Why::KeyDiffers));
     }
 
     #[test]
     fn a_wrong_clock_makes_nothing_and_says_what_to_do() {
         for skew in [SignedDuration::from_mins(6), SignedDuration::from_hours(-24 * 400)] {
-            let off = plan(&Snapshot { authority: None, skew: Some(skew), ..settled() });
+            let off = plan(&Snapshot { authority: read_now(Held::Nothing), skew: Some(skew), ..settled() });
             assert_eq!((off.authority, off.leaf), (None, None));
             assert!(off.trouble.expect("a trouble").contains("NTP"));
         }

@@ -21,6 +21,9 @@ const WINDOW: SignedDuration = SignedDuration::from_hours(2);
 const EARLIER: SignedDuration = SignedDuration::from_secs(10);
 /// More open requests than machines could have made mean that somebody is trying.
 const SPARE: usize = 100;
+/// A machine that is coming up asks within minutes and again after its backoff. What nobody decided about in an hour is left
+/// to a person, and says nothing about what is going on now.
+const RECENT: SignedDuration = SignedDuration::from_hours(1);
 
 /// One request, as the API shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,8 +60,27 @@ pub struct Known {
     pub machines: Vec<Machine>,
     /// Names of the nodes that exist.
     pub nodes: BTreeSet<String>,
-    /// How many requests nobody has decided about.
+    /// How many machines seem to be waiting for a certificate; see [`pending`].
     pub pending: usize,
+}
+
+/// How many machines have asked within the last hour and are still waiting.
+///
+/// A node that asks again and again is one. A new machine has no name of its own to ask under, so each of its requests
+/// counts; requests of people and to other signers do not.
+pub fn pending(requests: impl IntoIterator<Item = Request>, bootstrapper: &str, now: Timestamp) -> usize {
+    let is_recent = |request: &Request| request.created.is_some_and(|created| now.duration_since(created) <= RECENT);
+    let is_kubelets = |request: &Request| [CLIENT, SERVING].contains(&request.signer.as_str());
+    let open = requests.into_iter().filter(|one| !one.decided && is_recent(one) && is_kubelets(one));
+    let (mut new, mut nodes) = (0, BTreeSet::new());
+    for request in open {
+        if request.user == bootstrapper {
+            new += 1;
+        } else if request.user.starts_with("system:node:") {
+            nodes.insert(request.user);
+        }
+    }
+    new + nodes.len()
 }
 
 /// Why a request is left to a person.
@@ -82,7 +104,9 @@ pub enum Left {
     OutOfWindow(String),
     #[error("{name} is not an address of the machine of node {node}")]
     ForeignName { node: String, name: String },
-    #[error("{pending} requests are open, more than {machines} machines could have made")]
+    #[error(
+        "{pending} machines have asked within an hour and wait, more than the {machines} that are known and a hundred"
+    )]
     TooMany { pending: usize, machines: usize },
 }
 

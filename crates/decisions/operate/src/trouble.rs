@@ -1,5 +1,6 @@
 //! What can be wrong with an installation, each as one sentence that names the object and the fix.
 
+use api::known::Unread;
 use api::labels;
 use serde_json::Value;
 
@@ -38,6 +39,11 @@ pub fn refused(id: &Id, code: u16, message: &str) -> String {
         _ => "",
     };
     format!("{id} cannot be written: {message}{fix}")
+}
+
+/// Something could not be read, so what depends on it stays as it is.
+pub fn unread(unread: &Unread) -> String {
+    format!("{unread}; what depends on it stays as it is until it can be read")
 }
 
 /// A definition was changed in a way that applying ours did not mend.

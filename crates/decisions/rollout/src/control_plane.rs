@@ -1,12 +1,16 @@
 //! What is different about pools of control-plane nodes.
 //!
-//! They go one node at a time whatever `maxUnavailable` says, never below the quorum of etcd as far as that can be
-//! seen, and the node that runs our own leader goes last.
+//! They go one node at a time whatever `maxUnavailable` says, never below the quorum of etcd nor while its members cannot
+//! be read, and the node that runs our own leader goes last.
 
+use api::known::Fresh;
 use api::names;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::pool_nodes::PoolNodes;
+
+/// Where etcd runs as static pods, and the labels of those pods that have them; elsewhere's, then OpenShift's.
+pub const ETCD: [(&str, &str); 2] = [("kube-system", "component=etcd"), ("openshift-etcd", "")];
 
 /// One etcd member that runs as a static pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +79,7 @@ impl Peer {
 /// Whether etcd keeps its quorum while `node` is down.
 ///
 /// One or two members have no quorum to spare, so there it is enough that every other member is well.
-pub(crate) fn keeps_quorum(members: &[EtcdMember], node: &str) -> bool {
+pub(crate) fn keeps_quorum(members: Fresh<&Vec<EtcdMember>>, node: &str) -> bool {
     let is_member = members.iter().any(|member| member.node == node && member.ready);
     let total = members.len();
     let needed = if total <= 2 { total.saturating_sub(1) } else { total / 2 + 1 };
@@ -85,32 +89,37 @@ pub(crate) fn keeps_quorum(members: &[EtcdMember], node: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use api::known::Reading;
+    use jiff::Timestamp;
+
     use super::*;
 
-    fn members(ready: &[bool]) -> Vec<EtcdMember> {
-        ready.iter().enumerate().map(|(n, ready)| EtcdMember { node: format!("m{n}"), ready: *ready }).collect()
+    fn keeps_quorum(ready: &[bool], node: &str) -> bool {
+        let member = |(n, ready): (usize, &bool)| EtcdMember { node: format!("m{n}"), ready: *ready };
+        let members = Reading::known(ready.iter().enumerate().map(member).collect(), Timestamp::UNIX_EPOCH);
+        super::keeps_quorum(members.fresh("pods", Timestamp::UNIX_EPOCH).expect("they were just read"), node)
     }
 
     #[test]
     fn three_members_spare_one() {
-        assert!(keeps_quorum(&members(&[true, true, true]), "m0"));
-        assert!(!keeps_quorum(&members(&[true, false, true]), "m0"));
+        assert!(keeps_quorum(&[true, true, true], "m0"));
+        assert!(!keeps_quorum(&[true, false, true], "m0"));
     }
 
     #[test]
     fn a_member_that_is_down_anyway_costs_nothing() {
-        assert!(keeps_quorum(&members(&[true, false, true]), "m1"));
+        assert!(keeps_quorum(&[true, false, true], "m1"));
     }
 
     #[test]
     fn a_single_member_may_go() {
-        assert!(keeps_quorum(&members(&[true]), "m0"));
+        assert!(keeps_quorum(&[true], "m0"));
         assert!(keeps_quorum(&[], "m0"));
     }
 
     #[test]
     fn of_two_members_the_other_must_be_well() {
-        assert!(keeps_quorum(&members(&[true, true]), "m0"));
-        assert!(!keeps_quorum(&members(&[true, false]), "m0"));
+        assert!(keeps_quorum(&[true, true], "m0"));
+        assert!(!keeps_quorum(&[true, false], "m0"));
     }
 }

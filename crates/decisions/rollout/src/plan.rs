@@ -7,6 +7,7 @@ mod targets;
 
 use std::fmt;
 
+use api::known::Unread;
 use api::machineconfiguration::MachineConfigPoolStatus;
 use api::machinist::PoolLedgerSpec;
 use jiff::SignedDuration;
@@ -146,6 +147,8 @@ pub enum Waiting {
     },
     /// More taints are to be changed.
     Taints,
+    /// What decides who may go cannot be read.
+    Unread(Unread),
 }
 
 impl fmt::Display for Waiting {
@@ -168,6 +171,7 @@ impl fmt::Display for Waiting {
             Self::Nodes { in_progress } => write!(f, "{in_progress} nodes are in progress"),
             Self::Held { nodes } => write!(f, "{nodes} nodes are held"),
             Self::Taints => write!(f, "taints of waiting nodes are being set"),
+            Self::Unread(unread) => write!(f, "no node is taken unseen: {unread}"),
         }
     }
 }
@@ -178,6 +182,10 @@ impl Waiting {
         matches!(self, Self::Misconfigured(_) | Self::TrialReverted { .. })
     }
 }
+
+/// How soon a pool is planned again that could not be seen. The API is being asked all the time; this only picks up the
+/// answer.
+const READ_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// Plans one pool.
 pub fn plan(snapshot: &Snapshot) -> Plan {
@@ -195,7 +203,8 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     let waiting = moves.waiting;
     let status = status::of(snapshot, problem.as_deref(), &waiting);
     events.extend(status::events(snapshot, &status, problem.as_deref()));
-    let next = match (moves.after, more_taints) {
+    let after = moves.after.or(matches!(waiting, Waiting::Unread(_)).then_some(READ_AGAIN));
+    let next = match (after, more_taints) {
         (_, true) => Next::After(SignedDuration::ZERO, Waiting::Taints),
         (Some(after), false) => Next::After(after, waiting),
         (None, false) => Next::OnChange(waiting),

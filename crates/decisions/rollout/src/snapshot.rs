@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::known::{Reading, Unread};
 use api::machineconfiguration::{
     CertExpiry, ControllerConfig, MachineConfigNode, MachineConfigPool, MachineConfigPoolConfiguration,
     MachineConfigPoolStatus, MachineOSBuild, MachineOSConfig,
@@ -35,8 +36,12 @@ pub struct Snapshot {
     pub nodes: PoolNodes,
     pub ledger: Ledger,
     pub settings: Settings,
-    /// Etcd members that can be seen; empty where there are none.
-    pub etcd: Vec<EtcdMember>,
+    /// Members of etcd that run as pods; known to be none where etcd runs elsewhere. Only the control plane's pools look
+    /// at it.
+    pub etcd: Reading<Vec<EtcdMember>>,
+    /// A kind that this snapshot is made of and that cannot be read now: then no node is targeted, because others may be
+    /// down that are not seen to be.
+    pub unread: Option<Unread>,
     pub peer: Option<Peer>,
     pub certificates: Vec<CertExpiry>,
     /// Nodes that this pool and another custom pool want.
@@ -86,14 +91,14 @@ pub struct Settings {
 }
 
 /// The objects that a snapshot is read from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Objects<'a> {
     pub pool: &'a MachineConfigPool,
     pub pools: &'a [MachineConfigPool],
     pub nodes: &'a [Node],
     pub machine_config_nodes: &'a [MachineConfigNode],
     /// Pods among which etcd members are looked for.
-    pub pods: &'a [Pod],
+    pub pods: Reading<&'a [Pod]>,
     pub ledger: Option<&'a PoolLedger>,
     pub controller_config: Option<&'a ControllerConfig>,
     pub machine_os_config: Option<&'a MachineOSConfig>,
@@ -108,7 +113,7 @@ impl<'a> Objects<'a> {
             pools,
             nodes,
             machine_config_nodes: &[],
-            pods: &[],
+            pods: Reading::default(),
             ledger: None,
             controller_config: None,
             machine_os_config: None,
@@ -138,13 +143,13 @@ impl Snapshot {
         snapshot.observe_pool(snapshot.pool.clone(), layering);
         snapshot.ledger = Ledger::from_object(objects.ledger);
         snapshot.certificates = objects.controller_config.map(certificates).unwrap_or_default();
-        snapshot.etcd = objects.pods.iter().filter_map(EtcdMember::from_pod).collect();
+        snapshot.etcd = objects.pods.clone().map(|pods| pods.iter().filter_map(EtcdMember::from_pod).collect());
         let reports = objects.machine_config_nodes.iter();
         let reports = reports.filter_map(|report| Some((report.metadata.name.as_deref()?, report))).collect();
         for node in objects.nodes {
             snapshot.sort_in(&pools, NodeFacts::from_object(node), &reports);
         }
-        snapshot.peer = find_peer(&snapshot, &pools, objects);
+        snapshot.peer = find_peer(&snapshot, &pools, &objects);
         snapshot
     }
 
@@ -171,7 +176,8 @@ impl Snapshot {
             nodes: PoolNodes::default(),
             ledger: Ledger::default(),
             settings,
-            etcd: Vec::new(),
+            etcd: Reading::default(),
+            unread: None,
             peer: None,
             certificates: Vec::new(),
             contested: Vec::new(),
@@ -249,7 +255,7 @@ pub fn certificates(config: &ControllerConfig) -> Vec<CertExpiry> {
 }
 
 /// The other pool of the control plane, seen through its own nodes.
-fn find_peer(snapshot: &Snapshot, pools: &Pools, objects: Objects<'_>) -> Option<Peer> {
+fn find_peer(snapshot: &Snapshot, pools: &Pools, objects: &Objects<'_>) -> Option<Peer> {
     let name = match snapshot.pool.name.as_str() {
         names::POOL_MASTER => names::POOL_ARBITER,
         names::POOL_ARBITER => names::POOL_MASTER,

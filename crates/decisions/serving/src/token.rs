@@ -14,8 +14,10 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     pub pool: String,
-    /// The Machine it is for, where there is one.
+    /// The machine it is for: the name of its Machine, or where it has none, of the node that it becomes.
     pub machine: Option<String>,
+    /// The uid of that Machine. Without one, the machine is none of the Machine API's.
+    pub machine_uid: Option<String>,
     /// Without it the token does not expire.
     pub expires: Option<Timestamp>,
     /// Without it there is no limit.
@@ -26,10 +28,19 @@ pub struct Grant {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     pub name: String,
+    pub uid: Option<String>,
     pub addresses: Vec<String>,
     /// It is being deleted.
     pub is_leaving: bool,
     /// It has become a node, so its first boot is over.
+    pub has_node: bool,
+}
+
+/// What is known of machines when the token of one of them is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machines<M> {
+    pub all: Vec<M>,
+    /// There is a node of the name that the token is for.
     pub has_node: bool,
 }
 
@@ -68,6 +79,7 @@ pub fn object(grant: &Grant, secret: &str) -> BootstrapToken {
         pool: grant.pool.clone(),
         sha256: hash(secret),
         machine: grant.machine.clone(),
+        machine_uid: grant.machine_uid.clone(),
         expires: grant.expires.map(Time),
         max_uses: grant.max_uses,
     };
@@ -88,7 +100,7 @@ pub fn name(pool: &str, secret: &str) -> String {
 pub fn check<T: Borrow<BootstrapToken>, M: Borrow<Machine>>(
     asking: Asking<'_>,
     tokens: impl IntoIterator<Item = T>,
-    machines: impl FnOnce() -> Vec<M>,
+    machines: impl FnOnce() -> Machines<M>,
 ) -> Result<T, Refusal> {
     let token = find(asking.secret, asking.pool, tokens)?;
     let known = token.borrow();
@@ -100,7 +112,7 @@ pub fn check<T: Borrow<BootstrapToken>, M: Borrow<Machine>>(
         return Err(Refusal::UsedUp);
     }
     if let Some(machine) = &known.spec.machine {
-        check_machine(machine, asking.address, &machines())?;
+        check_machine(machine, known.spec.machine_uid.as_deref(), asking.address, &machines())?;
     }
     Ok(token)
 }
@@ -134,14 +146,25 @@ pub fn hash(secret: &str) -> String {
 
 /// A stolen token must not outlive the boot of its machine. The address counts only where it is another machine's: the
 /// machine's own may not be known yet, and a load balancer hides it.
-fn check_machine<M: Borrow<Machine>>(name: &str, address: &str, machines: &[M]) -> Result<(), Refusal> {
-    let machines = || machines.iter().map(Borrow::borrow);
-    let machine = machines().find(|machine| machine.name == name).ok_or(Refusal::MachineIsOver)?;
-    if machine.is_leaving || machine.has_node {
+fn check_machine<M: Borrow<Machine>>(
+    name: &str,
+    uid: Option<&str>,
+    address: &str,
+    known: &Machines<M>,
+) -> Result<(), Refusal> {
+    let machines = || known.all.iter().map(Borrow::borrow);
+    let machine = machines().find(|machine| machine.name == name);
+    let is_over = match machine {
+        // A Machine that was made anew under the same name is another one.
+        Some(machine) if uid.is_some_and(|uid| machine.uid.as_deref() != Some(uid)) => true,
+        Some(machine) => machine.is_leaving || machine.has_node,
+        None => uid.is_some() || known.has_node,
+    };
+    if is_over {
         return Err(Refusal::MachineIsOver);
     }
     let is_at = |machine: &Machine| machine.addresses.iter().any(|known| known == address);
-    if !is_at(machine) && machines().any(is_at) {
+    if !machine.is_some_and(is_at) && machines().any(is_at) {
         return Err(Refusal::OtherMachine);
     }
     Ok(())
@@ -176,7 +199,8 @@ mod tests {
 
     #[track_caller]
     fn verdict(secret: Option<&str>, token: &BootstrapToken, expected: Result<(), Refusal>) {
-        assert_eq!(check(asking(secret), [token], Vec::<Machine>::new).map(drop), expected);
+        let nobody = || Machines { all: Vec::<Machine>::new(), has_node: false };
+        assert_eq!(check(asking(secret), [token], nobody).map(drop), expected);
     }
 
     #[test]
@@ -212,16 +236,35 @@ mod tests {
     fn a_machines_token_ends_with_its_first_boot_and_opens_nothing_to_another_machine() {
         let token = token(|spec| spec.machine = Some("mine".to_owned()), 0);
         let mine = || Machine { name: "mine".to_owned(), addresses: vec!["10.0.0.1".to_owned()], ..Machine::default() };
-        let verdict =
-            |machines: &[Machine]| check(asking(Some("secret")), [&token], || machines.to_vec()).map(drop).err();
+        let verdict = |machines: &[Machine]| {
+            let known = || Machines { all: machines.to_vec(), has_node: false };
+            check(asking(Some("secret")), [&token], known).map(drop).err()
+        };
         assert_eq!(verdict(&[mine()]), None);
         assert_eq!(verdict(&[Machine { addresses: Vec::new(), ..mine() }]), None, "its address is not known yet");
         assert_eq!(verdict(&[Machine { addresses: vec!["10.0.0.2".to_owned()], ..mine() }]), None, "a load balancer");
         let other = Machine { name: "other".to_owned(), ..mine() };
         assert_eq!(verdict(&[Machine { addresses: Vec::new(), ..mine() }, other]), Some(Refusal::OtherMachine));
-        assert_eq!(verdict(&[]), Some(Refusal::MachineIsOver));
         assert_eq!(verdict(&[Machine { has_node: true, ..mine() }]), Some(Refusal::MachineIsOver));
         assert_eq!(verdict(&[Machine { is_leaving: true, ..mine() }]), Some(Refusal::MachineIsOver));
+    }
+
+    #[test]
+    fn a_token_for_a_machine_without_a_machine_object_works_until_its_node_is_there() {
+        let token = |uid: Option<&str>| {
+            token(|spec| (spec.machine, spec.machine_uid) = (Some("mine".to_owned()), uid.map(str::to_owned)), 0)
+        };
+        let verdict = |token: &BootstrapToken, all: &[Machine], has_node: bool| {
+            check(asking(Some("secret")), [token], || Machines { all: all.to_vec(), has_node }).map(drop).err()
+        };
+        let other = Machine { name: "other".to_owned(), addresses: vec!["10.0.0.1".to_owned()], ..Machine::default() };
+        assert_eq!(verdict(&token(None), &[], false), None);
+        assert_eq!(verdict(&token(None), &[], true), Some(Refusal::MachineIsOver));
+        assert_eq!(verdict(&token(None), &[other], false), Some(Refusal::OtherMachine));
+        let machine = |uid: &str| Machine { name: "mine".to_owned(), uid: Some(uid.to_owned()), ..Machine::default() };
+        assert_eq!(verdict(&token(Some("1")), &[machine("1")], false), None);
+        assert_eq!(verdict(&token(Some("1")), &[], false), Some(Refusal::MachineIsOver), "its Machine is gone");
+        assert_eq!(verdict(&token(Some("1")), &[machine("2")], false), Some(Refusal::MachineIsOver), "made anew");
     }
 
     #[test]

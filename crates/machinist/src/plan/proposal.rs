@@ -103,8 +103,8 @@ pub(crate) struct NodePlan {
     pub(crate) disruption: Class,
     pub(crate) actions: Vec<String>,
     pub(crate) drains: bool,
-    /// Pods that would move, as `namespace/name`.
-    pub(crate) pods: Vec<String>,
+    /// Pods that would move, as `namespace/name`; absent where pods could not be read.
+    pub(crate) pods: Option<Vec<String>>,
     /// Pods whose budget would hold the drain now.
     pub(crate) blocked: Vec<BlockedPod>,
 }
@@ -143,7 +143,7 @@ impl Proposal {
         let mut world = gather::world(client, Depth::Fleet).await?;
         let mut notes = std::mem::take(&mut world.notes);
         let configs: Vec<MachineConfig> = gather::list(client).await?;
-        let inputs = after(client, &world, &configs, change, &mut notes).await?;
+        let inputs = after(client, &world, &configs, change).await?;
         notes.extend(inputs.warnings.iter().cloned());
         let mut changed = Vec::new();
         let mut comparisons = BTreeMap::new();
@@ -156,9 +156,9 @@ impl Proposal {
             }
         }
         let pods = if changed.is_empty() {
-            Vec::new()
+            Some(Vec::new())
         } else {
-            gather::optional(client, &mut notes, "pods that would move").await
+            gather::noted_list(client, &mut notes, "pods that would move").await
         };
         let mut plan = Plan { pools: Vec::new(), estimate_seconds: 0 };
         for (pool, new) in changed {
@@ -166,7 +166,7 @@ impl Proposal {
                 world: &world,
                 inputs: &inputs,
                 configs: &configs,
-                pods: &pods,
+                pods: pods.as_deref(),
                 pool: &pool,
                 new: &new,
                 reboot,
@@ -183,13 +183,7 @@ impl Proposal {
 }
 
 /// The world after the change: the cluster's objects, with the user's laid over them.
-async fn after(
-    client: &Client,
-    world: &World,
-    configs: &[MachineConfig],
-    change: &Change,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<Inputs> {
+async fn after(client: &Client, world: &World, configs: &[MachineConfig], change: &Change) -> anyhow::Result<Inputs> {
     let mut objects: Vec<Manifest> = Vec::new();
     let has_role =
         |config: &&MachineConfig| config.labels().contains_key(ROLE) && !config.name_any().starts_with(RENDERED_PREFIX);
@@ -202,13 +196,14 @@ async fn after(
     for pool in &world.objects.pools {
         objects.push(manifest_of(pool)?);
     }
-    for object in gather::optional::<ControllerConfig>(client, notes, "the OS image of the cluster").await {
+    // Without these another config would be rendered, or another disruption foretold, than there will be.
+    for object in gather::list_if_installed::<ControllerConfig>(client).await? {
         objects.push(manifest_of(&object)?);
     }
-    for object in gather::optional::<ClusterSettings>(client, notes, "names of users and services").await {
+    for object in gather::list_if_installed::<ClusterSettings>(client).await? {
         objects.push(manifest_of(&object)?);
     }
-    for object in gather::optional::<MachineConfiguration>(client, notes, "disruption policies").await {
+    for object in gather::list_if_installed::<MachineConfiguration>(client).await? {
         objects.push(manifest_of(&object)?);
     }
     for new in &change.manifests {
@@ -290,7 +285,8 @@ struct Draft<'a> {
     world: &'a World,
     inputs: &'a Inputs,
     configs: &'a [MachineConfig],
-    pods: &'a [Pod],
+    /// Absent where they could not be read.
+    pods: Option<&'a [Pod]>,
     pool: &'a MachineConfigPool,
     new: &'a MachineConfig,
     reboot: SignedDuration,
@@ -338,10 +334,12 @@ impl Draft<'_> {
 
     fn node(&self, node: &str, from: Option<String>, comparison: &Comparison) -> NodePlan {
         let disruption = &comparison.disruption;
-        let here =
-            self.pods.iter().filter(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node));
-        let moved = here.map(PodFacts::from_object).filter(gather::is_moved);
-        let pods = if disruption.drain { moved.map(|pod| pod.full_name()).collect() } else { Vec::new() };
+        let is_here = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+        let moved = |pods: &[Pod]| {
+            let moved = pods.iter().filter(is_here).map(PodFacts::from_object).filter(gather::is_moved);
+            moved.map(|pod| pod.full_name()).collect()
+        };
+        let pods = if disruption.drain { self.pods.map(moved) } else { Some(Vec::new()) };
         let (files, units, other) = comparison.subjects();
         NodePlan {
             node: node.to_owned(),
@@ -365,8 +363,13 @@ impl Draft<'_> {
     }
 
     fn seconds(&self, node: &NodePlan) -> i64 {
-        let moved: BTreeSet<&str> = node.pods.iter().map(String::as_str).collect();
-        let grace = self.pods.iter().filter(|pod| moved.contains(PodFacts::from_object(pod).full_name().as_str()));
+        let moved: BTreeSet<&str> = node.pods.iter().flatten().map(String::as_str).collect();
+        let grace = self
+            .pods
+            .iter()
+            .copied()
+            .flatten()
+            .filter(|pod| moved.contains(PodFacts::from_object(pod).full_name().as_str()));
         let grace = grace.filter_map(|pod| pod.spec.as_ref()?.termination_grace_period_seconds).max().unwrap_or(0);
         let act = match node.disruption {
             Class::None => 1,
@@ -381,7 +384,7 @@ impl Draft<'_> {
 /// Tries every eviction without carrying it out.
 async fn rehearse(client: &Client, plan: &mut Plan, notes: &mut Vec<String>) {
     let pods: BTreeSet<String> =
-        plan.pools.iter().flat_map(|pool| &pool.nodes).flat_map(|node| node.pods.iter().cloned()).collect();
+        plan.pools.iter().flat_map(|pool| &pool.nodes).flat_map(|node| node.pods.iter().flatten().cloned()).collect();
     let tries = futures::stream::iter(pods).map(|full| async move {
         let (namespace, name) = full.split_once('/').unwrap_or_default();
         let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
@@ -407,7 +410,11 @@ async fn rehearse(client: &Client, plan: &mut Plan, notes: &mut Vec<String>) {
         }
     }
     for node in plan.pools.iter_mut().flat_map(|pool| &mut pool.nodes) {
-        let held = node.pods.iter().filter_map(|pod| Some(BlockedPod { pod: pod.clone(), why: why.get(pod)?.clone() }));
+        let held = node
+            .pods
+            .iter()
+            .flatten()
+            .filter_map(|pod| Some(BlockedPod { pod: pod.clone(), why: why.get(pod)?.clone() }));
         node.blocked = held.collect();
     }
 }

@@ -84,10 +84,11 @@ fn line(node: &NodePlan) -> String {
         Class::None => "no disruption".to_owned(),
         _ => node.actions.iter().filter(|action| *action != "none").cloned().collect::<Vec<_>>().join(", "),
     };
-    let pods = match (node.drains, node.pods.len()) {
+    let pods = match (node.drains, node.pods.as_deref()) {
         (false, _) => String::new(),
-        (true, 0) => "; drained first, no pods to move".to_owned(),
-        (true, number) => format!("; drained first, {} to move: {}", count(number, "pod"), some(&node.pods)),
+        (true, None) => "; drained first, and which pods would move could not be read".to_owned(),
+        (true, Some([])) => "; drained first, no pods to move".to_owned(),
+        (true, Some(pods)) => format!("; drained first, {} to move: {}", count(pods.len(), "pod"), some(pods)),
     };
     format!("{}: {what}; {act}{pods}", node.node.bold())
 }

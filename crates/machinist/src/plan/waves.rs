@@ -30,6 +30,7 @@ pub(super) fn of(pool: &MachineConfigPool, to: &str, objects: &Objects, now: Tim
     }
     let input = rollout::Objects {
         machine_config_nodes: &objects.machine_config_nodes,
+        pods: objects.etcd.as_ref().map(Vec::as_slice),
         ..rollout::Objects::new(&pool, &pools, &objects.nodes)
     };
     let settings = rollout::Settings { settle: SignedDuration::ZERO, ..Default::default() };

@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::known::Reading;
 use api::machinist::PoolLedger;
 use cluster::{Change, Events, Outcome, Queue};
 use drain::{DisruptionBudget, Next, Plan, Settings, Snapshot};
@@ -117,7 +118,7 @@ impl Drain {
         let pods = drain.pods()?;
         let world = &self.context.world;
         let withheld = withheld(&world.ledgers, node);
-        drain.is_withheld = withheld.is_some();
+        drain.is_withheld = !matches!(withheld, Reading::Known { value: None, .. });
         Some(Snapshot {
             withheld,
             node: node.name.clone(),
@@ -130,7 +131,7 @@ impl Drain {
             pods,
             budgets: world.budgets.all().iter().map(|budget| (**budget).clone()).collect(),
             refusals: drain.refusals.clone(),
-            daemon_sets: Some(daemon_sets(&world.daemon_sets)),
+            daemon_sets: daemon_sets(&world.daemon_sets),
             settings: Settings::default(),
             now: Timestamp::now(),
         })
@@ -151,8 +152,7 @@ impl Drain {
         if plan.alarm {
             self.context.metrics.drain_failing.get_or_create(&labels).set(1);
         }
-        let why = plan.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let why = Some(why).filter(|why| !why.is_empty());
+        let why = plan.obstacle();
         if drain.blocked != why {
             drain.blocked.clone_from(&why);
             let _ = self.blocked.send(Blocked { node: node.name.clone(), why });
@@ -174,18 +174,20 @@ fn waits(node: &NodeFacts) -> bool {
 
 /// Why a node must not be emptied yet. It is claimed before it is targeted, so that one that we targeted finds its claim
 /// here; any other waits until the rollout controller gives it a place.
-fn withheld(ledgers: &cluster::Store<PoolLedger>, node: &NodeFacts) -> Option<String> {
-    let has_place = ledgers.all().iter().any(|ledger| rollout::ledger::lets_drain(&ledger.spec, node));
-    (node.is_draining() && !has_place).then(|| {
-        let name = &node.name;
-        format!(
-            "no PoolLedger has a place for node {name}: as many nodes of its pool as maxUnavailable allows are away"
-        )
+fn withheld(ledgers: &cluster::Store<PoolLedger>, node: &NodeFacts) -> Reading<Option<String>> {
+    ledgers.reading().map(|ledgers| {
+        let has_place = ledgers.iter().any(|ledger| rollout::ledger::lets_drain(&ledger.spec, node));
+        (node.is_draining() && !has_place).then(|| {
+            let name = &node.name;
+            format!(
+                "no PoolLedger has a place for node {name}: as many nodes of its pool as maxUnavailable allows are away"
+            )
+        })
     })
 }
 
-fn daemon_sets(store: &cluster::Store<()>) -> BTreeSet<String> {
-    store.keys().into_iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect()
+fn daemon_sets(store: &cluster::Store<()>) -> Reading<BTreeSet<String>> {
+    store.contact().map(|()| store.keys().into_iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect())
 }
 
 fn outcome(next: &Next) -> Outcome {

@@ -16,10 +16,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Events;
 use cluster::events::Severity;
 pub use cluster::leader::End;
 use cluster::leader::{self, Election, Leadership};
+use cluster::watch::Trouble;
+use cluster::{Events, Problem};
 use health::{Health, Readiness};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
@@ -116,7 +117,7 @@ async fn report_readiness(world: World, health: Health, events: Events, namespac
     loop {
         let troubles = world.troubles();
         let told: Vec<String> =
-            troubles.iter().filter_map(|(kind, trouble)| Some(advise(kind, trouble.as_deref()?))).collect();
+            troubles.iter().filter_map(|(kind, trouble)| Some(advise(kind, trouble.as_ref()?))).collect();
         for trouble in told.iter().filter(|trouble| !said.contains(*trouble)) {
             tracing::warn!("{trouble}");
             events.publish::<Namespace>(&namespace, None, Severity::Warning, "CannotWatch", trouble);
@@ -134,13 +135,11 @@ async fn report_readiness(world: World, health: Health, events: Events, namespac
     }
 }
 
-fn advise(kind: &str, trouble: &str) -> String {
-    let fix = if trouble.contains("404") || trouble.contains("could not find the requested resource") {
-        "; install our kinds with `machinist crds | kubectl apply --server-side -f -`"
-    } else if trouble.contains("forbidden") {
-        "; let this process list and watch them with a ClusterRole"
-    } else {
-        ""
+fn advise(kind: &str, trouble: &Trouble) -> String {
+    let fix = match trouble.problem {
+        Problem::NotFound => "; install our kinds with `machinist crds | kubectl apply --server-side -f -`",
+        Problem::Forbidden => "; let this process list and watch them with a ClusterRole",
+        Problem::Conflict | Problem::TooManyRequests | Problem::Invalid | Problem::Unreachable => "",
     };
-    format!("cannot watch {kind}: {trouble}{fix}")
+    format!("cannot watch {kind}: {}{fix}", trouble.text)
 }

@@ -10,6 +10,7 @@ mod keeping;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::known::Unread;
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
 use api::machinist::{RenderedProvenance, RenderedProvenanceSpec};
 use api::names;
@@ -17,7 +18,9 @@ use change::content::Section;
 use change::reconcilable::Allowances;
 use cluster::error::if_found;
 use cluster::events::Severity;
-use cluster::{Change, Events, Outcome, Queue, write};
+use cluster::watch::Key;
+use cluster::{Change, Events, Outcome, Queue, Store, write};
+use jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 use render::{Fetched, Rendered, Settings};
@@ -99,6 +102,8 @@ enum Error {
     /// Told in the pool's status; the retry is all that is left to do.
     #[error("cannot fetch remote content of pool {pool}")]
     Fetch { pool: String },
+    #[error(transparent)]
+    Unread(#[from] Unread),
 }
 
 impl Render {
@@ -229,7 +234,15 @@ impl Render {
     }
 
     async fn render(&self, name: &str) -> Result<(), Error> {
-        let Some(input) = self.gather(name) else { return Ok(()) };
+        let input = match self.gather(name, Timestamp::now()) {
+            Ok(Some(input)) => input,
+            Ok(None) => return Ok(()),
+            // Rendered without what cannot be read, the config would be another one, and nodes would reboot for it.
+            Err(unread) => {
+                self.report(name, Some(unread.to_string()));
+                return Err(unread.into());
+            }
+        };
         let mut composed = compose(&input, &Fetched::default());
         let mut fetch_failed = false;
         if let Composed::Needs(needs) = composed {
@@ -257,23 +270,28 @@ impl Render {
         if fetch_failed { Err(Error::Fetch { pool: name.to_owned() }) } else { Ok(()) }
     }
 
-    fn gather(&self, name: &str) -> Option<Input> {
+    /// Everything that the pool's rendering depends on; nothing when there is no such pool.
+    fn gather(&self, name: &str, now: Timestamp) -> Result<Option<Input>, Unread> {
         let world = &self.context.world;
-        let pool = world.pools.named(name)?;
+        let pool = world.pools.fresh_one("machineconfigpools", &Key::cluster(name))?;
+        let Some(pool) = pool else { return Ok(None) };
+        world.configs.contact().fresh("machineconfigs", now)?;
         let present = pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.as_deref());
         let present = present.and_then(|present| world.configs.named(present));
         let fragments = world.configs.all().into_iter().filter(|config| !is_rendered(config)).collect();
-        let hosts = world.cluster_settings.named(names::CLUSTER);
+        let hosts = optional(&world.cluster_settings, "clustersettings", names::CLUSTER, now)?;
         let hosts =
             hosts.as_ref().map_or_else(change::policy::Settings::default, |settings| change::policy::Settings {
                 admin_user: settings.spec.admin_user().to_owned(),
                 runtime_service: settings.spec.runtime_service().to_owned(),
             });
-        Some(Input { pool, fragments, present, settings: self.settings(), hosts, allowances: self.allowances() })
+        let (settings, allowances) = (self.settings(now)?, self.allowances(now)?);
+        Ok(Some(Input { pool, fragments, present, settings, hosts, allowances }))
     }
 
-    fn settings(&self) -> Settings {
-        let controller_config = self.context.world.controller_configs.named(names::CONTROLLER_CONFIG);
+    fn settings(&self, now: Timestamp) -> Result<Settings, Unread> {
+        let configs = &self.context.world.controller_configs;
+        let controller_config = optional(configs, "controllerconfigs", names::CONTROLLER_CONFIG, now)?;
         let mut settings = Settings {
             controller_version: self.context.settings.version.clone(),
             form: self.context.settings.form,
@@ -286,11 +304,12 @@ impl Render {
             let release = notes.and_then(|notes| notes.get(api::annotations::RELEASE_IMAGE_VERSION));
             settings.release_version = release.cloned().unwrap_or_default();
         }
-        settings
+        Ok(settings)
     }
 
-    fn allowances(&self) -> Allowances {
-        let configuration = self.context.world.machine_configurations.named(names::CLUSTER);
+    fn allowances(&self, now: Timestamp) -> Result<Allowances, Unread> {
+        let configurations = &self.context.world.machine_configurations;
+        let configuration = optional(configurations, "machineconfigurations", names::CLUSTER, now)?;
         let overrides = configuration.as_ref().and_then(|it| it.spec.irreconcilable_validation_overrides.as_ref());
         let storage = overrides.into_iter().flat_map(|overrides| &overrides.storage);
         let sections = storage.filter_map(|word| match word.as_str() {
@@ -299,7 +318,7 @@ impl Render {
             "Raid" => Some(Section::Raid),
             _ => None,
         });
-        Allowances { first_boot: sections.collect() }
+        Ok(Allowances { first_boot: sections.collect() })
     }
 
     /// Passes on what rendering came to; the rollout controller writes it into the pool's conditions.
@@ -399,4 +418,10 @@ impl Render {
         config.metadata.resource_version = present.metadata.resource_version;
         write::in_time(api.replace(name, &parameters, &config)).await.map(drop)
     }
+}
+
+/// One object of a kind that a cluster may do without.
+fn optional<T>(store: &Store<T>, what: &str, name: &str, now: Timestamp) -> Result<Option<Arc<T>>, Unread> {
+    let reading = store.reading_of(&Key::cluster(name));
+    Ok(reading.fresh_or_none(what, now)?.and_then(|object| object.into_inner().clone()))
 }

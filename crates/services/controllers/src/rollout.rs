@@ -126,6 +126,10 @@ impl Rollout {
             let name = ledger.metadata.name.clone().unwrap_or_default();
             index.put_ledger(&self.pools, &name, Ledger::from_object(Some(&ledger)), false);
         }
+        for policy in world.policies.all() {
+            let name = policy.metadata.name.clone().unwrap_or_default();
+            index.put_policy(&self.pools, &name, Some(&policy));
+        }
         let nodes = world.nodes.all();
         for node in &nodes {
             index.observe(&self.pools, node.clone());
@@ -155,8 +159,10 @@ impl Rollout {
                     self.look_at(&change.key.name);
                 }
                 Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
-                Some(change) = changes.policies.recv() => self.index.lock().policy_changed(&self.pools, &change),
-                Some(change) = changes.etcd.recv() => self.index.lock().etcd_changed(&self.pools, &change),
+                Some(change) = changes.policies.recv() => {
+                    self.index.lock().put_policy(&self.pools, &change.key.name, change.new.as_deref());
+                }
+                Some(_) = changes.etcd.recv() => self.index.lock().queue_control_plane(&self.pools),
                 Some(change) = changes.controller_configs.recv() => {
                     self.index.lock().controller_config_changed(&self.pools, change.new.as_deref());
                 }
@@ -200,7 +206,8 @@ impl Rollout {
     fn plan(&self, pool: &str) -> Option<Plan> {
         let mut index = self.index.lock();
         let rendering = self.context.rendering(pool);
-        let snapshot = index.snapshot(pool, Timestamp::now(), rendering)?;
+        let now = Timestamp::now();
+        let snapshot = index.snapshot(pool, now, rendering, self.context.world.sight(now))?;
         let plan = rollout::plan(snapshot);
         let metrics = &self.context.metrics;
         let labels = metrics::pool(pool);

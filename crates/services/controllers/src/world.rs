@@ -1,17 +1,22 @@
 //! What the controllers see: one shared watch per kind, read into records.
 
+use std::sync::Arc;
+
+use api::known::{Reading, Unread};
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool};
 use api::machinist::{ClusterSettings, PoolLedger, PoolPolicy, RenderedProvenance};
 use api::operator::MachineConfiguration;
-use cluster::watch::State;
-use cluster::{Change, Store, Watch};
+use cluster::watch::{State, Trouble};
+use cluster::{Change, Problem, Store, Watch};
 use drain::DisruptionBudget;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
+use rollout::control_plane::ETCD;
 use rollout::{EtcdMember, NodeFacts, Report};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
@@ -32,11 +37,19 @@ pub(crate) struct World {
     pub(crate) reports: Store<NodeObject>,
     /// Whether workloads may run on the control plane, where the cluster says so.
     pub(crate) schedulers: Store<bool>,
-    /// Pods of etcd, where they can be seen.
+    /// Pods of etcd.
     pub(crate) etcd: [Store<Option<EtcdMember>>; 2],
     pub(crate) budgets: Store<DisruptionBudget>,
     /// Which DaemonSets exist; nothing else about them matters.
     pub(crate) daemon_sets: Store<()>,
+}
+
+/// How far the watches can be believed that a rollout is planned from.
+pub(crate) struct Sight {
+    /// The first kind that cannot be read now.
+    pub(crate) unread: Option<Unread>,
+    /// Members of etcd, from wherever they run as pods.
+    pub(crate) etcd: Reading<Vec<EtcdMember>>,
 }
 
 /// What is kept in memory of a provenance: enough to find pins and to know that the rest exists.
@@ -160,12 +173,13 @@ impl World {
         tasks.spawn(budgets.run(Api::all(client.clone()), all(), |budget: PodDisruptionBudget| {
             DisruptionBudget::from_object(&budget)
         }));
-        tasks.spawn(daemon_sets.run(Api::all(client.clone()), all(), |_: DaemonSet| ()));
+        // Pods are evicted for DaemonSets that are not there, so a list from an old cache will not do.
+        tasks.spawn(daemon_sets.run(Api::all(client.clone()), watcher::Config::default(), |_: DaemonSet| ()));
         (world, Changes { render, rollout, drain })
     }
 
-    /// Returns once there is enough to act on: acting on half of what there is would look like deletions. Kinds that only
-    /// add something may be missing.
+    /// Returns once there is enough to act on: acting on half of what there is would look like deletions. For the other
+    /// kinds it waits for a first answer only; what is done on them asks whether they are known.
     pub(crate) async fn synced(&self) {
         self.pools.synced().await;
         self.configs.synced().await;
@@ -184,8 +198,26 @@ impl World {
         }
     }
 
+    /// What a rollout may be planned on now.
+    pub(crate) fn sight(&self, now: Timestamp) -> Sight {
+        let needed = [
+            ("nodes", self.nodes.contact()),
+            ("machineconfigpools", self.pools.contact()),
+            ("poolledgers", self.ledgers.contact()),
+            ("poolpolicies", self.policies.contact()),
+        ];
+        let [here, there] = self.etcd.each_ref().map(Store::reading);
+        let members = |(here, there): (Vec<_>, Vec<_>)| {
+            here.iter().chain(&there).filter_map(|member: &Arc<Option<EtcdMember>>| (**member).clone()).collect()
+        };
+        Sight {
+            unread: needed.into_iter().find_map(|(kind, contact)| contact.fresh_or_none(kind, now).err()),
+            etcd: here.and(there).map(members),
+        }
+    }
+
     /// The kinds that cannot be watched now, each with the reason; without one, it was not listed yet.
-    pub(crate) fn troubles(&self) -> Vec<(&'static str, Option<String>)> {
+    pub(crate) fn troubles(&self) -> Vec<(&'static str, Option<Trouble>)> {
         let states = [
             ("machineconfigpools", self.pools.state()),
             ("machineconfigs", self.configs.state()),
@@ -199,11 +231,15 @@ impl World {
             ("machineconfignodes", self.reports.state()),
             ("poddisruptionbudgets", self.budgets.state()),
             ("daemonsets", self.daemon_sets.state()),
+            ("pods in kube-system", self.etcd[0].state()),
+            ("pods in openshift-etcd", self.etcd[1].state()),
         ];
+        let missing = || Trouble { problem: Problem::NotFound, text: "the API has no such kind".to_owned() };
         let trouble = |(kind, state)| match state {
             State::Synced => None,
-            State::Starting { trouble } => Some((kind, trouble)),
-            State::Broken { trouble, .. } => Some((kind, Some(trouble))),
+            State::Starting => Some((kind, None)),
+            State::NotInstalled => Some((kind, Some(missing()))),
+            State::Failing(trouble) => Some((kind, Some(trouble))),
         };
         states.into_iter().filter_map(trouble).collect()
     }
@@ -222,22 +258,17 @@ impl Provenance {
     }
 }
 
-/// The namespaces where etcd runs as static pods: elsewhere's, then OpenShift's.
-const ETCD: [&str; 2] = ["kube-system", "openshift-etcd"];
-
 /// A store for each namespace, and what changes in any of them.
 type EtcdMembers = ([Store<Option<EtcdMember>>; 2], UnboundedReceiver<Change<Option<EtcdMember>>>);
 
 /// Watches the pods of etcd. Only two namespaces are looked at, never every pod of the cluster.
 fn etcd(client: &Client, tasks: &mut JoinSet<()>) -> EtcdMembers {
     let (all, changes) = unbounded_channel();
-    let stores = ETCD.map(|namespace| {
+    let stores = ETCD.map(|(namespace, labels)| {
         let mut watch: Watch<Option<EtcdMember>> = Watch::default();
         let (store, mut own, all) = (watch.store(), watch.subscribe(), all.clone());
-        let mut config = watcher::Config::default().any_semantic();
-        if namespace == "kube-system" {
-            config = config.labels("component=etcd");
-        }
+        // Quorums are counted on it, so a list from an old cache will not do.
+        let config = watcher::Config::default().labels(labels);
         let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
         tasks.spawn(watch.run(api, config, |pod: Pod| EtcdMember::from_pod(&pod)));
         tasks.spawn(async move {

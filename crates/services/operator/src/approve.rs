@@ -1,17 +1,24 @@
 //! Approves the certificate requests that the rules allow, and says why it leaves the others.
+//!
+//! Nothing is approved while nodes, Machines or tokens cannot be read: a node that merely was not seen could be taken over.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use api::known::Unread;
 use cluster::events::Severity;
 use cluster::{Outcome, Problem, problem, write};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
-use operate::requests::{Known, Left, Machine, Request, decide};
+use operate::requests::{Known, Left, Machine, Request, decide, pending};
 use serde_json::json;
 
-use crate::context::{Leading, MANAGER, Work};
+use crate::context::{Leading, MANAGER, Source, Work};
+
+/// When a request is looked at again that waits for others to be decided about or to grow old.
+const CROWD: Duration = Duration::from_secs(60);
 
 /// One request; without a name, all that are open, because a machine became known.
 pub(crate) async fn look(leading: &Leading, name: &str) -> Outcome {
@@ -22,14 +29,32 @@ pub(crate) async fn look(leading: &Leading, name: &str) -> Outcome {
         return Outcome::Done;
     }
     let Some(request) = leading.world.requests.named(name) else { return Outcome::Done };
-    match decide(&read(&request), &known(leading)) {
+    let known = match known(leading) {
+        Ok(known) => known,
+        Err(unread) => {
+            leading.unread(Source::Requests, Some(unread));
+            return Outcome::Retry;
+        }
+    };
+    leading.unread(Source::Requests, None);
+    match decide(&read(&request), &known) {
         Ok(node) => approve(leading, &request, &node).await,
         Err(Left::Decided | Left::OtherSigner(_)) => Outcome::Done,
         Err(reason) => {
             tracing::info!(request = name, %reason, "a certificate request is left to a person");
-            Outcome::Done
+            let message = format!("not approved: {reason}; `kubectl certificate approve {name}` does it by hand");
+            tell(leading, &request, Severity::Warning, "RequestNotApproved", &message);
+            match reason {
+                Left::TooMany { .. } => Outcome::Again(CROWD),
+                _ => Outcome::Done,
+            }
         }
     }
+}
+
+fn tell(leading: &Leading, about: &CertificateSigningRequest, severity: Severity, reason: &str, message: &str) {
+    let (name, uid) = (about.name_any(), about.uid());
+    leading.events.publish::<CertificateSigningRequest>(&name, uid.as_deref(), severity, reason, message);
 }
 
 async fn approve(leading: &Leading, request: &CertificateSigningRequest, node: &str) -> Outcome {
@@ -48,14 +73,7 @@ async fn approve(leading: &Leading, request: &CertificateSigningRequest, node: &
         Ok(_) => {
             leading.metrics.approved.inc();
             tracing::info!(request = name, node, "approved a certificate request");
-            let uid = request.uid();
-            leading.events.publish::<CertificateSigningRequest>(
-                &name,
-                uid.as_deref(),
-                Severity::Normal,
-                "RequestApproved",
-                &message,
-            );
+            tell(leading, request, Severity::Normal, "RequestApproved", &message);
             Outcome::Done
         }
         Err(error) if problem(&error) == Problem::NotFound => Outcome::Done,
@@ -88,22 +106,27 @@ fn is_decided(request: &CertificateSigningRequest) -> bool {
 }
 
 /// Machines are known by their objects, and by tokens that were made for one machine and were used.
-fn known(leading: &Leading) -> Known {
+fn known(leading: &Leading) -> Result<Known, Unread> {
     let world = &leading.world;
-    let machines = world.machines.all();
+    let now = Timestamp::now();
+    let machines = world.machines.reading();
+    let machines = machines.fresh_or_none("machines", now)?.map(|all| all.into_inner().clone()).unwrap_or_default();
     let mut machines: Vec<Machine> =
         machines.iter().filter(|one| one.metadata.deletion_timestamp.is_none()).map(|one| machine(one)).collect();
-    machines.extend(world.tokens.all().iter().filter_map(|token| {
+    machines.extend(world.tokens.fresh("bootstraptokens")?.iter().filter_map(|token| {
         let name = token.spec.machine.clone()?;
         let used: Timestamp = token.status.as_ref()?.last_used.as_ref()?.0;
         Some(Machine { names: BTreeSet::from([name]), since: Some(used), ..Machine::default() })
     }));
-    Known {
-        bootstrapper: format!("system:serviceaccount:{}:{}", leading.namespace(), operate::workloads::BOOTSTRAPPER),
+    let bootstrapper = format!("system:serviceaccount:{}:{}", leading.namespace(), operate::workloads::BOOTSTRAPPER);
+    let requests = world.requests.fresh("certificatesigningrequests")?;
+    let open = requests.iter().filter(|request| !is_decided(request));
+    Ok(Known {
+        pending: pending(open.map(|request| read(request)), &bootstrapper, leading.now()),
+        bootstrapper,
         machines,
-        nodes: world.nodes.all().iter().map(|node| node.name.clone()).collect(),
-        pending: world.requests.all().iter().filter(|request| !is_decided(request)).count(),
-    }
+        nodes: world.nodes.fresh("nodes")?.iter().map(|node| node.name.clone()).collect(),
+    })
 }
 
 fn machine(machine: &api::machine::Machine) -> Machine {

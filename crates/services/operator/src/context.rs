@@ -5,11 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::known::Unread;
 use cluster::{Events, Outcome, Queue};
 use health::Health;
 use kube::Client;
-use operate::trouble::Trouble;
-use operate::{Desired, Id, Installation};
+use operate::trouble::{self, Trouble};
+use operate::{Desired, Id, Installation, Step};
 use parking_lot::Mutex;
 
 use crate::metrics::Metrics;
@@ -23,6 +24,10 @@ pub(crate) const MANAGER: &str = "machinist-operator";
 /// Changes come in bursts; one look at the end of a burst is enough.
 const QUIET: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);
+
+/// How soon work is looked at again that waits for something to be readable. The API is being asked all the time; this
+/// only picks up the answer.
+pub(crate) const UNSEEN: Duration = Duration::from_secs(5);
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +63,12 @@ pub(crate) enum Source {
     UserData(String),
     Pods,
     Policies,
+    Requests,
     Operators,
+    /// What should be could not be decided, because something could not be read.
+    Facts,
+    /// A kind that is watched and cannot be read now.
+    Watch(String),
 }
 
 pub(crate) struct Context {
@@ -126,6 +136,22 @@ impl Context {
         self.soon(Work::Report);
     }
 
+    /// Notes what could not be read for `source`, or that all of it could.
+    pub(crate) fn unread(&self, source: Source, unread: Option<Unread>) {
+        let trouble = unread.map(|unread| Trouble::new(Step::RenderConfig, trouble::unread(&unread)));
+        self.trouble(source, trouble);
+    }
+
+    /// Whether this operator has stood aside for another one.
+    pub(crate) fn stands_aside(&self) -> bool {
+        self.troubles.lock().contains_key(&Source::Operators)
+    }
+
+    /// Whether it is not known yet if this operator may write at all.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.troubles.lock().contains_key(&Source::Facts)
+    }
+
     pub(crate) fn troubles(&self) -> Vec<Trouble> {
         self.troubles.lock().values().cloned().collect()
     }
@@ -161,10 +187,19 @@ impl Leading {
     }
 
     pub(crate) async fn handle(self: Arc<Self>, work: Work) -> Outcome {
-        if self.world.is_switched_off(self.namespace()) {
-            // Hand edits stand. What was missed is looked at when the Deployment is scaled up again.
-            tracing::debug!(?work, "the operator is scaled to 0, so nothing is done");
-            return Outcome::Done;
+        match self.world.is_switched_off(self.namespace()) {
+            Ok(false) => {}
+            Ok(true) => {
+                // Hand edits stand. What was missed is looked at when the Deployment is scaled up again.
+                tracing::debug!(?work, "the operator is scaled to 0, so nothing is done");
+                return Outcome::Done;
+            }
+            // A person may have scaled it to 0 and not be seen to have. Only that is told.
+            Err(unread) if work != Work::Report => {
+                tracing::debug!(?work, error = &unread as &dyn std::error::Error, "nothing is written unseen");
+                return Outcome::Again(UNSEEN);
+            }
+            Err(_) => {}
         }
         match &work {
             Work::Facts => gather::look(&self).await,

@@ -1,8 +1,13 @@
 //! The config server's authority and certificate, and the token that a kubelet first speaks with.
+//!
+//! All of them are made once: where there is none a Secret is created, and one that is there is replaced only in the version
+//! that was looked at. A Secret that was not seen is never written over.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use api::known::{Fresh, Unread};
 use cluster::events::Severity;
 use cluster::watch::Key;
 use cluster::{Outcome, write};
@@ -12,8 +17,8 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::ResourceExt;
 use kube::api::{Api, PostParams};
 use operate::Step;
-use operate::certificates::{self, BOOTSTRAP_TOKEN, CA, Snapshot, TLS, TOKEN_LIFE};
-use operate::trouble::Trouble;
+use operate::certificates::{self, BOOTSTRAP_TOKEN, CA, Held, Snapshot, TLS, TOKEN_LIFE};
+use operate::trouble::{self, Trouble};
 use serde_json::{Value, json};
 
 use crate::context::{Leading, MANAGER, Source, Work};
@@ -44,12 +49,17 @@ enum Error {
     },
     #[error("cannot get a token for service account {}", operate::workloads::BOOTSTRAPPER)]
     Token(#[source] kube::Error),
+    #[error(transparent)]
+    Unread(#[from] Unread),
+    /// Somebody else wrote the Secret first, so that one has to be looked at.
+    #[error("Secret {name} was made or changed by somebody else meanwhile")]
+    Overtaken { name: &'static str },
 }
 
 /// Looks at all of them and makes what is missing or due.
 pub(crate) async fn renew(leading: &Leading) -> Outcome {
     let result = renew_all(leading).await;
-    let trouble = result.as_ref().err().map(|error| {
+    let trouble = result.as_ref().err().and_then(|error| {
         let cause = match error {
             Error::Write { source: kube::Error::Api(status), .. } | Error::Token(kube::Error::Api(status)) => {
                 format!(
@@ -59,8 +69,10 @@ pub(crate) async fn renew(leading: &Leading) -> Outcome {
             }
             Error::Write { source, .. } | Error::Token(source) => source.to_string(),
             Error::Sign { source, .. } => source.to_string(),
+            Error::Unread(unread) => return Some(Trouble::new(Step::MachineConfigServer, trouble::unread(unread))),
+            Error::Overtaken { .. } => return None,
         };
-        Trouble::new(Step::MachineConfigServer, format!("{error}: {cause}"))
+        Some(Trouble::new(Step::MachineConfigServer, format!("{error}: {cause}")))
     });
     leading.trouble(Source::Credentials, trouble);
     match result {
@@ -70,14 +82,15 @@ pub(crate) async fn renew(leading: &Leading) -> Outcome {
 }
 
 async fn renew_all(leading: &Leading) -> Result<Duration, Error> {
-    let facts = crate::gather::gather(leading).await;
+    let facts = crate::gather::gather(leading).await?;
     let server = leading.settings.installation.server.as_deref();
+    let (authority, leaf) = (secret(leading, CA)?, secret(leading, TLS)?);
     let snapshot = Snapshot {
-        authority: secret(leading, CA).and_then(|secret| pair(&secret)),
-        leaf: secret(leading, TLS).and_then(|secret| pair(&secret)),
+        authority: authority.clone().map(held),
+        leaf: leaf.clone().map(held),
         names: facts.server_names(server),
         now: leading.now(),
-        skew: crate::gather::skew(leading).await,
+        skew: crate::gather::skew(leading).await?,
     };
     let plan = certificates::plan(&snapshot);
     let trouble = plan.trouble.clone().map(|text| Trouble::new(Step::MachineConfigServer, text));
@@ -87,14 +100,14 @@ async fn renew_all(leading: &Leading) -> Result<Duration, Error> {
     }
     if let Some(why) = plan.authority {
         tracing::info!(?why, "making the config server's authority");
-        make_authority(leading, snapshot.now).await?;
+        make_authority(leading, authority.as_deref(), snapshot.now).await?;
     }
     if let Some(why) = plan.leaf {
         tracing::info!(?why, names = ?snapshot.names, "making the config server's certificate");
-        make_leaf(leading, &snapshot).await?;
+        make_leaf(leading, leaf.as_deref(), &snapshot).await?;
     }
-    for (name, pair) in [(CA, &snapshot.authority), (TLS, &snapshot.leaf)] {
-        if let Some(pair) = pair {
+    for (name, held) in [(CA, &snapshot.authority), (TLS, &snapshot.leaf)] {
+        if let Some(pair) = held.pair() {
             let gauge = leading.metrics.expires.get_or_create(&Named { certificate: name.to_owned() }).clone();
             gauge.set(pair.certificate.not_after.as_second());
         }
@@ -104,24 +117,23 @@ async fn renew_all(leading: &Leading) -> Result<Duration, Error> {
     Ok(plan.next.into_iter().chain(token).map(left).min().unwrap_or(LOOK).clamp(CLOCK, LOOK))
 }
 
-async fn make_authority(leading: &Leading, now: Timestamp) -> Result<(), Error> {
-    let old = secret(leading, CA);
-    let old_pair = old.as_deref().and_then(|old| Some((text(old, "tls.crt")?, text(old, "tls.key")?)));
+async fn make_authority(leading: &Leading, old: Option<&Secret>, now: Timestamp) -> Result<(), Error> {
+    let old_pair = old.and_then(|old| Some((text(old, "tls.crt")?, text(old, "tls.key")?)));
     let made = sign::authority(now, old_pair.as_ref().map(|(certificate, key)| (certificate.as_str(), key.as_str())));
     let made = made.map_err(|source| Error::Sign { name: CA, source })?;
     // Machines that were given an earlier authority keep trusting it until it ends.
     let mut previous = old_pair.map(|(certificate, _)| certificates::valid(&certificate, now)).unwrap_or_default();
-    let earlier = old.as_deref().and_then(|old| text(old, "previous.crt")).unwrap_or_default();
+    let earlier = old.and_then(|old| text(old, "previous.crt")).unwrap_or_default();
     previous.extend(certificates::valid(&earlier, now));
     let mut data = BTreeMap::from([("tls.crt", made.certificate), ("tls.key", made.key)]);
     data.extend((!previous.is_empty()).then(|| ("previous.crt", previous.concat())));
     data.extend(made.cross.map(|cross| ("cross.crt", cross)));
-    write_secret(leading, CA, "Opaque", &data, &[]).await?;
+    write_secret(leading, old, CA, "Opaque", &data, &[]).await?;
     tell(leading, CA, "a new authority of the config server was made");
     Ok(())
 }
 
-async fn make_leaf(leading: &Leading, snapshot: &Snapshot) -> Result<(), Error> {
+async fn make_leaf(leading: &Leading, old: Option<&Secret>, snapshot: &Snapshot) -> Result<(), Error> {
     // What was just written may not have come back by the watch yet.
     let api: Api<Secret> = Api::namespaced(leading.client.clone(), leading.namespace());
     let authority = write::in_time(api.get(CA)).await.map_err(|source| Error::Write { name: CA, source })?;
@@ -132,7 +144,7 @@ async fn make_leaf(leading: &Leading, snapshot: &Snapshot) -> Result<(), Error> 
     let chain = made.certificate + &text(&authority, "cross.crt").unwrap_or_default();
     let bundle = bundle_of(&authority, snapshot.now);
     let data = BTreeMap::from([("tls.crt", chain), ("tls.key", made.key), ("ca.crt", bundle)]);
-    write_secret(leading, TLS, "kubernetes.io/tls", &data, &[]).await?;
+    write_secret(leading, old, TLS, "kubernetes.io/tls", &data, &[]).await?;
     tell(leading, TLS, &format!("a new certificate of the config server was made for {}", snapshot.names.join(", ")));
     Ok(())
 }
@@ -148,7 +160,7 @@ async fn renew_token(leading: &Leading, ca: Option<&str>, now: Timestamp) -> Res
         return Ok(None);
     };
     let uid = account.uid().unwrap_or_default();
-    let present = secret(leading, BOOTSTRAP_TOKEN);
+    let present = secret(leading, BOOTSTRAP_TOKEN)?.into_inner();
     let note = |key: &str| present.as_ref().and_then(|secret| secret.annotations().get(key).cloned());
     let is_right = note(ACCOUNT).as_deref() == Some(&uid)
         && present
@@ -168,13 +180,15 @@ async fn renew_token(leading: &Leading, ca: Option<&str>, now: Timestamp) -> Res
     let expires = status.expiration_timestamp.0;
     let data = BTreeMap::from([("token", status.token), ("ca.crt", ca.to_owned())]);
     let notes = [(EXPIRES, expires.to_string()), (ACCOUNT, uid)];
-    write_secret(leading, BOOTSTRAP_TOKEN, "Opaque", &data, &notes).await?;
+    write_secret(leading, present.as_deref(), BOOTSTRAP_TOKEN, "Opaque", &data, &notes).await?;
     Ok(certificates::token_due(Some(expires), now).err())
 }
 
 /// What machines check the config server by: the authority, and those before it that are still valid.
-pub(crate) fn bundle(leading: &Leading) -> Option<String> {
-    Some(bundle_of(&*secret(leading, CA)?, leading.now())).filter(|bundle| !bundle.is_empty())
+pub(crate) fn bundle(leading: &Leading) -> Result<Option<String>, Unread> {
+    let authority = secret(leading, CA)?.into_inner();
+    let bundle = authority.map(|authority| bundle_of(&authority, leading.now()));
+    Ok(bundle.filter(|bundle| !bundle.is_empty()))
 }
 
 fn bundle_of(authority: &Secret, now: Timestamp) -> String {
@@ -184,20 +198,27 @@ fn bundle_of(authority: &Secret, now: Timestamp) -> String {
     all.concat()
 }
 
-fn secret(leading: &Leading, name: &str) -> Option<std::sync::Arc<Secret>> {
-    leading.world.secrets.get(&Key { namespace: leading.namespace().to_owned(), name: name.to_owned() })
+/// A Secret of ours as it is known now. The watches count by the real clock, also where a test has another.
+fn secret(leading: &Leading, name: &str) -> Result<Fresh<Option<Arc<Secret>>>, Unread> {
+    let reading = leading.world.secrets.reading_of(&Key::in_namespace(leading.namespace(), name));
+    Ok(reading.fresh("secrets", Timestamp::now())?.map(Clone::clone))
 }
 
-fn pair(secret: &Secret) -> Option<certificates::Pair> {
-    sign::pair(&text(secret, "tls.crt")?, &text(secret, "tls.key").unwrap_or_default())
+fn held(secret: Option<Arc<Secret>>) -> Held {
+    let Some(secret) = secret else { return Held::Nothing };
+    let certificate = text(&secret, "tls.crt").unwrap_or_default();
+    let pair = sign::pair(&certificate, &text(&secret, "tls.key").unwrap_or_default());
+    pair.map_or(Held::Garbage, Held::Pair)
 }
 
 fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
 }
 
+/// Creates a Secret, or replaces what was `present` in exactly that version.
 async fn write_secret(
     leading: &Leading,
+    present: Option<&Secret>,
     name: &'static str,
     kind: &str,
     data: &BTreeMap<&str, String>,
@@ -216,7 +237,8 @@ async fn write_secret(
         },
         "data": encoded,
     });
-    write::apply(&api, MANAGER, name, &object).await.map_err(|source| Error::Write { name, source })?;
+    let written = write::make_once(&api, MANAGER, &object, present).await;
+    written.map_err(|source| Error::Write { name, source })?.ok_or(Error::Overtaken { name })?;
     leading.soon(Work::Facts);
     Ok(())
 }

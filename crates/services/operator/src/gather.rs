@@ -1,14 +1,18 @@
 //! Looks at the cluster and decides what should be.
+//!
+//! It decides only on what was read. While something cannot be read, everything stays as it was decided before, and what
+//! could not be read is told.
 
 use std::collections::BTreeMap;
 
+use api::known::Unread;
 use cluster::watch::Key;
-use cluster::{Outcome, write};
-use jiff::SignedDuration;
+use cluster::{Outcome, Store, read, write};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, ListParams};
 use operate::trouble::{self, Trouble};
 use operate::{Facts, Id, Images, Platform, Sources, Step};
 use serde_json::{Value, json};
@@ -20,22 +24,43 @@ pub(crate) async fn look(leading: &Leading) -> Outcome {
     images(leading);
     namespace(leading);
     pods(leading);
-    let facts = gather(leading).await;
+    let facts = match gather(leading).await {
+        Ok(facts) => facts,
+        Err(unread) => {
+            leading.unread(Source::Facts, Some(unread));
+            want(leading, &operate::installed(&leading.installation()), |_| true);
+            return Outcome::Retry;
+        }
+    };
+    leading.unread(Source::Facts, None);
     let trouble =
         facts.api_ca.is_none().then(|| Trouble::new(Step::RenderConfig, trouble::no_api_ca(leading.namespace())));
     leading.trouble(Source::ApiCa, trouble);
     let installation = leading.installation();
-    let mut wanted: BTreeMap<Id, operate::Desired> = BTreeMap::new();
-    for desired in operate::installed(&installation).into_iter().chain(operate::found(&installation, &facts)) {
-        let id = desired.id();
-        // Its own Deployment is a person's switch: made by whoever installs, never by the operator that it starts.
-        if id.kind == "Deployment" && id.name == operate::workloads::OPERATOR {
-            continue;
-        }
-        wanted.insert(id, desired);
+    let mut wanted = operate::installed(&installation);
+    wanted.extend(operate::found(&installation, &facts));
+    // Of all kinds that are kept, only this one comes from somebody else and may go.
+    want(leading, &wanted, |id| id.kind != "PrometheusRule" || facts.has_prometheus_rules);
+    for pool in &facts.pools {
+        leading.soon(Work::UserData(pool.clone()));
     }
-    let old = std::mem::replace(&mut *leading.desired.lock(), wanted.clone());
+    leading.soon(Work::Report);
+    Outcome::Done
+}
+
+/// Asks for what changed to be written. What was wanted before and is not now stays as it was decided then, if its kind
+/// `exists`: that a node, an address or a certificate is not there today is no reason to take a server or its config
+/// away from machines that run by it.
+fn want(leading: &Leading, objects: &[operate::Desired], exists: impl Fn(&Id) -> bool) {
+    let old = leading.desired.lock().clone();
     let is_first = old.is_empty();
+    let mut wanted: BTreeMap<Id, operate::Desired> = old.clone();
+    wanted.retain(|id, _| exists(id));
+    // Its own Deployment is a person's switch: made by whoever installs, never by the operator that it starts.
+    let is_switch = |id: &Id| id.kind == "Deployment" && id.name == operate::workloads::OPERATOR;
+    let objects = objects.iter().map(|desired| (desired.id(), desired.clone()));
+    wanted.extend(objects.filter(|(id, _)| !is_switch(id)));
+    leading.desired.lock().clone_from(&wanted);
     for (id, desired) in &wanted {
         // What was written to prepare the cluster is right already.
         let is_prepared = is_first && leading.written.lock().contains_key(id);
@@ -44,21 +69,7 @@ pub(crate) async fn look(leading: &Leading) -> Outcome {
         }
     }
     for id in old.keys().filter(|id| !wanted.contains_key(*id)) {
-        remove(leading, id).await;
-    }
-    for pool in &facts.pools {
-        leading.soon(Work::UserData(pool.clone()));
-    }
-    leading.soon(Work::Report);
-    Outcome::Done
-}
-
-/// What is no longer wanted: alert rules whose kind went, say.
-async fn remove(leading: &Leading, id: &Id) {
-    leading.trouble(Source::Object(id.clone()), None);
-    let api = crate::world::api(&leading.client, id);
-    if let Err(error) = write::in_time(api.delete(&id.name, &DeleteParams::default())).await {
-        tracing::debug!(%id, error = &error as &dyn std::error::Error, "what is not wanted could not be deleted");
+        leading.trouble(Source::Object(id.clone()), None);
     }
 }
 
@@ -100,75 +111,74 @@ pub(crate) fn step_of(app: &str) -> Step {
 }
 
 /// Everything that is known of the cluster now.
-pub(crate) async fn gather(leading: &Leading) -> Facts {
+///
+/// # Errors
+/// When any of it could not be read: half of the facts would be other facts.
+pub(crate) async fn gather(leading: &Leading) -> Result<Facts, Unread> {
     let world = &leading.world;
     let installation = &leading.settings.installation;
-    let has = |name: &str| world.definitions.named(name).is_some();
-    let platform = if has("infrastructures.config.openshift.io") { Platform::OpenShift } else { Platform::Plain };
+    let has = |name: &str| Ok(world.definitions.fresh_one("customresourcedefinitions", &Key::cluster(name))?.is_some());
+    let is_openshift: bool = has("infrastructures.config.openshift.io")?;
+    let platform = if is_openshift { Platform::OpenShift } else { Platform::Plain };
     let config = |plural: &'static str, kind: &'static str| async move {
         match platform {
-            Platform::Plain => None,
+            Platform::Plain => Ok(None),
             Platform::OpenShift => openshift(leading, plural, kind).await,
         }
     };
-    let infrastructure = config("infrastructures", "Infrastructure").await;
+    let infrastructure = config("infrastructures", "Infrastructure").await?;
     let text = |path: &str| infrastructure.as_ref().and_then(|one| Some(one.pointer(path)?.as_str()?.to_owned()));
     let found = match (&installation.api_url, text("/status/apiServerInternalURI")) {
         (Some(given), _) => Some(given.clone()),
         (None, Some(internal)) => Some(internal),
-        (None, None) => api_url(leading).await,
+        (None, None) => api_url(leading).await?,
     };
     let [kubernetes, dns] = &world.services;
     let addresses = |service: &k8s_openapi::api::core::v1::Service| {
         let spec = service.spec.clone().unwrap_or_default();
         spec.cluster_ips.filter(|all| !all.is_empty()).or(spec.cluster_ip.map(|one| vec![one])).unwrap_or_default()
     };
-    let mut pools: Vec<String> = world.pools.all().iter().map(|pool| pool.name_any()).collect();
+    let mut pools: Vec<String> = world.pools.fresh("machineconfigpools")?.iter().map(|pool| pool.name_any()).collect();
     pools.sort();
-    Facts {
+    let root = map(&world.config_maps, leading.namespace(), "kube-root-ca.crt")?;
+    Ok(Facts {
         platform,
-        nodes: world.nodes.all().iter().map(|node| (**node).clone()).collect(),
+        nodes: world.nodes.fresh("nodes")?.iter().map(|node| (**node).clone()).collect(),
         pools,
-        service_addresses: kubernetes.all().first().map(|service| addresses(service)).unwrap_or_default(),
-        dns_address: dns.all().first().and_then(|service| addresses(service).first().cloned()),
-        api_ca: map(&world.config_maps, leading.namespace(), "kube-root-ca.crt", "ca.crt")
-            .or_else(|| leading.settings.api_ca.clone()),
+        service_addresses: kubernetes.fresh("services")?.first().map(|one| addresses(one)).unwrap_or_default(),
+        dns_address: dns.fresh("services")?.first().and_then(|service| addresses(service).first().cloned()),
+        api_ca: root.get("ca.crt").cloned().or_else(|| leading.settings.api_ca.clone()),
         api_url: found,
-        server_ca: crate::credentials::bundle(leading),
-        sources: sources(leading),
+        server_ca: crate::credentials::bundle(leading)?,
+        sources: sources(leading)?,
         topology: text("/status/controlPlaneTopology"),
-        dns: config("dnses", "DNS").await,
-        proxy: config("proxies", "Proxy").await.and_then(|proxy| proxy.get("status").cloned()),
+        dns: config("dnses", "DNS").await?,
+        proxy: config("proxies", "Proxy").await?.and_then(|proxy| proxy.get("status").cloned()),
         infrastructure,
-        has_prometheus_rules: has("prometheusrules.monitoring.coreos.com"),
+        has_prometheus_rules: has("prometheusrules.monitoring.coreos.com")?,
         now: Some(leading.now()),
-    }
+    })
 }
 
-fn map(store: &cluster::Store<ConfigMap>, namespace: &str, name: &str, key: &str) -> Option<String> {
-    let map = store.get(&Key { namespace: namespace.to_owned(), name: name.to_owned() })?;
-    map.data.as_ref()?.get(key).cloned()
+/// What a ConfigMap says; nothing where there is none.
+fn map(store: &Store<ConfigMap>, namespace: &str, name: &str) -> Result<BTreeMap<String, String>, Unread> {
+    let map = store.fresh_one("configmaps", &Key::in_namespace(namespace, name))?;
+    Ok(map.and_then(|map| map.data.clone()).unwrap_or_default())
 }
 
-fn sources(leading: &Leading) -> Sources {
-    let installation = &leading.settings.installation;
-    let namespace = &installation.source_namespace;
-    let text = |name: &str, key: &str| map(&leading.world.source_maps, namespace, name, key);
-    let key = Key { namespace: namespace.clone(), name: "pull-secret".to_owned() };
-    let pull_secret = leading.world.source_secrets.get(&key).and_then(|secret| docker_config(&secret));
-    let registries = leading
-        .world
-        .source_maps
-        .get(&Key { namespace: namespace.clone(), name: "image-registry-ca".to_owned() })
-        .and_then(|map| map.data.clone())
-        .unwrap_or_default();
-    Sources {
-        pull_secret,
-        trust_bundle: text("user-ca-bundle", "ca-bundle.crt"),
-        registries,
-        cloud_config: text("kube-cloud-config", "cloud.conf"),
-        cloud_ca: text("kube-cloud-config", "ca-bundle.pem"),
-    }
+fn sources(leading: &Leading) -> Result<Sources, Unread> {
+    let namespace = &leading.settings.installation.source_namespace;
+    let map = |name: &str| map(&leading.world.source_maps, namespace, name);
+    let pull_secret =
+        leading.world.source_secrets.fresh_one("secrets", &Key::in_namespace(namespace, "pull-secret"))?;
+    let cloud = map("kube-cloud-config")?;
+    Ok(Sources {
+        pull_secret: pull_secret.and_then(|secret| docker_config(&secret)),
+        trust_bundle: map("user-ca-bundle")?.get("ca-bundle.crt").cloned(),
+        registries: map("image-registry-ca")?,
+        cloud_config: cloud.get("cloud.conf").cloned(),
+        cloud_ca: cloud.get("ca-bundle.pem").cloned(),
+    })
 }
 
 /// A docker config that can be read as one; anything else would break pulls on every node.
@@ -179,40 +189,49 @@ fn docker_config(secret: &Secret) -> Option<Vec<u8>> {
 }
 
 /// One object of OpenShift's configuration.
-async fn openshift(leading: &Leading, plural: &str, kind: &str) -> Option<Value> {
+async fn openshift(leading: &Leading, plural: &str, kind: &str) -> Result<Option<Value>, Unread> {
     let gvk = kube::core::GroupVersionKind::gvk("config.openshift.io", "v1", kind);
     let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, plural);
     let api: Api<kube::api::DynamicObject> = Api::all_with(leading.client.clone(), &resource);
-    let object = write::in_time(api.get_opt(api::names::CLUSTER)).await.ok()??;
-    let mut value = crate::world::value(object);
-    // What changes with every write would change every node's ControllerConfig.
-    value["metadata"] = json!({"name": api::names::CLUSTER});
-    Some(value)
+    let object = read::get(&api, api::names::CLUSTER).await.fresh(plural, Timestamp::now())?.into_inner().clone();
+    Ok(object.map(|object| {
+        let mut value = crate::world::value(object);
+        // What changes with every write would change every node's ControllerConfig.
+        value["metadata"] = json!({"name": api::names::CLUSTER});
+        value
+    }))
 }
 
 /// Where kubeadm and its kin publish the API's address, or where the API itself says it is.
-async fn api_url(leading: &Leading) -> Option<String> {
+async fn api_url(leading: &Leading) -> Result<Option<String>, Unread> {
     let maps: Api<ConfigMap> = Api::namespaced(leading.client.clone(), "kube-public");
-    if let Ok(Some(map)) = write::in_time(maps.get_opt("cluster-info")).await
-        && let Some(text) = map.data.as_ref().and_then(|data| data.get("kubeconfig"))
+    let map = read::get(&maps, "cluster-info").await;
+    let map = map.fresh("configmaps", Timestamp::now())?;
+    if let Some(text) = map.as_ref().and_then(|map| map.data.as_ref()?.get("kubeconfig"))
         && let Some(server) = text.lines().find_map(|line| line.trim().strip_prefix("server:"))
     {
-        return Some(server.trim().trim_matches('"').to_owned());
+        return Ok(Some(server.trim().trim_matches('"').to_owned()));
     }
     let slices: Api<EndpointSlice> = Api::namespaced(leading.client.clone(), "default");
-    let list = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
-    let slice = write::in_time(slices.list(&list)).await.ok()?.items.into_iter().next()?;
+    let slices = read::list(&slices, ListParams::default().labels("kubernetes.io/service-name=kubernetes")).await;
+    Ok(slices.fresh("endpointslices", Timestamp::now())?.first().and_then(address))
+}
+
+/// The address of the first endpoint.
+fn address(slice: &EndpointSlice) -> Option<String> {
     let address = slice.endpoints.first()?.addresses.first()?.clone();
-    let port = slice.ports?.first()?.port?;
+    let port = slice.ports.as_ref()?.first()?.port?;
     let host = if address.contains(':') { format!("[{address}]") } else { address };
     Some(format!("https://{host}:{port}"))
 }
 
-/// How far the API server's clock is ahead of ours.
-pub(crate) async fn skew(leading: &Leading) -> Option<SignedDuration> {
-    let request = http::Request::get("/version").body(kube::client::Body::empty()).ok()?;
-    let response = write::in_time(leading.client.send(request)).await.ok()?;
-    let date = response.headers().get(http::header::DATE)?.to_str().ok()?;
-    let date = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
-    Some(date.duration_since(leading.now()))
+/// How far the API server's clock is ahead of ours; nothing where it does not tell.
+pub(crate) async fn skew(leading: &Leading) -> Result<Option<SignedDuration>, Unread> {
+    let request = http::Request::get("/version").body(kube::client::Body::empty());
+    let request = request.map_err(|error| Unread::new("the API's clock", error.to_string()))?;
+    let response = write::in_time(leading.client.send(request)).await;
+    let response = response.map_err(|error| Unread::new("the API's clock", cluster::error::chain(&error)))?;
+    let told = response.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
+    let told = told.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+    Ok(told.map(|date| date.timestamp().duration_since(leading.now())))
 }

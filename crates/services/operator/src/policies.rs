@@ -1,10 +1,14 @@
 //! Writes the disruption policies in force into the status of the MachineConfiguration: the defaults of this cluster with
 //! the user's own laid over them. Daemons, ours and upstream's, follow what stands there.
 
+use std::sync::Arc;
+
+use api::known::Unread;
 use api::machinist::ClusterSettings;
 use api::names;
 use api::operator::{MachineConfiguration, NodeDisruptionPolicyConfig};
 use change::policy::{Policies, Settings};
+use cluster::watch::Key;
 use cluster::{Outcome, Problem, problem, write};
 use kube::api::Api;
 use operate::Step;
@@ -14,8 +18,15 @@ use serde_json::{Value, json};
 use crate::context::{Leading, MANAGER, Source};
 
 pub(crate) async fn merge(leading: &Leading) -> Outcome {
-    let Some(object) = leading.world.configurations.named(names::CLUSTER) else { return Outcome::Done };
-    let settings = leading.world.cluster_settings.named(names::CLUSTER);
+    let (object, settings) = match look(leading) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Outcome::Done,
+        // With the default names the daemons would reload another runtime than there is.
+        Err(unread) => {
+            leading.unread(Source::Policies, Some(unread));
+            return Outcome::Retry;
+        }
+    };
     let (merged, trouble) = in_force(&object, settings.as_deref());
     leading.trouble(Source::Policies, trouble.map(|text| Trouble::new(Step::MachineConfiguration, text)));
     let status = json!({
@@ -39,6 +50,16 @@ pub(crate) async fn merge(leading: &Leading) -> Outcome {
             Outcome::Retry
         }
     }
+}
+
+/// What the user wants, and how the cluster's hosts are called; nothing where nobody said anything.
+type Wanted = (Arc<MachineConfiguration>, Option<Arc<ClusterSettings>>);
+
+fn look(leading: &Leading) -> Result<Option<Wanted>, Unread> {
+    let key = Key::cluster(names::CLUSTER);
+    let object = leading.world.configurations.fresh_one("machineconfigurations", &key)?;
+    let settings = leading.world.cluster_settings.fresh_one("clustersettings", &key)?;
+    Ok(object.map(|object| (object, settings)))
 }
 
 /// The policies in force, and what is wrong with the user's own: then the defaults hold, as they do for a daemon.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use api::known::Unread;
 use cluster::events::Severity;
-use cluster::write;
+use cluster::{read, write};
 use health::Readiness;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -26,13 +28,18 @@ pub(crate) const OPERATOR_NAMESPACE: &str = "machinist.dev/operator-namespace";
 
 /// `true` once the cluster can be watched.
 pub(crate) async fn prepare(context: &Context) -> bool {
-    if is_switched_off(context).await {
-        context.health.set(Readiness::Leading);
-        return false;
-    }
-    if let Some(other) = another_operator(context).await {
-        stand_aside(context, &other).await;
-        return false;
+    match is_free(context).await {
+        Ok(true) => context.unread(Source::Facts, None),
+        Ok(false) => return false,
+        // A person may have switched this operator off, or another one may be at work. Nothing is written before that is known.
+        Err(unread) => {
+            let message = trouble::unread(&unread);
+            context.health.set(Readiness::Hindered(vec![message.clone()]));
+            let namespace = context.namespace();
+            context.events.publish::<Namespace>(namespace, None, Severity::Warning, "CannotRead", &message);
+            context.unread(Source::Facts, Some(unread));
+            return false;
+        }
     }
     take_over(context).await;
     let installation = context.installation();
@@ -57,31 +64,43 @@ pub(crate) async fn prepare(context: &Context) -> bool {
     are_established(context, &objects).await
 }
 
-/// Asked directly: there is no watch yet.
-async fn is_switched_off(context: &Context) -> bool {
-    replicas(context, context.namespace()).await == Some(0)
+/// Whether this operator may write: nobody switched it off, and no other is at work.
+async fn is_free(context: &Context) -> Result<bool, Unread> {
+    if replicas(context, context.namespace()).await? == Some(0) {
+        context.health.set(Readiness::Leading);
+        return Ok(false);
+    }
+    if let Some(other) = another_operator(context).await? {
+        stand_aside(context, &other).await;
+        return Ok(false);
+    }
+    Ok(true)
 }
 
-async fn replicas(context: &Context, namespace: &str) -> Option<i32> {
+/// How many operators a namespace should have; nothing where it has no Deployment of one. Asked directly: there is no
+/// watch yet.
+async fn replicas(context: &Context, namespace: &str) -> Result<Option<i32>, Unread> {
     let api: Api<Deployment> = Api::namespaced(context.client.clone(), namespace);
-    let deployment = write::in_time(api.get_opt(operate::workloads::OPERATOR)).await.ok()??;
-    Some(deployment.spec?.replicas.unwrap_or(1))
+    let deployment = read::get(&api, operate::workloads::OPERATOR).await;
+    let deployment = deployment.fresh("deployments", Timestamp::now())?;
+    Ok(deployment.as_ref().and_then(|one| Some(one.spec.as_ref()?.replicas.unwrap_or(1))))
 }
 
 /// The namespace of another operator that is at work in this cluster: a second installation, or upstream's own.
-async fn another_operator(context: &Context) -> Option<String> {
+async fn another_operator(context: &Context) -> Result<Option<String>, Unread> {
     let id = operate::Id::of(&operate::status::object());
-    let present = write::in_time(crate::world::api(&context.client, &id).get_opt(&id.name)).await.ok().flatten();
-    let noted = present.and_then(|object| object.metadata.annotations?.get(OPERATOR_NAMESPACE).cloned());
+    let present = read::get(&crate::world::api(&context.client, &id), &id.name).await;
+    let present = present.fresh("clusteroperators", Timestamp::now())?;
+    let noted = present.as_ref().and_then(|object| object.metadata.annotations.as_ref()?.get(OPERATOR_NAMESPACE));
     let mut candidates = vec![api::names::NAMESPACE.to_owned()];
-    candidates.extend(noted);
+    candidates.extend(noted.cloned());
     candidates.retain(|namespace| namespace != context.namespace());
     for namespace in candidates {
-        if replicas(context, &namespace).await.is_some_and(|replicas| replicas > 0) {
-            return Some(namespace);
+        if replicas(context, &namespace).await?.is_some_and(|replicas| replicas > 0) {
+            return Ok(Some(namespace));
         }
     }
-    None
+    Ok(None)
 }
 
 /// Tells everybody, and writes nothing but that.
@@ -116,7 +135,7 @@ fn aside(namespace: &str) -> String {
 
 /// Says that this operator keeps the cluster now, and takes back what it said while it stood aside.
 async fn take_over(context: &Context) {
-    let stood_aside = context.troubles().iter().any(|trouble| trouble.step == Step::RenderConfig);
+    let stood_aside = context.stands_aside();
     context.trouble(Source::Operators, None);
     if stood_aside {
         let id = operate::Id::of(&operate::status::object());
@@ -129,6 +148,7 @@ async fn take_over(context: &Context) {
 
 async fn look_at_namespace(context: &Context) {
     let api: Api<Namespace> = Api::all(context.client.clone());
+    // What was last said about it stands while it cannot be read.
     let Ok(Some(namespace)) = write::in_time(api.get_opt(context.namespace())).await else { return };
     let text = serde_json::to_value(namespace).ok().and_then(|namespace| trouble::terminating(&namespace));
     context.trouble(Source::Namespace, text.map(|text| Trouble::new(Step::RenderConfig, text)));

@@ -10,19 +10,28 @@ use operate::status::{Snapshot, plan};
 use operate::trouble::Workload;
 use serde_json::{Value, json};
 
-use crate::context::{Context, Leading, MANAGER};
+use crate::context::{Context, Leading, MANAGER, Source, UNSEEN};
 use crate::gather::step_of;
 use crate::prepare::OPERATOR_NAMESPACE;
 use crate::world::World;
 
 pub(crate) async fn report(leading: &Leading) -> Outcome {
-    if write_status(leading, Some(&leading.world)).await { Outcome::Done } else { Outcome::Retry }
+    let contacts = leading.world.contacts();
+    let is_blind = contacts.iter().any(|(_, unread)| unread.is_some());
+    for (kind, unread) in contacts {
+        leading.unread(Source::Watch(kind.to_owned()), unread);
+    }
+    match write_status(leading, Some(&leading.world)).await {
+        // Nothing tells when a kind can be read again that has no objects.
+        true if is_blind => Outcome::Again(UNSEEN),
+        true => Outcome::Done,
+        false => Outcome::Retry,
+    }
 }
 
 /// Before the cluster can be watched, what is wrong is all there is to say.
 pub(crate) async fn report_early(context: &Context) {
-    let is_aside = context.troubles().iter().any(|trouble| trouble.message.contains("stands aside"));
-    if !context.troubles().is_empty() && !is_aside {
+    if !context.troubles().is_empty() && !context.stands_aside() && !context.is_unsure() {
         write_status(context, None).await;
     }
 }

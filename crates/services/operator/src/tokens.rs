@@ -43,7 +43,7 @@ pub(crate) async fn sweep(leading: &Leading) -> Outcome {
 
 /// Whoever does not know what time it is cannot say what is over.
 async fn is_sure_of_time(leading: &Leading) -> bool {
-    crate::gather::skew(leading).await.is_some_and(|skew| skew.abs() < SKEW)
+    crate::gather::skew(leading).await.is_ok_and(|skew| skew.is_some_and(|skew| skew.abs() < SKEW))
 }
 
 /// Exactly the object that was looked at: one that somebody prolonged meanwhile stays.

@@ -5,6 +5,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, LazyLock};
 
 use api::config::ClusterOperator;
+use api::known::Unread;
 use api::labels;
 use api::machine::Machine;
 use api::machineconfiguration::MachineConfigPool;
@@ -12,6 +13,7 @@ use api::machinist::{BootstrapToken, ClusterSettings, PoolPolicy};
 use api::operator::MachineConfiguration;
 use cluster::watch::Key;
 use cluster::{Change, Store, Watch};
+use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -188,7 +190,7 @@ impl World {
         (world, Changes { work })
     }
 
-    /// Returns once every kind is listed, or refused.
+    /// Returns once every kind is listed, or refused: what is refused is told, and nothing is decided on it.
     pub(crate) async fn settled(&self) {
         self.nodes.settled().await;
         self.pools.settled().await;
@@ -214,9 +216,36 @@ impl World {
     }
 
     /// The operator's own Deployment is scaled to 0: a person wants hand edits to stand.
-    pub(crate) fn is_switched_off(&self, namespace: &str) -> bool {
-        let key = Key { namespace: namespace.to_owned(), name: operate::workloads::OPERATOR.to_owned() };
-        self.deployments.get(&key).is_some_and(|deployment| is_off(&deployment))
+    pub(crate) fn is_switched_off(&self, namespace: &str) -> Result<bool, Unread> {
+        let key = Key::in_namespace(namespace, operate::workloads::OPERATOR);
+        let deployment = self.deployments.fresh_one("deployments", &key)?;
+        Ok(deployment.is_some_and(|deployment| is_off(&deployment)))
+    }
+
+    /// Each kind that is watched, and why it cannot be read now if it cannot.
+    pub(crate) fn contacts(&self) -> Vec<(&'static str, Option<Unread>)> {
+        let [kubernetes, dns] = &self.services;
+        let contacts = [
+            ("nodes", self.nodes.contact()),
+            ("machineconfigpools", self.pools.contact()),
+            ("poolpolicies", self.policies.contact()),
+            ("configmaps", self.config_maps.contact().and(self.source_maps.contact()).map(drop)),
+            ("secrets", self.secrets.contact().and(self.source_secrets.contact()).map(drop)),
+            ("secrets of new machines", self.user_data.contact()),
+            ("deployments", self.deployments.contact()),
+            ("daemonsets", self.daemon_sets.contact()),
+            ("pods", self.pods.contact()),
+            ("namespaces", self.namespaces.contact()),
+            ("services", kubernetes.contact().and(dns.contact()).map(drop)),
+            ("customresourcedefinitions", self.definitions.contact()),
+            ("certificatesigningrequests", self.requests.contact()),
+            ("machines", self.machines.contact()),
+            ("bootstraptokens", self.tokens.contact()),
+            ("machineconfigurations", self.configurations.contact()),
+            ("clustersettings", self.cluster_settings.contact()),
+        ];
+        let now = Timestamp::now();
+        contacts.into_iter().map(|(kind, contact)| (kind, contact.fresh_or_none(kind, now).err())).collect()
     }
 }
 
@@ -263,7 +292,7 @@ impl Start<'_> {
         &mut self,
         api: Api<K>,
         config: watcher::Config,
-        read: impl Fn(K) -> T + Send + 'static,
+        read: impl Fn(K) -> T + Send + Sync + 'static,
         work: impl Fn(&Change<T>) -> W + Send + 'static,
     ) -> Store<T>
     where
@@ -278,7 +307,7 @@ impl Start<'_> {
         &mut self,
         api: Api<K>,
         config: watcher::Config,
-        read: impl Fn(K) -> T + Send + 'static,
+        read: impl Fn(K) -> T + Send + Sync + 'static,
         hints: impl Fn(&Change<T>) -> Vec<Hint> + Send + 'static,
     ) -> Store<T>
     where

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use api::known::Unread;
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool, MachineOSBuild, MachineOSConfig};
 use api::machinist::{BootstrapToken, PoolPolicy};
 use api::names;
@@ -14,14 +15,14 @@ use cluster::watch::State;
 use cluster::write::{apply_status, in_time};
 use cluster::{Events, Problem, Store, Watch, problem};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{Node, ObjectReference};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use serving::choose::Layered;
 use serving::report::{CONDITION, News, Report};
-use serving::token::{self, Asking, Machine};
+use serving::token::{self, Asking, Machine, Machines};
 
 use crate::source::{Admitted, BootstrapFiles, Denied, Materials, Missing, Pool};
 use crate::spend::Spender;
@@ -106,22 +107,25 @@ impl ClusterSource {
 
     pub(crate) fn is_ready(&self) -> bool {
         // Machines are waited for too, unless they cannot be had.
-        let has_machines = !matches!(self.machines.state(), State::Starting { trouble: None });
+        let has_machines = self.machines.state() != State::Starting;
         self.trouble().is_none() && has_machines
     }
 
     /// The first kind that could not be read yet, and why.
     pub(crate) fn trouble(&self) -> Option<String> {
         let kinds = [
-            ("MachineConfigPools", self.pools.state()),
-            ("PoolPolicies", self.policies.state()),
-            ("ControllerConfigs", self.controller_configs.state()),
-            ("BootstrapTokens", self.tokens.state()),
+            ("MachineConfigPools", self.pools.state(), self.pools.has_listed()),
+            ("PoolPolicies", self.policies.state(), self.policies.has_listed()),
+            ("ControllerConfigs", self.controller_configs.state(), self.controller_configs.has_listed()),
+            ("BootstrapTokens", self.tokens.state(), self.tokens.has_listed()),
         ];
-        kinds.into_iter().find_map(|(kind, state)| match state {
-            State::Starting { trouble: Some(trouble) } => Some(format!("cannot read {kind}: {trouble}")),
-            State::Starting { trouble: None } => Some(format!("{kind} have not been read yet")),
-            State::Synced | State::Broken { .. } => None,
+        kinds.into_iter().find_map(|(kind, state, has_listed)| match state {
+            State::Synced => None,
+            // What was read once is served while the API is away: each use of a token is asked about anyway.
+            State::NotInstalled | State::Failing(_) if has_listed => None,
+            State::NotInstalled => Some(format!("cannot read {kind}: the API has no such kind")),
+            State::Failing(trouble) => Some(format!("cannot read {kind}: {}", trouble.text)),
+            State::Starting => Some(format!("{kind} have not been read yet")),
         })
     }
 
@@ -209,11 +213,34 @@ impl ClusterSource {
     ) -> Result<Admitted, Denied> {
         let address = from.to_string();
         let asking = Asking { secret, pool, address: &address, now: Timestamp::now() };
-        let token = token::check(asking, self.candidates(secret, pool), || self.machines.all())?;
+        let candidates = self.candidates(secret, pool);
+        let machines = self.machines_for(token::find(secret, pool, candidates.iter().map(|token| &**token))?).await?;
+        let token = token::check(asking, candidates, || machines)?;
         if spent {
             self.spender.spend(&token.name_any(), from).await?;
         }
         Ok(Admitted { machine: token.spec.machine.clone() })
+    }
+
+    /// What is known of the machine that a token is for. While that cannot be read, nobody can say whether its first boot
+    /// is over, so the machine is asked to come again.
+    async fn machines_for(&self, token: &BootstrapToken) -> Result<Machines<Arc<Machine>>, Denied> {
+        let Some(name) = &token.spec.machine else { return Ok(Machines { all: Vec::new(), has_node: false }) };
+        let unread = |unread: Unread| {
+            tracing::warn!(error = &unread as &dyn std::error::Error, "a machine's token cannot be judged");
+            Denied::Unavailable
+        };
+        let now = Timestamp::now();
+        let machines = self.machines.reading();
+        let machines = machines.fresh_or_none("machines", now).map_err(unread)?;
+        let all = machines.map(|machines| machines.into_inner().clone()).unwrap_or_default();
+        if all.iter().any(|machine| machine.name == *name) || token.spec.machine_uid.is_some() {
+            return Ok(Machines { all, has_node: false });
+        }
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = cluster::read::get(&nodes, name).await;
+        let has_node = node.fresh("nodes", now).map_err(unread)?.is_some();
+        Ok(Machines { all, has_node })
     }
 
     /// The tokens that a secret may be: those that we name are found at once, others among all.
@@ -299,6 +326,7 @@ fn machine(machine: api::machine::Machine) -> Machine {
     let status = machine.status.unwrap_or_default();
     Machine {
         name: machine.metadata.name.unwrap_or_default(),
+        uid: machine.metadata.uid,
         addresses: status.addresses.into_iter().map(|address| address.address).collect(),
         is_leaving: machine.metadata.deletion_timestamp.is_some(),
         has_node: status.node_ref.is_some(),
@@ -317,7 +345,7 @@ fn changed(path: &Path) -> Option<Duration> {
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()
 }
 
-fn watch<K, T>(api: Api<K>, read: impl Fn(K) -> T + Send + 'static) -> Store<T>
+fn watch<K, T>(api: Api<K>, read: impl Fn(K) -> T + Send + Sync + 'static) -> Store<T>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     T: PartialEq + Send + Sync + 'static,

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serving::report::Report;
-use serving::token::{self, Asking, Machine, Refusal};
+use serving::token::{self, Asking, Machine, Machines, Refusal};
 
 use crate::source::{Admitted, Materials, Missing, Pool};
 
@@ -84,7 +84,7 @@ impl FolderSource {
         let mut uses = self.uses.lock();
         let address = from.to_string();
         let asking = Asking { secret, pool, address: &address, now: Timestamp::now() };
-        let token = token::check(asking, self.tokens(&uses), Vec::<Machine>::new)?;
+        let token = token::check(asking, self.tokens(&uses), nobody)?;
         if spent {
             *uses.entry(token.name_any()).or_default() += 1;
         }
@@ -156,4 +156,9 @@ fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Missing> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(broken(error.to_string())),
     }
+}
+
+/// Before there is a cluster there are no Machines and no nodes.
+fn nobody() -> Machines<Machine> {
+    Machines { all: Vec::new(), has_node: false }
 }

@@ -25,6 +25,8 @@ pub const ROLES: [Role; 1] = [Role {
         // Uses are counted here.
         right(OURS, "bootstraptokens/status", &["update"]),
         right(MACHINE, "machines", WATCH),
+        // Whether the first boot of a machine without a Machine is over.
+        right("", "nodes", &["get"]),
         // The condition that says how a first boot went.
         right(MACHINE, "machines/status", &["patch"]),
         // Also in the namespace of Machines.

@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod config;
 mod definitions;
 pub mod healthchecking;
+pub mod known;
 pub mod labels;
 pub mod machine;
 pub mod machineconfiguration;

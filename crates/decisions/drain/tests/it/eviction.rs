@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drain::eviction::{Cause, Options, Work, work};
+use api::known::Reading;
+use drain::eviction::{Cause, Options, Refusal, Work};
 use drain::pod::{DisruptionBudget, PodFacts};
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
@@ -10,8 +11,21 @@ use serde_json::json;
 
 use crate::world::{at, budget, owned, pod, refused};
 
+/// What there is to do where the DaemonSet `shop/agent` exists.
+fn work(
+    pods: &[PodFacts],
+    budgets: &[DisruptionBudget],
+    refusals: &BTreeMap<String, Refusal>,
+    options: &Options,
+) -> Work {
+    let pods = Reading::known(pods.to_vec(), at(0));
+    let daemon_sets = Reading::known(BTreeSet::from(["shop/agent".to_owned()]), at(0));
+    let pods = pods.fresh("pods", at(0)).unwrap().map(Vec::as_slice);
+    drain::work(pods, budgets, refusals, daemon_sets.fresh("daemonsets", at(0)).unwrap(), options, at(0))
+}
+
 fn plain(pods: &[PodFacts]) -> Work {
-    work(pods, &[], &BTreeMap::new(), None, &Options::default(), at(0))
+    work(pods, &[], &BTreeMap::new(), &Options::default())
 }
 
 #[track_caller]
@@ -44,10 +58,8 @@ fn static_daemon_and_finished_pods_stay_and_all_others_go() {
 
 #[test]
 fn a_pod_of_a_daemon_set_that_is_gone_goes_too() {
-    let sets = BTreeSet::from(["shop/agent".to_owned()]);
     let pods = [owned("agent", "DaemonSet"), owned("orphan", "DaemonSet")];
-    let work = work(&pods, &[], &BTreeMap::new(), Some(&sets), &Options::default(), at(0));
-    check(&work, expect![[r#"evict ["orphan"] queued 0 terminating [] retry None blocked []"#]]);
+    check(&plain(&pods), expect![[r#"evict ["orphan"] queued 0 terminating [] retry None blocked []"#]]);
 }
 
 #[test]
@@ -65,13 +77,13 @@ fn a_pod_that_stops_is_waited_for_but_not_evicted_again() {
         expect![[r#"evict [] queued 0 terminating ["shop/slow"] retry None blocked []"#]],
     );
     let options = Options { skip_terminating_after: Some(SignedDuration::from_secs(60)) };
-    let work = work(&[slow], &[], &BTreeMap::new(), None, &options, at(0));
+    let work = work(&[slow], &[], &BTreeMap::new(), &options);
     assert!(work.is_done(), "a node that is gone is not waited for");
 }
 
 fn with_budget(budgets: &[DisruptionBudget], since: i64) -> Work {
     let refusals = BTreeMap::from([("uid-db".to_owned(), refused(since))]);
-    work(&[owned("db", "StatefulSet")], budgets, &refusals, None, &Options::default(), at(0))
+    work(&[owned("db", "StatefulSet")], budgets, &refusals, &Options::default())
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The protocol with the daemon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::known::Reading;
+use drain::PodFacts;
 use drain::handshake::{Plan, Snapshot, plan};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -10,7 +12,19 @@ use serde_json::json;
 use crate::world::{at, budget, owned, pod, refused};
 
 fn asked(value: &str) -> Snapshot {
-    Snapshot { node: "n1".into(), desired_drain: Some(value.into()), now: at(0), ..Snapshot::default() }
+    Snapshot {
+        node: "n1".into(),
+        desired_drain: Some(value.into()),
+        pods: seen([]),
+        daemon_sets: Reading::known(BTreeSet::from(["shop/agent".to_owned()]), at(0)),
+        withheld: Reading::known(None, at(0)),
+        now: at(0),
+        ..Snapshot::default()
+    }
+}
+
+fn seen(pods: impl Into<Vec<PodFacts>>) -> Reading<Vec<PodFacts>> {
+    Reading::known(pods.into(), at(0))
 }
 
 /// A drain that is under way: cordoned by us, with one pod left.
@@ -19,7 +33,7 @@ fn under_way() -> Snapshot {
         unschedulable: true,
         cordoned_by: Some("machinist".into()),
         started: Some(at(-30)),
-        pods: vec![owned("web", "ReplicaSet")],
+        pods: seen([owned("web", "ReplicaSet")]),
         ..asked("drain-a")
     }
 }
@@ -48,7 +62,7 @@ fn nothing_happens_without_a_request_or_after_it_was_met() {
 
 #[test]
 fn a_node_is_cordoned_before_any_pod_goes() {
-    let schedulable = Snapshot { pods: vec![owned("web", "ReplicaSet")], ..asked("drain-a") };
+    let schedulable = Snapshot { pods: seen([owned("web", "ReplicaSet")]), ..asked("drain-a") };
     check(
         &schedulable,
         expect![[r#"Cordon { owner: "machinist", started: 2027-01-15T08:00:00Z } then OnChange(Node)"#]],
@@ -58,8 +72,8 @@ fn a_node_is_cordoned_before_any_pod_goes() {
 
 #[test]
 fn a_node_without_a_place_is_not_touched_and_what_has_begun_goes_on() {
-    let withheld = Some("node n1 has no place".to_owned());
-    let waiting = Snapshot { pods: vec![owned("web", "ReplicaSet")], withheld: withheld.clone(), ..asked("drain-a") };
+    let withheld = Reading::known(Some("node n1 has no place".to_owned()), at(0));
+    let waiting = Snapshot { pods: seen([owned("web", "ReplicaSet")]), withheld: withheld.clone(), ..asked("drain-a") };
     check(&waiting, expect![[r#" then OnChange(Place("node n1 has no place"))"#]]);
     check(&Snapshot { withheld: withheld.clone(), ..under_way() }, expect!["Evict(shop/web) then OnChange(Evictions)"]);
     let uncordon =
@@ -72,10 +86,42 @@ fn a_node_without_a_place_is_not_touched_and_what_has_begun_goes_on() {
 
 #[test]
 fn an_empty_node_is_confirmed() {
-    let empty = Snapshot { pods: vec![owned("agent", "DaemonSet")], ..under_way() };
+    let empty = Snapshot { pods: seen([owned("agent", "DaemonSet")]), ..under_way() };
     check(
         &empty,
         expect![[r#"Confirm { value: "drain-a", uncordon: false, forget_owner: false } then OnChange(Node)"#]],
+    );
+}
+
+#[test]
+fn nothing_is_evicted_or_confirmed_on_what_could_not_be_read() {
+    let agents = Snapshot { pods: seen([owned("agent", "DaemonSet"), owned("web", "ReplicaSet")]), ..under_way() };
+    let failed = Snapshot { daemon_sets: Reading::Unknown("the API answered 503".into()), ..agents.clone() };
+    let waits = expect![[r#" then After(5s, Unread(Unread { what: "daemonsets", why: "the API answered 503" }))"#]];
+    check(&failed, waits);
+    assert_eq!(plan(&failed).obstacle().as_deref(), Some("cannot read daemonsets: the API answered 503"));
+    check(
+        &Snapshot { now: at(121), ..agents },
+        expect![[
+            r#" then After(5s, Unread(Unread { what: "pods", why: "the API was last heard at 2027-01-15T08:00Z" }))"#
+        ]],
+    );
+    let new = Snapshot { withheld: Reading::Unknown("the API answered 503".into()), ..asked("drain-a") };
+    check(&new, expect![[r#" then After(5s, Unread(Unread { what: "poolledgers", why: "the API answered 503" }))"#]]);
+    let unseen = Snapshot { pods: Reading::default(), ..under_way() };
+    check(&unseen, expect![[r#" then After(5s, Unread(Unread { what: "pods", why: "nothing was read yet" }))"#]]);
+}
+
+#[test]
+fn a_node_is_cordoned_and_released_without_a_look_at_its_pods() {
+    let blind = |snapshot| Snapshot { pods: Reading::default(), daemon_sets: Reading::default(), ..snapshot };
+    check(
+        &blind(asked("drain-a")),
+        expect![[r#"Cordon { owner: "machinist", started: 2027-01-15T08:00:00Z } then OnChange(Node)"#]],
+    );
+    check(
+        &blind(Snapshot { desired_drain: Some("uncordon-a".into()), ..under_way() }),
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: true, forget_owner: true } then OnChange(Node)"#]],
     );
 }
 
@@ -97,7 +143,7 @@ fn the_cordon_of_a_person_outlives_the_drain() {
 
 #[test]
 fn our_own_cordon_is_removed() {
-    let over = Snapshot { last_applied_drain: Some("drain-a".into()), pods: vec![], ..under_way() };
+    let over = Snapshot { last_applied_drain: Some("drain-a".into()), pods: seen([]), ..under_way() };
     let over = Snapshot { desired_drain: Some("uncordon-a".into()), ..over };
     check(
         &over,
@@ -116,7 +162,7 @@ fn the_cordon_of_another_controller_mid_drain_is_taken_over() {
 
 #[test]
 fn a_daemon_that_changes_its_mind_does_not_leave_our_cordon_behind() {
-    let undecided = Snapshot { last_applied_drain: Some("uncordon-a".into()), pods: vec![], ..under_way() };
+    let undecided = Snapshot { last_applied_drain: Some("uncordon-a".into()), pods: seen([]), ..under_way() };
     let undecided = Snapshot { desired_drain: Some("uncordon-a".into()), ..undecided };
     check(
         &undecided,
@@ -164,7 +210,7 @@ fn someone_who_uncordons_in_the_middle_is_overruled() {
 fn blocked(since: i64) -> Snapshot {
     Snapshot {
         started: Some(at(since)),
-        pods: vec![owned("db", "StatefulSet")],
+        pods: seen([owned("db", "StatefulSet")]),
         budgets: vec![budget("db", 0)],
         refusals: BTreeMap::from([("uid-db".to_owned(), refused(-1))]),
         ..under_way()
@@ -214,7 +260,7 @@ proptest! {
     ) {
         let snapshot = Snapshot {
             node: "n1".into(), desired_drain: desired.clone(), last_applied_drain: applied.clone(), cordoned_by, unschedulable,
-            started: started.then(|| at(-5)), pods: (0..pods).map(|n| pod(&format!("p{n}"), json!({}))).collect(), now: at(0),
+            started: started.then(|| at(-5)), pods: seen((0..pods).map(|n| pod(&format!("p{n}"), json!({}))).collect::<Vec<_>>()), now: at(0),
             ..Snapshot::default()
         };
         let plan = plan(&snapshot);

@@ -31,7 +31,10 @@ fn nothing_is_found_where_nothing_is_wrong() {
 #[test]
 fn a_rendered_config_deleted_while_in_use() {
     let mut world = World::new().node("a", "b", "b", "Done", &[]);
-    world.0.configs.retain(|config| config.metadata.name.as_deref() != Some("rendered-worker-b"));
+    world.0.configs = world.0.configs.map(|mut configs| {
+        configs.retain(|config| config.metadata.name.as_deref() != Some("rendered-worker-b"));
+        configs
+    });
     check(
         &world,
         &expect![[r#"
@@ -180,6 +183,16 @@ fn a_kubelet_config_with_a_dangling_finalizer() {
           fix: take the finalizers 99-worker-generated-kubelet off kubeletconfig more-pods (RemoveFinalizers { kind: "kubeletconfig", name: "more-pods", finalizers: ["99-worker-generated-kubelet"] })
     "#]],
     );
+}
+
+#[test]
+fn what_could_not_be_listed_is_not_called_deleted_and_no_finalizer_is_offered_for_removal() {
+    let mut world = World::new().node("a", "b", "b", "Done", &[]);
+    let config = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "KubeletConfig",
+        "metadata": {"name": "more-pods", "deletionTimestamp": ago(30), "finalizers": ["99-worker-generated-kubelet"]}, "spec": {}});
+    world.0.kubelet_configs.push(serde_json::from_value(config).unwrap());
+    world.0.configs = api::known::Reading::Unknown("the API answered 503".to_owned());
+    check(&world, &expect![[""]]);
 }
 
 #[test]

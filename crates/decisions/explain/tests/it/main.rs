@@ -6,6 +6,7 @@ mod why;
 
 use std::collections::BTreeMap;
 
+use api::known::Reading;
 use explain::{Blocker, Member, Objects, Snapshot, Standstill};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ impl World {
             }))
             .unwrap(),
         );
+        objects.configs = Reading::known(Vec::new(), now());
         let mut world = Self(objects);
         for config in ["00-worker", "rendered-worker-a", "rendered-worker-b"] {
             world.config(config);
@@ -44,7 +46,8 @@ impl World {
 
     fn config(&mut self, name: &str) {
         let config = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": {"name": name}, "spec": {}});
-        self.0.configs.push(serde_json::from_value(config).unwrap());
+        let Reading::Known { value, .. } = &mut self.0.configs else { panic!("configs are known") };
+        value.push(serde_json::from_value(config).unwrap());
     }
 
     fn standstill(mut self, standstill: Standstill) -> Self {

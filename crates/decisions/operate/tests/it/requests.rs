@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use operate::requests::{CLIENT, Known, Left, Machine, Request, SERVING, decide};
+use operate::requests::{CLIENT, Known, Left, Machine, Request, SERVING, decide, pending};
 use rcgen::{CertificateParams, DnType, KeyPair, SanType};
 
 const BOOTSTRAPPER: &str = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
@@ -167,7 +167,21 @@ fn a_kubelet_is_known_by_the_addresses_of_its_machine_only() {
 
 #[test]
 fn a_flood_of_requests_stops_every_approval() {
-    left(&client(), &Known { pending: 102, ..known() }, "102 requests are open");
+    left(&client(), &Known { pending: 102, ..known() }, "102 machines have asked within an hour");
+}
+
+#[test]
+fn old_foreign_and_repeated_requests_are_no_flood() {
+    let old = Request { created: Some(now() - SignedDuration::from_mins(61)), ..client() };
+    let foreign = Request { signer: "example.com/serving".into(), ..client() };
+    let persons = Request { user: "kubernetes-admin".into(), ..client() };
+    let decided = Request { decided: true, ..client() };
+    let again = serving(&["worker-1"]);
+    let pile = [old, foreign, persons, decided].into_iter().cycle().take(1000);
+    let count = |requests: Vec<Request>| pending(requests, BOOTSTRAPPER, now());
+    assert_eq!(count(pile.clone().collect()), 0);
+    assert_eq!(count(pile.chain(vec![again; 500]).chain([client(), client()]).collect()), 3);
+    assert_eq!(count(vec![client(); 300]), 300, "who floods with the token of new machines is noticed");
 }
 
 #[test]

@@ -55,6 +55,9 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
         waiting = draft.is_outdated();
     }
     if waiting.is_none() {
+        waiting = snapshot.unread.clone().map(Waiting::Unread);
+    }
+    if waiting.is_none() {
         waiting = draft.hold_reverted();
     }
     if waiting.is_none() {
@@ -72,12 +75,12 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
         draft.line_up();
         draft.probe();
         after = draft.take_back();
-    } else if waiting != Some(Waiting::NewerPool) {
+    } else if !is_blind(waiting.as_ref()) {
         draft.claim_moving();
     }
-    // While a new target settles, claims for the previous one stay as they are.
+    // While a new target settles, claims for the previous one stay as they are; so do all while we do not see enough.
     let settles = matches!(waiting, Some(Waiting::Settling { .. }));
-    if !settles && waiting != Some(Waiting::NewerPool) {
+    if !settles && !is_blind(waiting.as_ref()) {
         draft.fence_unwanted(waiting.is_some());
     }
     let waiting = waiting.unwrap_or_else(|| draft.waiting());
@@ -85,6 +88,11 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
     let probes = std::mem::take(&mut draft.probes);
     let (actions, events) = draft.finish();
     Moves { actions, probes, events, spending, waiting, after, gate_allows_taints }
+}
+
+/// Whether we see too little to touch even the ledger.
+fn is_blind(waiting: Option<&Waiting>) -> bool {
+    matches!(waiting, Some(Waiting::NewerPool | Waiting::Unread(_)))
 }
 
 /// A plan in the making.

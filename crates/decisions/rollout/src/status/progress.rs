@@ -26,6 +26,9 @@ pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
     if queue > 0 {
         let named: Vec<_> = index.waiting.iter().take(NAMED).map(|place| place.name.clone()).collect();
         parts.push(format!("waiting: {}, because {waiting}", list(&named, queue)));
+    } else if let Waiting::Unread(_) = waiting {
+        // What is said of the other nodes may be old, so that is said too.
+        parts.push(waiting.to_string());
     }
     if !index.held.is_empty() {
         let named = index.held.iter().take(NAMED).filter_map(|node| nodes.get(node));

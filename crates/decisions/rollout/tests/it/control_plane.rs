@@ -1,5 +1,6 @@
 //! Control-plane nodes go one at a time, with care.
 
+use api::known::{Reading, Unread};
 use expect_test::expect;
 use rollout::{EtcdMember, NodeFacts, Peer, Snapshot};
 use serde_json::json;
@@ -11,8 +12,14 @@ fn master(name: &str, more: serde_json::Value) -> NodeFacts {
 }
 
 fn masters(nodes: Vec<NodeFacts>) -> Snapshot {
-    let mut world = snapshot(&pool("master", json!({"maxUnavailable": 3})), nodes);
-    world.etcd = world.nodes.iter().map(|facts| EtcdMember { node: facts.name.clone(), ready: true }).collect();
+    with_etcd(snapshot(&pool("master", json!({"maxUnavailable": 3})), nodes), &[])
+}
+
+/// A member of etcd on each node, all of them well but these.
+fn with_etcd(mut world: Snapshot, ill: &[&str]) -> Snapshot {
+    let member =
+        |facts: &NodeFacts| EtcdMember { node: facts.name.clone(), ready: !ill.contains(&facts.name.as_str()) };
+    world.etcd = Reading::known(world.nodes.iter().map(member).collect(), world.now);
     world
 }
 
@@ -35,8 +42,8 @@ fn one_at_a_time_and_the_leaders_node_last() {
 
 #[test]
 fn never_below_the_quorum_of_etcd() {
-    let mut world = masters(vec![master("m0", json!({})), master("m1", json!({})), master("m2", json!({}))]);
-    world.etcd[2].ready = false;
+    let world = masters(vec![master("m0", json!({})), master("m1", json!({})), master("m2", json!({}))]);
+    let world = with_etcd(world, &["m2"]);
     check(
         &world,
         expect![[r#"
@@ -47,6 +54,32 @@ fn never_below_the_quorum_of_etcd() {
             event SetDesiredConfig: Targeted node m2 to MachineConfig: rendered-worker-new
             then OnChange(Quorum { node: "m1" })"#]],
     );
+}
+
+#[test]
+fn a_quorum_that_cannot_be_read_is_no_quorum() {
+    let mut world = masters(vec![master("m0", json!({})), master("m1", json!({})), master("m2", json!({}))]);
+    world.etcd = Reading::Unknown("the API answered 503".into());
+    let waits = expect![[r#"
+        claim over none: 
+        taint m2: 1
+        taint m1: 1
+        taint m0: 1
+        then After(5s, Unread(Unread { what: "pods of etcd", why: "the API answered 503" }))"#]];
+    check(&world, waits);
+    let mut stale = with_etcd(world, &[]);
+    stale.now += jiff::SignedDuration::from_secs(121);
+    assert!(rollout::plan(&stale).actions.iter().all(|action| !matches!(action, rollout::Action::Target(_))));
+}
+
+#[test]
+fn no_node_is_taken_while_nodes_cannot_be_read() {
+    let mut world = snapshot(&pool("worker", json!({"maxUnavailable": 3})), vec![master("a", json!({}))]);
+    world.unread = Some(Unread::new("nodes", "the API answered 503"));
+    let plan = rollout::plan(&world);
+    assert_eq!(plan.actions, []);
+    let rollout::Next::After(_, waiting) = plan.next else { panic!("{:?}", plan.next) };
+    assert_eq!(waiting.to_string(), "no node is taken unseen: cannot read nodes: the API answered 503");
 }
 
 #[test]
@@ -80,7 +113,7 @@ fn masters_wait_for_an_arbiter_that_is_down_and_arbiters_for_all_masters() {
         taint m0: 1
         then OnChange(Peer { pool: "arbiter" })"#]],
     );
-    let mut arbiters = snapshot(&pool("arbiter", json!({})), vec![master("a0", json!({}))]);
+    let mut arbiters = with_etcd(snapshot(&pool("arbiter", json!({})), vec![master("a0", json!({}))]), &[]);
     arbiters.peer = Some(Peer { pool: "master".into(), waiting: 1, ..Peer::default() });
     assert_eq!(rollout::plan(&arbiters).spending.taken, 0);
     arbiters.peer = Some(Peer { pool: "master".into(), waiting: 1, paused: true, ..Peer::default() });

@@ -71,7 +71,8 @@ fn cordoned_nodes_are_taken_within_the_limit() {
 
 fn masters(nodes: Vec<NodeFacts>) -> Snapshot {
     let mut world = snapshot(&pool("master", json!({})), nodes);
-    world.etcd = world.nodes.iter().map(|facts| EtcdMember { node: facts.name.clone(), ready: true }).collect();
+    let members = world.nodes.iter().map(|facts| EtcdMember { node: facts.name.clone(), ready: true }).collect();
+    world.etcd = api::known::Reading::known(members, world.now);
     world
 }
 

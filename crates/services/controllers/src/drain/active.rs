@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::known::Reading;
+use cluster::watch::State;
 use cluster::{Queue, Store, Watch};
 use drain::{Condition, PodFacts, Refusal};
 use k8s_openapi::api::core::v1::Pod;
@@ -38,7 +40,7 @@ impl Active {
         watching.spawn(watch.run(api, config, |pod: Pod| PodFacts::from_object(&pod)));
         let (store, name, queue) = (pods.clone(), node.to_owned(), queue.clone());
         watching.spawn(async move {
-            store.synced().await;
+            store.settled().await;
             queue.add(name.clone());
             while changes.recv().await.is_some() {
                 queue.add(name.clone());
@@ -55,13 +57,15 @@ impl Active {
         }
     }
 
-    /// The pods, once they have been listed. Answers about pods that are gone are forgotten.
-    pub(super) fn pods(&mut self) -> Option<Vec<PodFacts>> {
-        if !self.pods.is_synced() {
+    /// What is known of the pods, once the API has given a first answer. Answers about pods that are gone are forgotten.
+    pub(super) fn pods(&mut self) -> Option<Reading<Vec<PodFacts>>> {
+        if self.pods.state() == State::Starting {
             return None;
         }
-        let pods: Vec<PodFacts> = self.pods.all().iter().map(|pod| (**pod).clone()).collect();
-        self.refusals.retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+        let pods = self.pods.reading().map(|pods| pods.iter().map(|pod| (**pod).clone()).collect::<Vec<_>>());
+        if let Reading::Known { value, .. } = &pods {
+            self.refusals.retain(|uid, _| value.iter().any(|pod| pod.uid == *uid));
+        }
         Some(pods)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 use api::labels;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
@@ -11,6 +10,7 @@ use api::names::RENDERED_PREFIX;
 use cluster::error::if_found;
 use cluster::events::Severity;
 use cluster::write;
+use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ObjectMeta};
 
 use super::{Error, Render, Work};
@@ -105,10 +105,14 @@ impl Render {
         }
     }
 
-    /// Removes what nobody uses, except for the newest few of a pool that still exists.
+    /// Removes what nobody uses, except for the newest few of a pool that still exists. Whether anybody does is asked only
+    /// while pools and nodes are known.
     pub(super) async fn collect(&self, pool: &str) -> Result<(), Error> {
+        let (world, now) = (&self.context.world, Timestamp::now());
+        world.pools.contact().fresh("machineconfigpools", now)?;
+        world.nodes.contact().fresh("nodes", now)?;
+        let mut unused = world.configs.fresh("machineconfigs")?;
         let used = self.used();
-        let mut unused: Vec<Arc<MachineConfig>> = self.context.world.configs.all();
         unused.retain(|config| {
             let name = config.metadata.name.as_deref().unwrap_or_default();
             pool_of(config).as_deref() == Some(pool) && !used.contains(name)

@@ -12,17 +12,16 @@ use api::machineconfiguration::{
 use api::machinist::{PoolLedger, PoolPolicy};
 use api::names;
 use cluster::Change;
-use cluster::watch::Key;
 use jiff::{SignedDuration, Timestamp};
 use rollout::control_plane::is_control_plane;
 use rollout::{
-    EtcdMember, Ledger, Marks, Membership, NodeFacts, Peer, PoolFacts, Pools, Report, ResourceVersion, Settings,
-    Snapshot,
+    Ledger, Marks, Membership, NodeFacts, Peer, PoolFacts, Pools, Report, ResourceVersion, Settings, Snapshot,
 };
 
 use super::Pools as Queue;
 use crate::context::Context;
 use crate::metrics::{self, Metrics, PoolState};
+use crate::world::Sight;
 
 pub(super) struct Index {
     context_settings: Settings,
@@ -35,7 +34,6 @@ pub(super) struct Index {
     /// Pools whose policy lets the config server serve anyone.
     opened: HashSet<String>,
     certificates: Vec<CertExpiry>,
-    etcd: BTreeMap<Key, EtcdMember>,
     metrics: Arc<Metrics>,
     nodes: HashMap<String, Entry>,
     remarks: HashMap<String, Remark>,
@@ -81,19 +79,19 @@ impl Index {
             settles: HashMap::new(),
             opened: HashSet::new(),
             certificates: Vec::new(),
-            etcd: BTreeMap::new(),
             metrics: context.metrics.clone(),
             nodes: HashMap::new(),
             remarks: HashMap::new(),
         }
     }
 
-    /// The pool's snapshot as of `now`, with what its rendering came to.
+    /// The pool's snapshot as of `now`, with what its rendering came to and how far the watches can be believed.
     pub(super) fn snapshot(
         &mut self,
         pool: &str,
         now: Timestamp,
         rendering: Option<MachineConfigPoolCondition>,
+        sight: Sight,
     ) -> Option<&Snapshot> {
         let settle = self.settles.get(pool).copied().unwrap_or(self.default_settle);
         let peer = self.peer(pool);
@@ -103,8 +101,9 @@ impl Index {
         snapshot.is_open = self.opened.contains(pool);
         if is_control_plane(pool) {
             snapshot.peer = peer;
-            snapshot.etcd = self.etcd.values().cloned().collect();
+            snapshot.etcd = sight.etcd;
         }
+        snapshot.unread = sight.unread;
         if let Some(rendering) = rendering {
             put_condition(&mut snapshot.pool.status, rendering, now);
         }
@@ -125,15 +124,8 @@ impl Index {
         Some(peer)
     }
 
-    pub(super) fn etcd_changed(&mut self, queue: &Queue, change: &Change<Option<EtcdMember>>) {
-        match change.new.as_deref().cloned().flatten() {
-            Some(member) => self.etcd.insert(change.key.clone(), member),
-            None => self.etcd.remove(&change.key),
-        };
-        self.queue_control_plane(queue);
-    }
-
-    fn queue_control_plane(&self, queue: &Queue) {
+    /// Plans the control plane again, because a member of etcd changed.
+    pub(super) fn queue_control_plane(&self, queue: &Queue) {
         for pool in [names::POOL_MASTER, names::POOL_ARBITER] {
             if self.snapshots.contains_key(pool) {
                 queue.add(pool.to_owned());
@@ -248,20 +240,19 @@ impl Index {
         }
     }
 
-    pub(super) fn policy_changed(&mut self, queue: &Queue, change: &Change<PoolPolicy>) {
-        let pool = &change.key.name;
-        let settle = change.new.as_ref().and_then(|policy| policy.spec.settle.as_deref()).and_then(parse_duration);
+    pub(super) fn put_policy(&mut self, queue: &Queue, pool: &str, policy: Option<&PoolPolicy>) {
+        let settle = policy.and_then(|policy| policy.spec.settle.as_deref()).and_then(parse_duration);
         match settle {
-            Some(settle) => self.settles.insert(pool.clone(), settle),
+            Some(settle) => self.settles.insert(pool.to_owned(), settle),
             None => self.settles.remove(pool),
         };
-        let server = change.new.as_ref().and_then(|policy| policy.spec.config_server.as_ref());
+        let server = policy.and_then(|policy| policy.spec.config_server.as_ref());
         if server.and_then(|server| server.open).unwrap_or(false) {
-            self.opened.insert(pool.clone());
+            self.opened.insert(pool.to_owned());
         } else {
             self.opened.remove(pool);
         }
-        queue.add(pool.clone());
+        queue.add(pool.to_owned());
     }
 
     /// Certificates go into every pool's status, and the topology onto every node.

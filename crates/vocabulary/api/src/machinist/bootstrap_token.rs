@@ -34,9 +34,12 @@ pub struct BootstrapTokenSpec {
     /// SHA-256 of the token, in lower-case hexadecimal.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
-    /// The Machine it was made for, where there is one.
+    /// The one machine it was made for: the name of its Machine, or of the node that it becomes where it has no Machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// The uid of that Machine. With it, the token ends with the Machine; without it, when a node of that name exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_uid: Option<String>,
     /// When it stops working. Absent, it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,

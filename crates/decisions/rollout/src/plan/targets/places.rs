@@ -198,10 +198,12 @@ impl Draft<'_> {
         let moving = others.filter(|other| self.is_in_the_way(other, facts)).count();
         let blocked = if moving > 0 {
             Some(Waiting::Budget { limit: self.spending.limit, used: moving })
-        } else if control_plane::keeps_quorum(&self.snapshot.etcd, &facts.name) {
-            None
         } else {
-            Some(Waiting::Quorum { node: facts.name.clone() })
+            match self.snapshot.etcd.fresh("pods of etcd", self.snapshot.now) {
+                Ok(members) if control_plane::keeps_quorum(members, &facts.name) => None,
+                Ok(_) => Some(Waiting::Quorum { node: facts.name.clone() }),
+                Err(unread) => Some(Waiting::Unread(unread)),
+            }
         };
         let keeps = blocked.is_none();
         self.blocked = blocked.or(self.blocked.take());

@@ -1,0 +1,4 @@
+//! The adapter against an API that does what a test tells it to.
+
+mod scripted;
+mod watching;

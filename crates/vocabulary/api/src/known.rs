@@ -1,0 +1,178 @@
+//! What a reader knows of objects, so that "could not be read" is never taken for "there are none".
+//!
+//! Whoever reads objects gives out a [`Reading`]. Rules that delete, evict, sign anew or count a quorum take a [`Fresh`]
+//! value, and only a reading that is known and recent makes one. Nothing here reads anything or looks at a clock.
+
+use std::fmt;
+use std::ops::Deref;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How old a reading may be before rules stop trusting it.
+///
+/// An API server sends something on every watch at least about once a minute: where nothing changes, a bookmark. A watch
+/// that stays silent for 90 seconds is opened again, which either is an answer or fails. So two minutes without any word
+/// mean that the API was asked and did not answer, and not that nothing happened.
+pub const FRESH_FOR: SignedDuration = SignedDuration::from_mins(2);
+
+/// What a reader knows of objects of one kind, or of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading<T> {
+    /// The API answered, and at this time nothing newer was known.
+    Known { value: T, as_of: Timestamp },
+    /// The API does not have this kind, so there are no such objects.
+    NotInstalled,
+    /// The API could not be read, and this is why.
+    Unknown(String),
+}
+
+/// A value that was read from the API not long ago. Only [`Reading::fresh`] and [`Reading::fresh_or_none`] make one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh<T>(T);
+
+/// Objects could not be read, or not recently.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unread {
+    /// The plural, as in `kubectl get`.
+    pub what: String,
+    pub why: String,
+}
+
+impl<T> Reading<T> {
+    pub fn known(value: T, as_of: Timestamp) -> Self {
+        Self::Known { value, as_of }
+    }
+
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Self::Known { value, as_of } => Reading::Known { value: change(value), as_of },
+            Self::NotInstalled => Reading::NotInstalled,
+            Self::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+
+    pub fn as_ref(&self) -> Reading<&T> {
+        match self {
+            Self::Known { value, as_of } => Reading::Known { value, as_of: *as_of },
+            Self::NotInstalled => Reading::NotInstalled,
+            Self::Unknown(why) => Reading::Unknown(why.clone()),
+        }
+    }
+
+    /// Two readings as one: known only if both are, and as old as the older.
+    pub fn and<U>(self, other: Reading<U>) -> Reading<(T, U)> {
+        match (self, other) {
+            (Self::Known { value: a, as_of: first }, Reading::Known { value: b, as_of: second }) => {
+                Reading::Known { value: (a, b), as_of: first.min(second) }
+            }
+            (Self::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why),
+            (Self::NotInstalled, _) | (_, Reading::NotInstalled) => Reading::NotInstalled,
+        }
+    }
+
+    /// The value, if it is known and recent. `what` is the plural that a person would ask for.
+    ///
+    /// # Errors
+    /// When it is not known, when it is too old, and when the kind does not exist.
+    pub fn fresh(&self, what: &str, now: Timestamp) -> Result<Fresh<&T>, Unread> {
+        match self.fresh_or_none(what, now)? {
+            Some(fresh) => Ok(fresh),
+            None => Err(Unread::new(what, "the API has no such kind")),
+        }
+    }
+
+    /// As [`Self::fresh`], for kinds that a cluster may do without: nothing where the API does not have them.
+    ///
+    /// # Errors
+    /// When it is not known, and when it is too old.
+    pub fn fresh_or_none(&self, what: &str, now: Timestamp) -> Result<Option<Fresh<&T>>, Unread> {
+        match self {
+            Self::Known { value, as_of } => {
+                if now.duration_since(*as_of) <= FRESH_FOR {
+                    return Ok(Some(Fresh(value)));
+                }
+                Err(Unread::new(what, last_heard(*as_of)))
+            }
+            Self::NotInstalled => Ok(None),
+            Self::Unknown(why) => Err(Unread::new(what, why.clone())),
+        }
+    }
+}
+
+/// When the API was last heard, to the minute: a sentence that changed with every look would be told as news each time.
+pub fn last_heard(at: Timestamp) -> String {
+    format!("the API was last heard at {}", at.strftime("%Y-%m-%dT%H:%MZ"))
+}
+
+/// Before anything was read nothing is known.
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self::Unknown("nothing was read yet".to_owned())
+    }
+}
+
+impl<T> Fresh<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Fresh<U> {
+        Fresh(change(self.0))
+    }
+
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T> Deref for Fresh<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl Unread {
+    pub fn new(what: &str, why: impl Into<String>) -> Self {
+        Self { what: what.to_owned(), why: why.into() }
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot read {}: {}", self.what, self.why)
+    }
+}
+
+impl std::error::Error for Unread {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+    }
+
+    #[test]
+    fn only_what_was_read_recently_is_fresh() {
+        let read = Reading::known(vec!["a"], at(0));
+        assert_eq!(*read.fresh("nodes", at(120)).expect("two minutes are recent").into_inner(), ["a"]);
+        let old = read.fresh("nodes", at(121)).expect_err("older than two minutes");
+        assert_eq!(old.to_string(), "cannot read nodes: the API was last heard at 1970-01-01T00:00Z");
+        assert!(Reading::<()>::default().fresh("nodes", at(0)).is_err());
+    }
+
+    #[test]
+    fn a_kind_that_is_not_installed_is_none_only_where_the_reader_says_so() {
+        let missing = Reading::<()>::NotInstalled;
+        assert_eq!(missing.fresh_or_none("machines", at(0)), Ok(None));
+        let error = missing.fresh("nodes", at(0)).expect_err("nodes exist everywhere");
+        assert_eq!(error.to_string(), "cannot read nodes: the API has no such kind");
+    }
+
+    #[test]
+    fn two_readings_are_as_old_as_the_older_and_as_unknown_as_the_less_known() {
+        let both = Reading::known(1, at(5)).and(Reading::known(2, at(3)));
+        assert_eq!(both, Reading::known((1, 2), at(3)));
+        let unknown = Reading::<()>::NotInstalled.and(Reading::<()>::Unknown("503".to_owned()));
+        assert_eq!(unknown, Reading::Unknown("503".to_owned()));
+    }
+}
