@@ -51,15 +51,10 @@ const RULES: &[Rule] = &[
         covers: |input| is_negative(&input["pool"]["spec"]["maxUnavailable"]),
         answer: |_, _| Expected::Refusal(vec!["negative".to_owned()]),
     },
+    // Upstream counts a node that failed and is down twice, as unavailable and as failing; here each node counts once.
     Rule {
         name: "newest-wins-within-the-limit",
         covers: |input| candidates(input).any(is_down) || list(&input["nodes"]).any(is_in_motion),
-        answer: newest_wins,
-    },
-    // Upstream counts a node that failed and is down twice, as unavailable and as failing.
-    Rule {
-        name: "each-node-counts-once",
-        covers: |input| list(&input["nodes"]).any(counts_twice),
         answer: newest_wins,
     },
 ];
@@ -74,10 +69,6 @@ fn is_down(node: &Value) -> bool {
     let seen = Seen(node);
     let rests = seen.says("state") == "Done" && seen.says("currentConfig") == seen.says("desiredConfig");
     !seen.is_ready() || !rests || seen.says("currentConfig").is_empty()
-}
-
-fn counts_twice(node: &Value) -> bool {
-    Seen(node).is_failing() && !Seen(node).is_ready()
 }
 
 fn is_at_work(node: &Value) -> bool {
