@@ -51,17 +51,11 @@ const RULES: &[Rule] = &[
         covers: |input| is_negative(&input["pool"]["spec"]["maxUnavailable"]),
         answer: |_, _| Expected::Refusal(vec!["negative".to_owned()]),
     },
-    Rule { name: "newest-wins-at-no-extra-cost", covers: |input| candidates(input).any(is_down), answer: newest_wins },
-    // Upstream counts a node that failed and is down twice, as unavailable and as failing.
+    // Upstream counts a node that failed and is down twice, as unavailable and as failing; here each node counts once.
     Rule {
-        name: "each-node-counts-once",
-        covers: |input| list(&input["nodes"]).any(counts_twice),
+        name: "newest-wins-within-the-limit",
+        covers: |input| candidates(input).any(is_down) || list(&input["nodes"]).any(is_in_motion),
         answer: newest_wins,
-    },
-    Rule {
-        name: "foreign-daemons-finish-first",
-        covers: |input| candidates(input).any(is_at_work),
-        answer: finish_first,
     },
 ];
 
@@ -77,10 +71,6 @@ fn is_down(node: &Value) -> bool {
     !seen.is_ready() || !rests || seen.says("currentConfig").is_empty()
 }
 
-fn counts_twice(node: &Value) -> bool {
-    Seen(node).is_failing() && !Seen(node).is_ready()
-}
-
 fn is_at_work(node: &Value) -> bool {
     matches!(Seen(node).says("state"), "Working" | "Rebooting")
 }
@@ -90,53 +80,63 @@ fn is_negative(limit: &Value) -> bool {
         || limit.as_str().is_some_and(|text| text.starts_with('-') && text.ends_with('%'))
 }
 
-/// A node that is down or at work gets the target besides all others; one that serves although it is degraded gets it
-/// while no more nodes are disrupted than the limit; the rest of the budget is for nodes that are well.
+/// Whether a daemon is at work on a node, or may begin at any moment. None of the vectors' daemons is ours.
+fn is_in_motion(node: &Value) -> bool {
+    let seen = Seen(node);
+    let asked = seen.annotation("desiredConfig").filter(|desired| !desired.is_empty());
+    let image = |key: &str| seen.annotation(key);
+    let same_image = match (image("currentImage"), image("desiredImage")) {
+        (None, None) => true,
+        (Some(current), Some(desired)) => !desired.is_empty() && current == desired,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    is_at_work(node) || (asked.is_some() && (seen.says("currentConfig") != seen.says("desiredConfig") || !same_image))
+}
+
+/// The kubelet does not report that it is ready.
+fn is_unreachable(node: &Value) -> bool {
+    list(&node["status"]["conditions"]).any(|it| it["type"] == json!("Ready") && it["status"] != json!("True"))
+}
+
+/// Every target takes a place, and there are as many as the limit. Nodes that are on their way take theirs first, whether
+/// or not they get another target; then those that do not serve, as far as they can be reached; then those that serve
+/// and are not well, while fewer are away than the limit. What is left of the budget is for nodes that are well.
 fn newest_wins(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let target = input["pool"]["spec"]["configuration"]["name"].as_str().unwrap_or_default();
     let limit = output["maxUnavailable"].as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
-    let mut nodes: Vec<_> = list(&input["nodes"]).collect();
-    nodes.sort_by_key(|node| Seen(node).turn());
     let unavailable: Vec<_> = list(&output["unavailable"]).filter_map(Value::as_str).map(str::to_owned).collect();
     let is_unavailable = |node: &Value| unavailable.iter().any(|other| other == name(node));
-    let serves_degraded = |node: &Value| Seen(node).is_ready() && Seen(node).is_degraded();
+    let serves = |node: &Value| Seen(node).is_ready();
+    let is_well = |node: &Value| !is_unavailable(node) && !Seen(node).is_failing();
 
-    let failing = nodes.iter().filter(|node| !is_unavailable(node) && Seen(node).is_failing()).count();
-    let capacity = limit.saturating_sub(unavailable.len() + failing);
-    let mut disrupted = nodes.iter().filter(|node| is_unavailable(node) && !serves_degraded(node)).count();
-    let mut left = capacity;
+    let mut by_name: Vec<_> = list(&input["nodes"]).collect();
+    by_name.sort_by_key(|node| name(node));
+    let mut by_turn = by_name.clone();
+    by_turn.sort_by_key(|node| Seen(node).turn());
+    let moving = by_name.iter().filter(|node| is_in_motion(node));
+    let rest = || by_turn.iter().filter(|node| !is_in_motion(node) && Seen(node).is_candidate(target));
+    let away = rest().filter(|node| !serves(node));
+    let impaired = rest().filter(|node| serves(node) && !is_well(node));
+
+    let capacity = limit.saturating_sub(by_name.iter().filter(|node| !is_well(node)).count());
+    let (mut places, mut gone) = (0, by_name.iter().filter(|node| !serves(node)).count());
     let mut selected = Vec::new();
-    for node in nodes.iter().filter(|node| Seen(node).is_candidate(target)) {
-        let gets = if serves_degraded(node) {
-            disrupted += 1;
-            disrupted <= limit
-        } else if is_unavailable(node) {
-            true
-        } else if left > 0 {
-            left -= 1;
-            true
-        } else {
-            false
-        };
-        if gets {
-            selected.push(name(node).to_owned());
+    for node in moving.chain(away).chain(impaired).filter(|node| !is_unreachable(node)) {
+        let is_spared = serves(node) && !is_at_work(node) && Seen(node).says("currentConfig") != target;
+        if places < limit && (!is_spared || gone < limit) {
+            places += 1;
+            gone += usize::from(serves(node));
+            // A daemon that is not ours keeps its target until it is done with it.
+            if Seen(node).is_candidate(target) && !is_at_work(node) {
+                selected.push(name(node).to_owned());
+            }
         }
     }
+    let well = rest().filter(|node| serves(node) && is_well(node));
+    selected.extend(well.take(capacity).map(|node| name(node).to_owned()));
     output["capacity"] = json!(capacity);
     output["selected"] = json!(ordered(input, selected));
-    Expected::Output(output)
-}
-
-/// No node of the vectors runs our daemon, so one that is at work keeps its target until it is done with it.
-fn finish_first(input: &Value, expected: Expected) -> Expected {
-    let Expected::Output(mut output) = expected else { return expected };
-    let works = |selected: &Value| {
-        let node = list(&input["nodes"]).find(|node| Some(name(node)) == selected.as_str());
-        node.is_some_and(is_at_work)
-    };
-    let kept: Vec<_> = list(&output["selected"]).filter(|selected| !works(selected)).cloned().collect();
-    output["selected"] = json!(kept);
     Expected::Output(output)
 }
 

@@ -69,6 +69,26 @@ pub struct Options {
     /// Pods that have been terminating for longer than this are no longer waited for. For nodes that are gone, whose
     /// kubelet can no longer confirm a deletion.
     pub skip_terminating_after: Option<SignedDuration>,
+    /// The pods that carry the drain out, where it is one of ours.
+    pub ours: Option<Ours>,
+}
+
+/// Pods without which nobody would go on with the drain, nor bring the node back. They leave when all others have left,
+/// and only if another node takes them; else they stay, and come back with the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ours {
+    pub namespace: String,
+    /// Values of their label `k8s-app`.
+    pub apps: Vec<String>,
+    /// Another node takes them.
+    pub may_leave: bool,
+}
+
+impl Ours {
+    fn has(&self, pod: &PodFacts) -> bool {
+        let app = pod.labels.get(api::labels::K8S_APP);
+        pod.namespace == self.namespace && app.is_some_and(|app| self.apps.contains(app))
+    }
 }
 
 /// What there is to do on a node.
@@ -78,6 +98,8 @@ pub struct Work {
     pub evict: Vec<PodFacts>,
     /// More pods are to be evicted once these answers are there.
     pub queued: usize,
+    /// Pods of our own that go when all others have gone.
+    pub deferred: usize,
     /// Pods that are on their way out.
     pub terminating: Vec<String>,
     pub blocked: Vec<Blocked>,
@@ -100,7 +122,8 @@ pub struct Blocked {
 impl Work {
     /// Nothing is left on the node that a drain moves.
     pub fn is_done(&self) -> bool {
-        self.evict.is_empty() && self.queued == 0 && self.terminating.is_empty() && self.blocked.is_empty()
+        let is_nothing_left = self.evict.is_empty() && self.queued == 0 && self.deferred == 0;
+        is_nothing_left && self.terminating.is_empty() && self.blocked.is_empty()
     }
 }
 
@@ -133,31 +156,56 @@ pub fn work(
     now: Timestamp,
 ) -> Work {
     let mut work = Work::default();
-    for pod in pods.iter().filter(|pod| !is_left_alone(pod, daemon_sets)) {
+    let is_ours = |pod: &PodFacts| options.ours.as_ref().is_some_and(|ours| ours.has(pod));
+    let going = || pods.iter().filter(|pod| !is_left_alone(pod, daemon_sets));
+    for pod in going().filter(|pod| !is_ours(pod)) {
+        work.look_at(pod, budgets, refusals, options, now);
+    }
+    if options.ours.as_ref().is_some_and(|ours| ours.may_leave) {
+        let is_last = work.is_done();
+        for pod in going().filter(|pod| is_ours(pod)) {
+            if is_last {
+                work.look_at(pod, budgets, refusals, options, now);
+            } else {
+                work.deferred += 1;
+            }
+        }
+    }
+    work
+}
+
+impl Work {
+    fn look_at(
+        &mut self,
+        pod: &PodFacts,
+        budgets: &[DisruptionBudget],
+        refusals: &BTreeMap<String, Refusal>,
+        options: &Options,
+        now: Timestamp,
+    ) {
         if let Some(since) = pod.terminating {
             let given_up = options.skip_terminating_after.is_some_and(|after| now.duration_since(since) > after);
             if !given_up {
-                work.terminating.push(pod.full_name());
+                self.terminating.push(pod.full_name());
             }
-            continue;
+            return;
         }
         let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(pod)).collect();
         let refusal = refusals.get(&pod.uid);
         if let Some(refusal) = refusal {
             let retry_at = retry_at(refusal, &protecting);
-            work.blocked.push(blocked(pod, refusal, &protecting));
+            self.blocked.push(blocked(pod, refusal, &protecting));
             if retry_at > now {
-                work.retry_at = Some(work.retry_at.map_or(retry_at, |other| other.min(retry_at)));
-                continue;
+                self.retry_at = Some(self.retry_at.map_or(retry_at, |other| other.min(retry_at)));
+                return;
             }
         }
-        if work.evict.len() < AT_ONCE {
-            work.evict.push(pod.clone());
+        if self.evict.len() < AT_ONCE {
+            self.evict.push(pod.clone());
         } else if refusal.is_none() {
-            work.queued += 1;
+            self.queued += 1;
         }
     }
-    work
 }
 
 /// Pods that a drain does not touch: those that the kubelet runs by itself, those that would come back at once, and

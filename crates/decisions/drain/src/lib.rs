@@ -8,6 +8,6 @@ pub mod eviction;
 pub mod handshake;
 pub mod pod;
 
-pub use eviction::{Blocked, Options, Refusal, Work, work};
+pub use eviction::{Blocked, Options, Ours, Refusal, Work, work};
 pub use handshake::{Action, Condition, Event, Next, Plan, Settings, Snapshot, Waiting, plan};
 pub use pod::{DisruptionBudget, Owner, PodFacts};

@@ -37,7 +37,10 @@ pub fn plan(snapshot: &Snapshot) -> ClusterOperatorStatus {
     let deployed = snapshot.synced && waiting_for(snapshot).is_none();
     let progressing = progressing(snapshot, &troubles, deployed);
     let keeps_version = progressing.status == status::TRUE && !troubles.is_empty();
-    let versions = if deployed && !keeps_version { own_versions(snapshot) } else { snapshot.present.versions.clone() };
+    // A first installation replaces no older version, so its own need not wait for the first rollout.
+    let is_first = snapshot.present.versions.is_empty() && snapshot.synced && all_run(snapshot);
+    let is_reached = (deployed && !keeps_version) || is_first;
+    let versions = if is_reached { own_versions(snapshot) } else { snapshot.present.versions.clone() };
     let conditions =
         vec![available(snapshot, &versions), progressing, degraded(snapshot, &troubles), upgradeable(snapshot)];
     ClusterOperatorStatus {
@@ -53,6 +56,10 @@ fn own_versions(snapshot: &Snapshot) -> Vec<OperandVersion> {
     vec![version("operator", &snapshot.version), version("operator-image", &snapshot.image)]
 }
 
+fn all_run(snapshot: &Snapshot) -> bool {
+    !snapshot.workloads.is_empty() && snapshot.workloads.iter().all(Workload::is_ready)
+}
+
 /// What has to happen before this version counts as deployed.
 fn waiting_for(snapshot: &Snapshot) -> Option<String> {
     let workload = snapshot.workloads.iter().find(|workload| !workload.is_ready()).map(Workload::describe);
@@ -66,7 +73,8 @@ fn required_pool(pool: &MachineConfigPool) -> Option<String> {
     }
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let [total, ready, updated, unavailable, degraded] = counts(pool);
-    if total == 0 || is(pool, pool_condition::UPDATED) {
+    // Without a MachineConfig for it there is nothing that its nodes could be brought to.
+    if total == 0 || is(pool, pool_condition::UPDATED) || target(pool).is_empty() {
         return None;
     }
     if pool.spec.paused == Some(true) {
@@ -107,7 +115,21 @@ fn available(snapshot: &Snapshot, versions: &[OperandVersion]) -> ClusterOperato
     }
     let list: Vec<String> = versions.iter().map(|one| format!("{{{} {}}}", one.name, one.version)).collect();
     let list = if list.is_empty() { snapshot.version.clone() } else { format!("[{}]", list.join(" ")) };
-    condition("Available", true, "AsExpected", format!("Cluster has deployed {list}"))
+    let absent = snapshot.workloads.iter().find_map(absent_server).unwrap_or_default();
+    condition("Available", true, "AsExpected", format!("Cluster has deployed {list}{absent}"))
+}
+
+/// A config server that no node takes is no fault of the installation, but whoever makes machines has to know.
+fn absent_server(workload: &Workload) -> Option<String> {
+    let is_absent = workload.id.name == crate::workloads::SERVER && workload.observed && workload.wanted == 0;
+    is_absent.then(|| {
+        format!(
+            "; {} runs on no node, because none has the label {} or {}, so new machines cannot fetch their config here",
+            workload.id.name,
+            labels::NODE_ROLE_CONTROL_PLANE,
+            labels::NODE_ROLE_MASTER
+        )
+    })
 }
 
 fn progressing(snapshot: &Snapshot, troubles: &[Trouble], deployed: bool) -> ClusterOperatorCondition {
@@ -214,8 +236,7 @@ fn extension(snapshot: &Snapshot, troubles: &[Trouble]) -> Value {
 
 /// Where a pool stands, in upstream's words.
 pub fn describe(pool: &MachineConfigPool) -> String {
-    let target =
-        pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.as_deref()).unwrap_or_default();
+    let target = target(pool);
     let [total, ready, updated, ..] = counts(pool);
     if is(pool, pool_condition::RENDER_DEGRADED) {
         let (reason, text) =
@@ -232,6 +253,10 @@ pub fn describe(pool: &MachineConfigPool) -> String {
     } else {
         "<unknown>".to_owned()
     }
+}
+
+fn target(pool: &MachineConfigPool) -> &str {
+    pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.as_deref()).unwrap_or_default()
 }
 
 fn counts(pool: &MachineConfigPool) -> [i32; 5] {

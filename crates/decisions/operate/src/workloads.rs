@@ -96,7 +96,7 @@ fn operator(installation: &Installation) -> Value {
     arguments.push(format!("--listen=0.0.0.0:{METRICS_PORT}"));
     container["args"] = json!(arguments);
     probed(&mut container);
-    let pod = control_plane_pod(OPERATOR, container);
+    let pod = wherever_possible(OPERATOR, container);
     // Two operators would fight, so the old pod goes before the new one comes.
     workload("Deployment", OPERATOR, installation, json!({"replicas": 1, "strategy": {"type": "Recreate"}}), pod)
 }
@@ -109,7 +109,7 @@ fn controller(installation: &Installation) -> Value {
         format!("--listen=0.0.0.0:{METRICS_PORT}"),
     ]);
     probed(&mut container);
-    let pod = control_plane_pod(CONTROLLER, container);
+    let pod = wherever_possible(CONTROLLER, container);
     let mut deployment = workload("Deployment", CONTROLLER, installation, json!({"replicas": 1}), pod);
     // The Lease decides who leads, so old and new may overlap.
     deployment["spec"]["strategy"] =
@@ -201,17 +201,37 @@ fn probed(container: &mut Value) {
     });
 }
 
-/// On the control plane, under whichever label this cluster marks it with.
+/// On the control plane, under whichever label this cluster marks it with. Elsewhere only where there is no such node, or
+/// where the only one is being emptied: a controller that can run nowhere else would never bring it back.
+fn wherever_possible(name: &str, container: Value) -> Value {
+    let preferred = control_plane_terms().map(|term| json!({"weight": 100, "preference": term}));
+    let mut pod = tolerant_pod(name, container);
+    pod["affinity"] = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}});
+    pod["nodeSelector"] = json!({labels::OS: "linux"});
+    pod
+}
+
+/// On the control plane and nowhere else.
 fn control_plane_pod(name: &str, container: Value) -> Value {
-    let marked = |label: &str| json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
-    let terms = [marked(labels::NODE_ROLE_CONTROL_PLANE), marked(labels::NODE_ROLE_MASTER)];
+    let terms = control_plane_terms();
+    let mut pod = tolerant_pod(name, container);
+    pod["affinity"] =
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+    pod
+}
+
+fn control_plane_terms() -> [Value; 2] {
+    [labels::NODE_ROLE_CONTROL_PLANE, labels::NODE_ROLE_MASTER]
+        .map(|label| json!({"matchExpressions": [{"key": label, "operator": "Exists"}]}))
+}
+
+fn tolerant_pod(name: &str, container: Value) -> Value {
     let tolerated = |label: &str| json!({"key": label, "operator": "Exists", "effect": "NoSchedule"});
     let leaves =
         |taint: &str| json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 120});
     json!({
         "serviceAccountName": name,
         "priorityClassName": "system-cluster-critical",
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
         "tolerations": [
             tolerated(labels::NODE_ROLE_CONTROL_PLANE),
             tolerated(labels::NODE_ROLE_MASTER),
@@ -279,6 +299,23 @@ mod tests {
         let pod = &daemon["spec"]["template"]["spec"];
         assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/rootfs");
         assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/");
+    }
+
+    #[test]
+    fn operator_and_controller_prefer_the_control_plane_and_run_without_one() {
+        for name in [OPERATOR, CONTROLLER] {
+            let pod = &named("Deployment", name)["spec"]["template"]["spec"];
+            let affinity = &pod["affinity"]["nodeAffinity"];
+            let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
+            assert!(required.is_null(), "where the only such node is cordoned, or there is none, it runs elsewhere");
+            let preferred = affinity["preferredDuringSchedulingIgnoredDuringExecution"].to_string();
+            assert!(
+                preferred.contains(labels::NODE_ROLE_CONTROL_PLANE) && preferred.contains(labels::NODE_ROLE_MASTER)
+            );
+            assert_eq!(pod["nodeSelector"][labels::OS], "linux");
+        }
+        let server = &named("DaemonSet", SERVER)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"];
+        assert!(server["requiredDuringSchedulingIgnoredDuringExecution"].is_object(), "new machines look for it there");
     }
 
     #[test]

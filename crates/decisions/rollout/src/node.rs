@@ -8,7 +8,7 @@ use std::fmt;
 use api::names::cordon;
 use api::{annotations, labels, names};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 
 /// The facts of one node that rollouts depend on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +20,8 @@ pub struct NodeFacts {
     pub created: Option<Timestamp>,
     /// Why workloads cannot be placed here; nothing when they can.
     pub unready: Option<Unready>,
+    /// The kubelet does not report that it is ready, whatever else is wrong.
+    pub kubelet_down: bool,
     pub current: Option<String>,
     pub desired: Option<String>,
     pub current_image: Option<String>,
@@ -133,6 +135,7 @@ impl NodeFacts {
             zone: metadata.labels.as_ref().and_then(|labels| labels.get(labels::ZONE)).cloned(),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             unready: unready(node),
+            kubelet_down: conditions(node).any(|condition| condition.type_ == "Ready" && condition.status != "True"),
             current: said(annotations::CURRENT_CONFIG),
             desired: said(annotations::DESIRED_CONFIG),
             // An image annotation that is there but empty is a node on its way out of layering.
@@ -165,7 +168,7 @@ impl NodeFacts {
 
     /// The machine itself is up, whether or not workloads may be placed on it.
     pub fn is_running(&self) -> bool {
-        !matches!(self.unready, Some(Unready::NotReady(_)))
+        !self.kubelet_down && !matches!(self.unready, Some(Unready::NotReady(_)))
     }
 
     /// The node runs what it was asked to run, and its daemon rests.
@@ -299,9 +302,13 @@ fn is_update_taint(taint: &Taint) -> bool {
     taint.key == labels::TAINT_UPDATE_IN_PROGRESS && taint.effect == "PreferNoSchedule"
 }
 
+fn conditions(node: &Node) -> impl Iterator<Item = &NodeCondition> {
+    node.status.iter().flat_map(|status| status.conditions.iter().flatten())
+}
+
+/// Upstream names the first thing that is wrong, in the order in which the kubelet lists them.
 fn unready(node: &Node) -> Option<Unready> {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    for condition in conditions {
+    for condition in conditions(node) {
         match (condition.type_.as_str(), condition.status.as_str()) {
             ("Ready", status) if status != "True" => return Some(Unready::NotReady(status.to_owned())),
             ("DiskPressure", status) if status != "False" => return Some(Unready::OutOfDisk(status.to_owned())),

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::known::Reading;
+use api::labels;
 use api::machinist::PoolLedger;
 use cluster::{Change, Events, Outcome, Queue};
-use drain::{DisruptionBudget, Next, Plan, Settings, Snapshot};
+use drain::{DisruptionBudget, Next, Options, Ours, Plan, Settings, Snapshot};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
 use parking_lot::Mutex;
 use rollout::NodeFacts;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -30,6 +32,9 @@ const COMPONENT: &str = "machineconfigcontroller-draincontroller";
 
 /// Drains wait for pods most of the time; many of them fit side by side.
 const WORKERS: usize = 16;
+
+/// The Deployments that have to run for a drain to go on, by their label `k8s-app`.
+const OURS: [&str; 2] = ["machine-config-controller", "machine-config-operator"];
 
 /// Why the drain of a node does not get on, or that it does again.
 pub(crate) struct Blocked {
@@ -132,9 +137,19 @@ impl Drain {
             budgets: world.budgets.all().iter().map(|budget| (**budget).clone()).collect(),
             refusals: drain.refusals.clone(),
             daemon_sets: daemon_sets(&world.daemon_sets),
-            settings: Settings::default(),
+            settings: Settings {
+                options: Options { ours: Some(self.ours(node)), ..Options::default() },
+                ..Settings::default()
+            },
             now: Timestamp::now(),
         })
+    }
+
+    /// The pods that this controller needs itself: evicted with nowhere to go, it could not bring the node back.
+    fn ours(&self, node: &NodeFacts) -> Ours {
+        let nodes = self.context.world.nodes.all();
+        let may_leave = nodes.iter().any(|other| other.name != node.name && takes_control_plane_pods(other));
+        Ours { namespace: self.context.settings.namespace.clone(), apps: OURS.map(str::to_owned).to_vec(), may_leave }
     }
 
     /// What people see of a drain: log lines, the alarm and, through the pool's status, what blocks it.
@@ -184,6 +199,17 @@ fn withheld(ledgers: &cluster::Store<PoolLedger>, node: &NodeFacts) -> Reading<O
             )
         })
     })
+}
+
+/// Whether the scheduler could place the operator and the controller on this node: they tolerate the taints of the control
+/// plane and no others.
+fn takes_control_plane_pods(node: &NodeFacts) -> bool {
+    let tolerated = [labels::NODE_ROLE_CONTROL_PLANE, labels::NODE_ROLE_MASTER];
+    let keeps_off = |taint: &Taint| {
+        taint.effect != "PreferNoSchedule" && !(taint.effect == "NoSchedule" && tolerated.contains(&taint.key.as_str()))
+    };
+    let is_linux = node.labels.get(labels::OS).is_none_or(|os| os == "linux");
+    node.is_serving() && is_linux && !node.taints.iter().any(keeps_off)
 }
 
 fn daemon_sets(store: &cluster::Store<()>) -> Reading<BTreeSet<String>> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::known::Reading;
-use drain::eviction::{Cause, Options, Refusal, Work};
+use drain::eviction::{Cause, Options, Ours, Refusal, Work};
 use drain::pod::{DisruptionBudget, PodFacts};
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
@@ -76,7 +76,7 @@ fn a_pod_that_stops_is_waited_for_but_not_evicted_again() {
         &plain(std::slice::from_ref(&slow)),
         expect![[r#"evict [] queued 0 terminating ["shop/slow"] retry None blocked []"#]],
     );
-    let options = Options { skip_terminating_after: Some(SignedDuration::from_secs(60)) };
+    let options = Options { skip_terminating_after: Some(SignedDuration::from_secs(60)), ..Options::default() };
     let work = work(&[slow], &[], &BTreeMap::new(), &options);
     assert!(work.is_done(), "a node that is gone is not waited for");
 }
@@ -124,4 +124,42 @@ fn answers_of_the_api_server_are_told_apart() {
     assert!(matches!(answer(403, "forbidden: no rights"), Some(Cause::Failed { .. })));
     let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     assert!(matches!(answer(500, several), Some(Cause::SeveralBudgets { .. })));
+}
+
+fn controller() -> PodFacts {
+    let app = json!({"k8s-app": "machine-config-controller"});
+    pod("controller", json!({"metadata": {"namespace": "machinery", "labels": app}}))
+}
+
+fn with_ours(pods: &[PodFacts], may_leave: bool) -> Work {
+    let ours = Ours { namespace: "machinery".into(), apps: vec!["machine-config-controller".into()], may_leave };
+    let options = Options { ours: Some(ours), ..Options::default() };
+    work(pods, &[], &BTreeMap::new(), &options)
+}
+
+#[test]
+fn who_drains_leaves_last() {
+    let web = owned("web", "ReplicaSet");
+    let first = with_ours(&[controller(), web.clone()], true);
+    assert_eq!(names(&first), ["shop/web"]);
+    let stopping = PodFacts { terminating: Some(at(0)), ..web };
+    let second = with_ours(&[controller(), stopping], true);
+    assert!(names(&second).is_empty() && !second.is_done());
+    let last = with_ours(&[controller()], true);
+    assert_eq!(names(&last), ["machinery/controller"]);
+}
+
+#[test]
+fn who_drains_stays_where_no_other_node_takes_it() {
+    assert!(with_ours(&[controller()], false).is_done());
+    let other = pod("controller", json!({"metadata": {"labels": {"k8s-app": "machine-config-controller"}}}));
+    assert_eq!(
+        names(&with_ours(&[other], false)),
+        ["shop/controller"],
+        "the label alone, in another namespace, is not ours"
+    );
+}
+
+fn names(work: &Work) -> Vec<String> {
+    work.evict.iter().map(PodFacts::full_name).collect()
 }

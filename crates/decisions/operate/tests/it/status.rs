@@ -198,3 +198,44 @@ fn a_degraded_pool_degrades_the_operator_and_a_built_in_one_stops_upgrades() {
             operator=1 operator-image=machinist:1"#]],
     );
 }
+
+#[test]
+fn a_pool_without_a_config_keeps_nobody_waiting_for_the_version() {
+    let mut master = pool("master", &[("Updating", "")], [1, 0, 0, 1]);
+    master.spec.configuration = None;
+    let snapshot = Snapshot { present: ClusterOperatorStatus::default(), pools: vec![master], ..settled() };
+    let versions: Vec<_> = plan(&snapshot).versions.into_iter().map(|one| one.version).collect();
+    assert_eq!(versions, ["1", "machinist:1"]);
+}
+
+#[test]
+fn a_first_installation_has_its_version_while_the_first_rollout_goes_on() {
+    let pools = vec![pool("master", &[("Updating", "")], [3, 0, 0, 3])];
+    let new = Snapshot { present: ClusterOperatorStatus::default(), pools, ..settled() };
+    check(
+        &new,
+        expect![[r#"
+        Available=True AsExpected: Cluster has deployed [{operator 1} {operator-image machinist:1}]
+        Progressing=True WorkingTowards: Cluster is bootstrapping 1: required MachineConfigPool master is not ready, retrying. Status: (total: 3, ready 0, updated: 0, unavailable: 3, degraded: 0)
+        Degraded=False AsExpected: -
+        Upgradeable=True AsExpected: -
+        operator=1 operator-image=machinist:1"#]],
+    );
+    let stuck = Snapshot { workloads: vec![workload(0)], ..new };
+    assert_eq!(plan(&stuck).versions, []);
+}
+
+#[test]
+fn a_config_server_that_runs_nowhere_is_said_to() {
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "machine-config-server", "generation": 1},
+        "status": {"observedGeneration": 1, "desiredNumberScheduled": 0, "updatedNumberScheduled": 0, "numberReady": 0},
+    });
+    let server = Workload::from_object(Step::MachineConfigServer, &object);
+    let snapshot = Snapshot { workloads: vec![workload(1), server], ..settled() };
+    let available = plan(&snapshot).conditions[0].message.clone().unwrap();
+    for words in ["runs on no node", "node-role.kubernetes.io/control-plane", "new machines"] {
+        assert!(available.contains(words), "{available}");
+    }
+    assert_eq!(plan(&snapshot).conditions[2].status, "False", "a cluster that makes no machines is not degraded by it");
+}

@@ -94,6 +94,7 @@ impl Fleet {
         let is_off = machine.dead || machine.kubelet_down || matches!(machine.change, Some((_, 2)));
         let by_person = machine.cordoned_by_person;
         self.write(name, |facts| {
+            facts.kubelet_down = is_off;
             facts.unschedulable = by_person || facts.cordoned_by.as_deref() == Some("machinist");
             facts.unready = match (is_off, facts.unschedulable) {
                 (true, _) => Some(Unready::NotReady("Unknown".into())),

@@ -230,3 +230,15 @@ fn a_serving_node_that_only_asks_for_its_drain_is_not_away_yet() {
     assert_eq!(advance(&mut world), ["a"], "b serves, and a is unavailable already");
     assert_eq!(world.ledger.spec.claims.len(), 1);
 }
+
+#[test]
+fn a_node_is_down_in_whatever_order_its_conditions_are_listed() {
+    // The kubelet lists its pressures first, and all of them become Unknown when it falls silent.
+    let lost = json!({"status": {"conditions": [
+        {"type": "MemoryPressure", "status": "Unknown"}, {"type": "DiskPressure", "status": "Unknown"},
+        {"type": "Ready", "status": "Unknown"},
+    ]}});
+    let lost = node("lost", OLD, lost);
+    assert!(!lost.is_running(), "{:?}", lost.unready);
+    assert!(advance(&mut workers(json!(1), vec![lost])).is_empty());
+}

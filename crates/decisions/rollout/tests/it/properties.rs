@@ -56,6 +56,7 @@ fn finish_all(world: &mut Snapshot) {
             facts.current.clone_from(&facts.desired);
             facts.state = State::Done;
             facts.unready = None;
+            facts.kubelet_down = false;
             facts.unschedulable = false;
         });
     }
