@@ -199,15 +199,17 @@ impl<'a> Round<'a> {
             return nothing(Waiting::Removal(leaving.name.clone()));
         }
         let outdated: Vec<_> = self.snapshot.masters.iter().filter(|master| !master.up_to_date).collect();
-        let Some(next) = outdated.iter().min_by_key(|master| master.index) else { return nothing(Waiting::Settled) };
-        if self.on_delete {
+        if self.on_delete && !outdated.is_empty() {
             return nothing(Waiting::Deletion(outdated.iter().map(|master| master.name.clone()).collect()));
         }
         let unready = self.unready();
         if !unready.is_empty() {
             return nothing(Waiting::Unready(unready));
         }
-        self.create(next.index.unwrap_or_default())
+        match outdated.iter().min_by_key(|master| master.index) {
+            Some(next) => self.create(next.index.unwrap_or_default()),
+            None => nothing(Waiting::Settled),
+        }
     }
 
     /// A machine of the present template that is not ready yet.

@@ -21,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::condition;
 
-pub use check::{Check, Invalid, Limit, Strategy, Symptom, TERMINATION_CHECK};
+pub use check::{Check, Invalid, Limit, Strategy, Symptom, TERMINATION_CHECK, termination_check};
 pub use legacy::{CONFIG_MAP, ConfigMapError, symptoms_from_config_map};
 pub use target::{NodeFacts, Target, TargetNode};
 pub use verdict::{Cause, Verdict};

@@ -49,6 +49,8 @@ pub struct Snapshot {
     /// The answer to the call that the previous plan of this pass asked for.
     pub answer: Option<Answer>,
     pub draft: Draft,
+    /// How far the instance's first boot is, as far as anybody saw it.
+    pub joining: Option<Joining>,
     /// How long the provider may take to show a new instance.
     pub settling: SignedDuration,
     pub now: Timestamp,
@@ -59,6 +61,36 @@ pub struct Snapshot {
 pub struct Draft {
     pub children: BTreeMap<String, String>,
     pub place: Value,
+}
+
+/// How far a machine without a node has come on its way to one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// It has not asked the config server yet.
+    NotServed,
+    /// It got its config and has not been heard of since.
+    Served,
+    /// Its first boot failed, in its own words.
+    IgnitionFailed(String),
+    /// Its kubelet waits for a certificate; the name of the request.
+    CertificatePending(String),
+    /// It has a certificate, and its kubelet is silent.
+    KubeletSilent,
+}
+
+impl Joining {
+    /// Reason and message of the condition `NodeJoined`.
+    fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::NotServed => ("NotServed", "the machine has not asked the config server for its config".to_owned()),
+            Self::Served => ("Served", "the machine got its config and has not been heard of since".to_owned()),
+            Self::IgnitionFailed(words) => ("IgnitionFailed", format!("the first boot failed: {words}")),
+            Self::CertificatePending(request) => {
+                ("CertificatePending", format!("certificate signing request {request} waits for approval"))
+            }
+            Self::KubeletSilent => ("KubeletSilent", "the kubelet has a certificate and does not report".to_owned()),
+        }
+    }
 }
 
 /// The node that `status.nodeRef` names.
@@ -277,8 +309,13 @@ fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> 
         if report.phase() != Some(phase::RUNNING) {
             report.set_phase(phase::PROVISIONED);
         }
+        if let Some(joining) = &snapshot.joining {
+            let (reason, message) = joining.told();
+            report.trouble(types::NODE_JOINED, reason, message);
+        }
         return Plan::after(actions, report.finish(), POLL, Waiting::Node);
     }
+    report.clear(types::NODE_JOINED);
     report.node(&snapshot.node);
     report.set_phase(phase::RUNNING);
     Plan::wait(actions, report.finish(), Waiting::Settled)

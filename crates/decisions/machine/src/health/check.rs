@@ -3,10 +3,12 @@
 use std::fmt;
 
 use api::annotations;
-use api::machine::{MachineHealthCheck, annotation};
+use api::labels;
+use api::machine::{MachineHealthCheck, MachineHealthCheckSpec, UnhealthyCondition, annotation};
 use api::selector::Selector;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::duration;
@@ -81,6 +83,27 @@ pub enum Invalid {
     StartupTimeout(String),
     #[error("{0}")]
     ConfigMap(String),
+}
+
+/// The check that replaces spot machines as soon as their node says that its cloud takes it back.
+pub fn termination_check(namespace: &str) -> MachineHealthCheck {
+    let spec = MachineHealthCheckSpec {
+        selector: Some(LabelSelector {
+            match_labels: Some([(labels::INTERRUPTIBLE_INSTANCE.to_owned(), String::new())].into()),
+            match_expressions: None,
+        }),
+        unhealthy_conditions: vec![UnhealthyCondition {
+            type_: Some("Terminating".to_owned()),
+            status: Some(api::names::status::TRUE.to_owned()),
+            timeout: Some("0s".to_owned()),
+        }],
+        max_unhealthy: Some(IntOrString::String("100%".to_owned())),
+        node_startup_timeout: Some("0".to_owned()),
+        remediation_template: None,
+    };
+    let mut check = MachineHealthCheck::new(TERMINATION_CHECK, spec);
+    check.metadata.namespace = Some(namespace.to_owned());
+    check
 }
 
 /// What a MachineHealthCheck without `nodeStartupTimeout` waits.

@@ -24,6 +24,7 @@ impl Snapshot {
             sighting: None,
             answer: None,
             draft: Draft { children: BTreeMap::new(), place: serde_json::Value::Null },
+            joining: None,
             settling: SignedDuration::ZERO,
             now,
         }

@@ -1,1 +1,83 @@
-//! To be written.
+//! Admission: copies of machines, and what vectors do not cover.
+
+use expect_test::expect;
+use machine::admission::{export, review_health_check, review_machine, review_set, settle_copy, skips_provider_checks};
+use serde_json::json;
+
+use crate::make::{machine, object};
+
+#[test]
+fn a_copy_loses_the_instance_of_the_original() {
+    let copy = machine(json!({
+        "metadata": {
+            "annotations": {"machine.openshift.io/instance-state": "running", "machinist.dev/instance-intent": "{}", "keep": "me"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "MachineSet", "name": "a", "uid": "u", "controller": true}],
+        },
+        "spec": {"providerID": "x:///1"},
+    }));
+    let change = settle_copy(&copy, Some("ns/original")).unwrap();
+    expect!["spec.providerID x:///1 was removed, because machine ns/original holds that instance; a new instance will be made"]
+        .assert_eq(&change.warning);
+    let settled = change.applied(copy);
+    assert_eq!(settled.spec.provider_id, None);
+    assert_eq!(settled.metadata.owner_references, None);
+    assert_eq!(settled.metadata.annotations.unwrap().into_keys().collect::<Vec<_>>(), ["keep"]);
+}
+
+#[test]
+fn a_machine_whose_instance_nobody_else_holds_stays_as_it_is() {
+    let adopted = machine(json!({"spec": {"providerID": "x:///1"}}));
+    assert_eq!(settle_copy(&adopted, None), None);
+    assert_eq!(settle_copy(&machine(json!({})), Some("ns/original")), None);
+}
+
+#[test]
+fn nobody_takes_an_instance_by_an_update() {
+    let (old, new) = (machine(json!({})), machine(json!({"spec": {"providerID": "x:///1"}})));
+    expect![[r#"spec.providerID: Invalid value: "x:///1": machine ns/original holds this instance"#]]
+        .assert_eq(&review_machine(Some(&old), &new, Some("ns/original")).errors.join("\n"));
+    assert!(review_machine(Some(&new), &new, Some("ns/original")).is_allowed(), "an unchanged claim is told elsewhere");
+    assert!(review_machine(Some(&old), &new, None).is_allowed());
+}
+
+#[test]
+fn an_export_has_nothing_that_the_server_wrote() {
+    let exported = export(&machine(json!({
+        "metadata": {"resourceVersion": "7", "generation": 3, "managedFields": []},
+        "spec": {"providerID": "x:///1"},
+    })));
+    assert_eq!(exported.metadata.uid, None);
+    assert_eq!(exported.metadata.resource_version, None);
+    assert_eq!(exported.metadata.finalizers, None);
+    assert_eq!(exported.status, None);
+    assert_eq!(
+        exported.spec.provider_id.as_deref(),
+        Some("x:///1"),
+        "as the old flag printed it; admission takes care"
+    );
+}
+
+#[test]
+fn the_spec_of_a_machine_that_only_loses_its_finalizers_is_not_looked_at() {
+    let deleting = |finalizers: serde_json::Value| {
+        machine(json!({"metadata": {"deletionTimestamp": "2026-03-01T11:00:00Z", "finalizers": finalizers}}))
+    };
+    let (old, new) = (deleting(json!(["machine.machine.openshift.io"])), deleting(json!([])));
+    assert!(skips_provider_checks(Some(&old), &new));
+    let mut changed = new.clone();
+    changed.spec.provider_id = Some("x:///1".to_owned());
+    assert!(!skips_provider_checks(Some(&old), &changed));
+    assert!(!skips_provider_checks(None, &new));
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_its_field() {
+    let set = object(json!({
+        "metadata": {"name": "a"},
+        "spec": {"replicas": -2, "selector": {"matchLabels": {"a": "1"}}, "template": {"metadata": {"labels": {"a": "1"}}}},
+    }));
+    expect!["spec.replicas: Invalid value: -2: must not be negative"]
+        .assert_eq(&review_set(None, &set).errors.join("\n"));
+    let check = object(json!({"metadata": {"name": "mhc"}, "spec": {"maxUnhealthy": "half"}}));
+    assert!(review_health_check(&check).errors[0].contains("maxUnhealthy"));
+}

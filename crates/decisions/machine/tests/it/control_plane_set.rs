@@ -1,1 +1,211 @@
-//! To be written.
+//! The control plane's set.
+
+use api::machine::{ControlPlaneMachineSet, Machine};
+use expect_test::{Expect, expect};
+use k8s_openapi::api::core::v1::Node;
+use machine::control_plane_set::{Action, Etcd, Next, Snapshot, plan};
+use serde_json::{Value, json};
+
+use crate::make::{machine, merge, node, now, object};
+
+fn set(over: Value) -> ControlPlaneMachineSet {
+    let labels = json!({
+        "machine.openshift.io/cluster-api-machine-role": "master",
+        "machine.openshift.io/cluster-api-machine-type": "master",
+        "machine.openshift.io/cluster-api-cluster": "c",
+    });
+    let mut value = json!({
+        "metadata": {"name": "cluster", "namespace": "ns", "uid": "uid-set", "generation": 2},
+        "spec": {
+            "replicas": 3, "state": "Active",
+            "selector": {"matchLabels": {"machine.openshift.io/cluster-api-machine-role": "master"}},
+            "template": {
+                "machineType": "machines_v1beta1_machine_openshift_io",
+                "machines_v1beta1_machine_openshift_io": {
+                    "metadata": {"labels": labels},
+                    "spec": {"providerSpec": {"value": {"instanceType": "large"}}},
+                },
+            },
+        },
+    });
+    merge(&mut value, over);
+    object(value)
+}
+
+fn master(name: &str, instance_type: &str, over: Value) -> Machine {
+    let owner = json!([{"apiVersion": "v1", "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": "uid-set", "controller": true}]);
+    let mut value = json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "ownerReferences": owner,
+            "labels": {"machine.openshift.io/cluster-api-machine-role": "master"},
+        },
+        "spec": {"providerSpec": {"value": {"instanceType": instance_type, "defaulted": true}}},
+        "status": {"phase": "Running", "nodeRef": {"name": name}},
+    });
+    merge(&mut value, over);
+    machine(value)
+}
+
+fn three(kind: &str) -> Vec<Machine> {
+    (0..3).map(|index| master(&format!("c-master-{index}"), kind, json!({}))).collect()
+}
+
+fn snapshot(set: ControlPlaneMachineSet, machines: &[Machine], etcd: Etcd) -> Snapshot {
+    let nodes: Vec<Node> = machines
+        .iter()
+        .filter_map(|machine| machine.status.as_ref()?.node_ref.as_ref()?.name.clone())
+        .map(|name| node(json!({"metadata": {"name": name}})))
+        .collect();
+    let find = |name: &str| nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
+    Snapshot::from_objects(&set, machines, find, etcd, now())
+}
+
+#[track_caller]
+fn check(snapshot: &Snapshot, expected: Expect) {
+    let plan = plan(snapshot);
+    let actions: Vec<_> = plan
+        .actions
+        .iter()
+        .map(|action| match action {
+            Action::Adopt { name, .. } => format!("adopt {name}"),
+            Action::Create(machine) => {
+                let value = machine.spec.provider_spec.clone().unwrap().value.unwrap();
+                format!("create {} {value}", machine.metadata.name.as_deref().unwrap())
+            }
+            Action::Delete { name, .. } => format!("delete {name}"),
+        })
+        .collect();
+    let Next::OnChange(waiting) = plan.next;
+    expected.assert_eq(&format!("{} | {waiting}", actions.join(", ")));
+}
+
+#[test]
+fn an_inactive_set_does_nothing() {
+    check(
+        &snapshot(set(json!({"spec": {"state": "Inactive"}})), &three("small"), Etcd::Elsewhere),
+        expect![" | the set is not Active"],
+    );
+}
+
+#[test]
+fn machines_that_look_like_the_template_are_adopted_and_left_alone() {
+    let mut masters = three("large");
+    masters[1].metadata.owner_references = None;
+    check(
+        &snapshot(set(json!({})), &masters, Etcd::Elsewhere),
+        expect!["adopt c-master-1 | all machines of the control plane are up to date"],
+    );
+}
+
+#[test]
+fn outdated_machines_are_replaced_one_at_a_time_from_the_lowest_index() {
+    let mut masters = three("small");
+    check(
+        &snapshot(set(json!({})), &masters, Etcd::Elsewhere),
+        expect![[r#"create c-master-gqpm9-0 {"instanceType":"large"} | machine c-master-gqpm9-0 is on its way in"#]],
+    );
+    // The replacement boots: nothing else moves.
+    masters.push(master("c-master-abcde-0", "large", json!({"status": {"phase": "Provisioned", "nodeRef": null}})));
+    check(
+        &snapshot(set(json!({})), &masters, Etcd::Elsewhere),
+        expect![" | machine c-master-abcde-0 is on its way in"],
+    );
+    // It is ready: the old one goes.
+    masters[3] = master("c-master-abcde-0", "large", json!({}));
+    check(
+        &snapshot(set(json!({})), &masters, Etcd::Elsewhere),
+        expect!["delete c-master-0 | machine c-master-0 is on its way out"],
+    );
+    // While it goes, the next index waits.
+    masters[0].metadata.deletion_timestamp =
+        machine(json!({"metadata": {"deletionTimestamp": "2026-03-01T11:00:00Z"}})).metadata.deletion_timestamp;
+    check(&snapshot(set(json!({})), &masters, Etcd::Elsewhere), expect![" | machine c-master-0 is on its way out"]);
+    masters.remove(0);
+    check(
+        &snapshot(set(json!({})), &masters, Etcd::Elsewhere),
+        expect![[r#"create c-master-kk5d7-1 {"instanceType":"large"} | machine c-master-kk5d7-1 is on its way in"#]],
+    );
+}
+
+#[test]
+fn nothing_goes_while_etcd_would_lose_its_quorum_or_does_not_answer() {
+    let mut masters = three("small");
+    masters.push(master("c-master-abcde-0", "large", json!({})));
+    for (etcd, expected) in [
+        (Etcd::Members { healthy: 4, all: 4 }, expect!["delete c-master-0 | machine c-master-0 is on its way out"]),
+        (
+            Etcd::Members { healthy: 3, all: 4 },
+            expect![" | taking a machine away is not safe: 3 of 4 members of etcd are healthy"],
+        ),
+        (Etcd::Unknown, expect![" | taking a machine away is not safe: etcd did not answer"]),
+    ] {
+        check(&snapshot(set(json!({})), &masters, etcd), expected);
+    }
+}
+
+#[test]
+fn a_machine_that_is_not_ready_holds_everything() {
+    let mut masters = three("small");
+    masters[2] = master("c-master-2", "small", json!({"status": {"phase": "Failed"}}));
+    check(&snapshot(set(json!({})), &masters, Etcd::Elsewhere), expect![" | not ready: c-master-2"]);
+}
+
+#[test]
+fn a_deleted_machine_gets_an_heir_with_its_index_in_either_strategy() {
+    for strategy in ["RollingUpdate", "OnDelete"] {
+        let mut masters = three("large");
+        masters[1] = master("c-master-1", "large", json!({"metadata": {"deletionTimestamp": "2026-03-01T11:00:00Z"}}));
+        let set = set(json!({"spec": {"strategy": {"type": strategy}}}));
+        check(
+            &snapshot(set, &masters, Etcd::Elsewhere),
+            expect![[
+                r#"create c-master-kk5d7-1 {"instanceType":"large"} | machine c-master-kk5d7-1 is on its way in"#
+            ]],
+        );
+    }
+}
+
+#[test]
+fn on_delete_waits_for_somebody() {
+    let set = set(json!({"spec": {"strategy": {"type": "OnDelete"}}}));
+    check(
+        &snapshot(set, &three("small"), Etcd::Elsewhere),
+        expect![" | older machines stay until they are deleted: c-master-0, c-master-1, c-master-2"],
+    );
+}
+
+#[test]
+fn a_missing_index_is_filled_in_the_emptiest_domain() {
+    let domains = json!({"platform": "AWS", "aws": [
+        {"placement": {"availabilityZone": "a"}, "subnet": {"type": "ID", "id": "s-a"}},
+        {"placement": {"availabilityZone": "b"}},
+        {"placement": {"availabilityZone": "c"}},
+    ]});
+    let set =
+        set(json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": {"failureDomains": domains}}}}));
+    let place = |zone: &str| json!({"spec": {"providerSpec": {"value": {"placement": {"availabilityZone": zone}, "subnet": {"id": "s-a"}}}}});
+    let masters = [master("c-master-1", "large", place("b")), master("c-master-2", "large", place("c"))];
+    check(
+        &snapshot(set, &masters, Etcd::Elsewhere),
+        expect![[
+            r#"create c-master-g4klc-0 {"instanceType":"large","placement":{"availabilityZone":"a"},"subnet":{"id":"s-a"}} | machine c-master-g4klc-0 is on its way in"#
+        ]],
+    );
+}
+
+#[test]
+fn trouble_is_a_condition_and_nothing_moves() {
+    let mut failed = three("small");
+    failed.push(master("c-master-abcde-0", "large", json!({"status": {"phase": "Failed", "nodeRef": null}})));
+    let snapshot_failed = snapshot(set(json!({})), &failed, Etcd::Elsewhere);
+    check(&snapshot_failed, expect![" | Observed 1 failed replacement(s): c-master-abcde-0"]);
+    let degraded = plan(&snapshot_failed).status.conditions.into_iter().find(|it| it.type_ == "Degraded").unwrap();
+    assert_eq!((degraded.status.as_str(), degraded.reason.as_str()), ("True", "FailedReplacement"));
+    let unmanaged = Snapshot {
+        unmanaged_nodes: vec!["n9".to_owned()],
+        ..snapshot(set(json!({})), &three("small"), Etcd::Elsewhere)
+    };
+    check(&unmanaged, expect![" | Found 1 unmanaged node(s): n9"]);
+    let four: Vec<_> = (0..4).map(|index| master(&format!("c-master-{index}"), "large", json!({}))).collect();
+    check(&snapshot(set(json!({})), &four, Etcd::Elsewhere), expect![" | Observed 4 indexes, but spec.replicas is 3"]);
+}

@@ -1,1 +1,260 @@
-//! To be written.
+//! Deployments of machine sets.
+
+use api::machine::{MachineDeployment, MachineSet};
+use expect_test::{Expect, expect};
+use machine::deployment::{Action, Next, Snapshot, plan, rollback};
+use machine::template;
+use serde_json::{Value, json};
+
+use crate::make::{merge, now, object};
+
+fn deployment(over: Value) -> MachineDeployment {
+    let mut value = json!({
+        "metadata": {"name": "d", "namespace": "ns", "uid": "uid-d", "generation": 4},
+        "spec": {
+            "replicas": 10,
+            "selector": {"matchLabels": {"app": "d"}},
+            "strategy": {"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}},
+            "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"providerSpec": {"value": {"image": "new"}}}},
+        },
+    });
+    merge(&mut value, over);
+    object(value)
+}
+
+/// A set of the deployment with so many machines wanted and available, made at a minute.
+fn set(image: &str, minute: u32, replicas: i32, available: i32) -> MachineSet {
+    let owner =
+        json!([{"apiVersion": "v1", "kind": "MachineDeployment", "name": "d", "uid": "uid-d", "controller": true}]);
+    object(json!({
+        "metadata": {
+            "name": format!("d-{image}"), "namespace": "ns", "uid": format!("uid-{image}"), "labels": {"app": "d"}, "generation": 1,
+            "ownerReferences": owner, "creationTimestamp": format!("2026-03-01T10:{minute:02}:00Z"),
+            "annotations": {"machinedeployment.clusters.k8s.io/revision": minute.to_string()},
+        },
+        "spec": {
+            "replicas": replicas,
+            "template": {
+                "metadata": {"labels": {"app": "d", "machine-template-hash": "x"}},
+                "spec": {"providerSpec": {"value": {"image": image}}},
+            },
+        },
+        "status": {"observedGeneration": 1, "replicas": replicas, "readyReplicas": available, "availableReplicas": available},
+    }))
+}
+
+#[track_caller]
+fn check(deployment: MachineDeployment, sets: Vec<MachineSet>, expected: Expect) {
+    let plan = plan(&Snapshot { deployment, sets, now: now() });
+    let actions: Vec<_> = plan
+        .actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Create(set) => Some(format!("create with {}", set.spec.replicas.unwrap())),
+            Action::Update { name, change, .. } => change.replicas.map(|replicas| format!("{name} to {replicas}")),
+            Action::Delete { name, .. } => Some(format!("delete {name}")),
+            Action::Adopt { name, .. } => Some(format!("adopt {name}")),
+            Action::Annotate(_) => None,
+        })
+        .collect();
+    let Next::OnChange(waiting) = plan.next;
+    expected.assert_eq(&format!("{} | {waiting}", actions.join(", ")));
+}
+
+#[test]
+fn a_new_template_starts_within_surge_and_availability() {
+    check(
+        deployment(json!({})),
+        vec![set("old", 1, 10, 10)],
+        expect!["create with 3, d-old to 8 | 0 of 10 machines are updated, 10 available"],
+    );
+    check(
+        deployment(json!({})),
+        vec![set("old", 1, 8, 8), set("new", 2, 3, 0)],
+        expect!["d-new to 5 | 3 of 10 machines are updated, 8 available"],
+    );
+    check(
+        deployment(json!({})),
+        vec![set("old", 1, 8, 8), set("new", 2, 5, 5)],
+        expect!["d-old to 3 | 5 of 10 machines are updated, 13 available"],
+    );
+    check(
+        deployment(json!({})),
+        vec![set("old", 1, 0, 0), set("new", 2, 10, 10)],
+        expect![" | all machines are of the template and available"],
+    );
+}
+
+#[test]
+fn machines_that_do_not_serve_go_first_and_cost_nothing() {
+    check(
+        deployment(json!({})),
+        vec![set("older", 1, 3, 0), set("old", 2, 8, 8), set("new", 3, 2, 2)],
+        expect!["d-older to 0, d-old to 6 | 2 of 10 machines are updated, 10 available"],
+    );
+}
+
+#[test]
+fn percentages_round_up_for_surge_and_down_for_availability() {
+    let percent =
+        json!({"spec": {"replicas": 5, "strategy": {"rollingUpdate": {"maxSurge": "30%", "maxUnavailable": "30%"}}}});
+    check(
+        deployment(percent),
+        vec![set("old", 1, 5, 5)],
+        expect!["create with 2, d-old to 4 | 0 of 5 machines are updated, 5 available"],
+    );
+    let nothing =
+        json!({"spec": {"replicas": 5, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "1%"}}}});
+    check(
+        deployment(nothing),
+        vec![set("old", 1, 5, 5)],
+        expect!["create with 0, d-old to 4 | 0 of 5 machines are updated, 5 available"],
+    );
+}
+
+#[test]
+fn a_stale_count_takes_no_more_than_is_allowed() {
+    // The old set was told to shrink to 3 and still reports 8.
+    let mut old = set("old", 1, 3, 8);
+    old.status.as_mut().unwrap().replicas = Some(8);
+    check(
+        deployment(json!({})),
+        vec![old, set("new", 2, 5, 5)],
+        expect!["d-new to 10 | 5 of 10 machines are updated, 8 available"],
+    );
+}
+
+#[test]
+fn on_delete_moves_only_what_somebody_deleted() {
+    let on_delete = json!({"metadata": {"annotations": {"machinist.dev/update-strategy": "OnDelete"}}});
+    check(
+        deployment(on_delete.clone()),
+        vec![set("old", 1, 10, 10)],
+        expect!["create with 0 | 10 machines of an older template stay until they are deleted"],
+    );
+    // One of the ten was deleted.
+    let mut old = set("old", 1, 10, 9);
+    old.status.as_mut().unwrap().replicas = Some(9);
+    check(
+        deployment(on_delete.clone()),
+        vec![old.clone(), set("new", 2, 0, 0)],
+        expect!["d-new to 1, d-old to 9 | 9 machines of an older template stay until they are deleted"],
+    );
+    // A status of an earlier spec says nothing about the machines of today.
+    old.metadata.generation = Some(2);
+    check(
+        deployment(on_delete),
+        vec![old, set("new", 2, 0, 0)],
+        expect![" | 10 machines of an older template stay until they are deleted"],
+    );
+}
+
+#[test]
+fn a_paused_deployment_scales_in_proportion_and_makes_no_set() {
+    let paused = |replicas: i32| deployment(json!({"spec": {"paused": true, "replicas": replicas}}));
+    check(paused(4), vec![set("old", 1, 10, 10)], expect!["d-old to 4 | the deployment is paused"]);
+    let sized = |image: &str, minute, replicas| {
+        let mut set = set(image, minute, replicas, replicas);
+        let key = "machinedeployment.clusters.k8s.io/max-replicas".to_owned();
+        set.metadata.annotations.as_mut().unwrap().insert(key, "13".to_owned());
+        set
+    };
+    check(
+        paused(20),
+        vec![sized("old", 1, 8), sized("new", 2, 5)],
+        expect!["d-new to 9, d-old to 14 | the deployment is paused"],
+    );
+    check(
+        paused(10),
+        vec![set("old", 1, 2, 2), set("new", 2, 10, 10)],
+        expect!["d-old to 0 | the deployment is paused"],
+    );
+}
+
+#[test]
+fn history_beyond_its_limit_goes_when_all_is_done() {
+    let sets = vec![set("a", 1, 0, 0), set("b", 2, 0, 0), set("c", 3, 0, 0), set("new", 4, 10, 10)];
+    check(
+        deployment(json!({})),
+        sets,
+        expect!["delete d-a, delete d-b | all machines are of the template and available"],
+    );
+}
+
+#[test]
+fn a_set_is_found_by_its_template_although_admission_filled_it_in() {
+    let mut defaulted = set("new", 2, 10, 10);
+    let hash = template::hash(&deployment(json!({})).spec.template);
+    defaulted.metadata.annotations.as_mut().unwrap().insert("machinist.dev/template-hash".to_owned(), hash);
+    let template = defaulted.spec.template.as_mut().unwrap().spec.as_mut().unwrap();
+    template.provider_spec.as_mut().unwrap().value.as_mut().unwrap()["filledIn"] = json!(true);
+    check(deployment(json!({})), vec![defaulted], expect![" | all machines are of the template and available"]);
+}
+
+#[test]
+fn a_name_that_is_taken_is_avoided() {
+    let first = plan(&Snapshot { deployment: deployment(json!({})), sets: Vec::new(), now: now() });
+    let Action::Create(made) = &first.actions[0] else { panic!("nothing was made: {first:?}") };
+    let mut foreign = set("old", 1, 1, 1);
+    foreign.metadata.name.clone_from(&made.metadata.name);
+    foreign.metadata.labels = None;
+    let second = plan(&Snapshot { deployment: deployment(json!({})), sets: vec![foreign], now: now() });
+    let Action::Create(other) = &second.actions[0] else { panic!("nothing was made: {second:?}") };
+    assert_ne!(other.metadata.name, made.metadata.name);
+}
+
+#[test]
+fn revisions_count_up_and_a_rollback_remembers_where_it_was() {
+    // The template of revision 1 is the present one again.
+    let sets = vec![set("new", 1, 0, 0), set("old", 2, 10, 10)];
+    let plan = plan(&Snapshot { deployment: deployment(json!({})), sets, now: now() });
+    let change = plan.actions.iter().find_map(|action| match action {
+        Action::Update { name, change, .. } if name == "d-new" => Some(change),
+        _ => None,
+    });
+    let annotation =
+        |key: &str| change.unwrap().annotations[&format!("machinedeployment.clusters.k8s.io/{key}")].clone();
+    assert_eq!(annotation("revision").as_deref(), Some("3"));
+    assert_eq!(annotation("revision-history").as_deref(), Some("1"));
+    assert_eq!(annotation("max-replicas").as_deref(), Some("13"));
+}
+
+#[test]
+fn a_rollback_gives_the_template_as_a_person_wrote_it() {
+    let sets = vec![set("a", 1, 0, 0), set("b", 2, 0, 0), set("new", 3, 10, 10)];
+    let back = |to| rollback(&deployment(json!({})), &sets, to).map_err(|error| error.to_string());
+    let image = |template: api::machine::MachineTemplateSpec| {
+        template.spec.unwrap().provider_spec.unwrap().value.unwrap()["image"].clone()
+    };
+    assert_eq!(back(None).map(image), Ok(json!("b")));
+    assert_eq!(back(Some(1)).map(image), Ok(json!("a")));
+    assert!(!back(None).unwrap().metadata.unwrap().labels.contains_key("machine-template-hash"));
+    expect![[r#"unable to find revision 9 of MachineDeployment "d"; there are [1, 2]"#]]
+        .assert_eq(&back(Some(9)).unwrap_err());
+}
+
+#[test]
+fn nonsense_is_refused_with_its_field() {
+    check(
+        deployment(json!({"spec": {"selector": {"matchLabels": null}}})),
+        Vec::new(),
+        expect![[r#" | spec.selector: empty selector is not valid for MachineDeployment "d""#]],
+    );
+    check(
+        deployment(json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": "many"}}}})),
+        Vec::new(),
+        expect![[r#" | spec.strategy.rollingUpdate.maxSurge: "many" is neither a number nor a percentage"#]],
+    );
+    check(
+        deployment(json!({"spec": {"strategy": {"type": "Recreate"}}})),
+        Vec::new(),
+        expect![" | unexpected deployment strategy type: Recreate: spec.strategy.type must be RollingUpdate"],
+    );
+    check(
+        deployment(json!({"spec": {"template": {"metadata": {"labels": {"app": "other"}}}}})),
+        Vec::new(),
+        expect![[
+            r#" | failed validation on MachineDeployment "d" label selector, cannot match any machines: spec.template.metadata.labels lacks its labels"#
+        ]],
+    );
+}

@@ -1,1 +1,111 @@
-//! To be written.
+//! Drains: what vectors do not cover.
+
+use api::machine::Machine;
+use expect_test::{Expect, expect};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use machine::draining::{Emptying, Next, Snapshot, plan};
+use serde_json::{Value, json};
+
+use crate::make::{ago, machine, merge, node, now};
+
+fn leaving(over: Value) -> Machine {
+    let mut value = json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::from_mins(10))},
+        "status": {"phase": "Deleting", "nodeRef": {"name": "n"}},
+    });
+    merge(&mut value, over);
+    machine(value)
+}
+
+#[track_caller]
+fn check(snapshot: &Snapshot, expected: Expect) {
+    let plan = plan(snapshot);
+    let drained = plan.status.conditions.iter().find(|it| it.type_ == "Drained");
+    let drained = drained.map(|it| format!("{} {}", it.status, it.message.as_deref().unwrap_or_default()));
+    let next = match &plan.next {
+        Next::Empty { node, unreachable } => format!("empty {node}{}", if *unreachable { ", unreachable" } else { "" }),
+        Next::OnChange(waiting) => format!("wait: {waiting}"),
+        Next::After(delay, waiting) => format!("after {delay:?}: {waiting}"),
+    };
+    expected.assert_eq(&format!("{} actions | {next} | {}", plan.actions.len(), drained.unwrap_or_default()));
+}
+
+fn of(machine: &Machine, nodes: &[&Node]) -> Snapshot {
+    Snapshot::from_objects(machine, Some(nodes), |_| None, Vec::new(), now())
+}
+
+#[test]
+fn blocking_pods_stand_on_the_machine_until_the_drain_goes_on() {
+    let (machine, node) = (leaving(json!({})), node(json!({})));
+    let blocked = Emptying { left: 2, blocked: vec!["pod ns/db: disruption budget ns/db".to_owned()] };
+    let mut snapshot = Snapshot { emptying: Some(blocked), ..of(&machine, &[&node]) };
+    check(
+        &snapshot,
+        expect!["1 actions | wait: pod ns/db: disruption budget ns/db | False pod ns/db: disruption budget ns/db"],
+    );
+    // The same block is told once.
+    snapshot.machine.status = Some(plan(&snapshot).status);
+    assert!(plan(&snapshot).actions.is_empty());
+}
+
+#[test]
+fn a_silent_kubelet_is_not_waited_for() {
+    let silent = node(json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}));
+    check(&of(&leaving(json!({})), &[&silent]), expect!["2 actions | empty n, unreachable | "]);
+}
+
+#[test]
+fn of_two_masters_deleted_at_once_the_earlier_goes_first() {
+    let role = json!({"labels": {"node-role.kubernetes.io/control-plane": ""}});
+    let (mine, other) =
+        (node(json!({"metadata": role})), node(json!({"metadata": {"name": "other", "labels": role["labels"]}})));
+    let at = |minutes: i64| -> Timestamp { now() - SignedDuration::from_mins(minutes) };
+    let nodes = [&mine, &other];
+    let with = |since: Timestamp| {
+        Snapshot::from_objects(&leaving(json!({})), Some(&nodes), move |_| Some(since), Vec::new(), now())
+    };
+    check(
+        &with(at(11)),
+        expect![
+            "1 actions | after 20s: control-plane node other goes first | False waiting for control-plane node other: only one may be taken away at a time"
+        ],
+    );
+    check(&with(at(9)), expect!["2 actions | empty n | "]);
+}
+
+#[test]
+fn a_drain_timeout_gives_up_and_says_so() {
+    let patient = leaving(json!({"metadata": {"annotations": {"machinist.dev/drain-timeout": "15m"}}}));
+    let impatient = leaving(json!({"metadata": {"annotations": {"machinist.dev/drain-timeout": "5m"}}}));
+    let left = Some(Emptying { left: 3, blocked: Vec::new() });
+    let node = node(json!({}));
+    check(
+        &Snapshot { emptying: left.clone(), ..of(&patient, &[&node]) },
+        expect![
+            "0 actions | wait: 3 pods are being evicted | False Node is being drained: pods are still being evicted"
+        ],
+    );
+    check(
+        &Snapshot { emptying: left, ..of(&impatient, &[&node]) },
+        expect!["1 actions | wait: the node is drained | True Node drain given up after its timeout with 3 pods left"],
+    );
+}
+
+#[test]
+fn the_node_of_a_contested_instance_is_not_drained() {
+    let node = node(json!({}));
+    let contested = Snapshot { rivals: vec!["ns/original".to_owned()], ..of(&leaving(json!({})), &[&node]) };
+    check(
+        &contested,
+        expect![
+            "1 actions | wait: the node is drained | True Node drain skipped: the instance is also claimed by ns/original"
+        ],
+    );
+}
+
+#[test]
+fn nothing_is_decided_when_nodes_cannot_be_listed() {
+    let unknown = Snapshot::from_objects(&leaving(json!({})), None, |_| None, Vec::new(), now());
+    check(&unknown, expect!["0 actions | after 20s: nodes could not be listed | "]);
+}

@@ -1,1 +1,273 @@
-//! To be written.
+//! One Machine: what vectors do not cover.
+
+use api::machine::Machine;
+use expect_test::{Expect, expect};
+use jiff::SignedDuration;
+use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, token};
+use machine::provider::{Deletion, ErrorKind, Instance, State};
+use serde_json::{Value, json};
+
+use crate::make::{ago, error, machine, now};
+
+fn snapshot(machine: Machine) -> Snapshot {
+    let node = LinkedNode::of(&machine, None);
+    Snapshot { sighting: Some(Ok(Vec::new())), ..Snapshot::from_objects(&machine, [], node, now()) }
+}
+
+/// A Machine for which the provider was asked so many times, last so long ago.
+fn tried(tries: u32, since: SignedDuration, over: Value) -> Machine {
+    let record = json!({
+        "token": token("uid-m", 1), "attempt": 1, "recorded": ago(since), "tries": tries, "lastTry": ago(since),
+    });
+    let mut value = json!({"metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}}});
+    crate::make::merge(&mut value, over);
+    machine(value)
+}
+
+fn refused(reason: &str) -> Value {
+    json!({"status": {"conditions": [{"type": "InstanceCreated", "status": "False", "reason": reason, "message": "no"}]}})
+}
+
+#[track_caller]
+fn check(snapshot: Snapshot, expected: Expect) {
+    let plan = plan(&snapshot);
+    let actions: Vec<_> = plan
+        .actions
+        .iter()
+        .map(|action| match action {
+            Action::RecordIntent(record) => format!("record attempt {} try {}", record.intent.attempt, record.tries),
+            Action::Event { reason, .. } => format!("event {reason}"),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    let next = match plan.next {
+        Next::Ask(Call::Create(intent)) => format!("create under {}", &intent.token[..8]),
+        Next::Ask(Call::Update(_)) => "update".to_owned(),
+        Next::Ask(call) => format!("{call:?}").to_lowercase(),
+        Next::OnChange(waiting) => format!("wait: {waiting}"),
+        Next::After(delay, waiting) => format!("after {delay:?}: {waiting}"),
+    };
+    expected.assert_eq(&format!("{} | {next}", actions.join(", ")));
+}
+
+#[test]
+fn intent_is_recorded_before_the_provider_is_asked() {
+    check(snapshot(machine(json!({}))), expect!["record attempt 1 try 1 | create under 5d567402"]);
+}
+
+#[test]
+fn a_repeated_creation_has_the_same_token() {
+    check(
+        snapshot(tried(1, SignedDuration::from_hours(1), json!({}))),
+        expect!["record attempt 1 try 2 | create under 5d567402"],
+    );
+}
+
+#[test]
+fn a_record_that_was_copied_from_another_machine_is_not_ours() {
+    let copy = tried(7, SignedDuration::ZERO, json!({"metadata": {"uid": "uid-copy"}}));
+    assert_eq!(Record::of(&copy), None);
+    check(snapshot(copy), expect!["record attempt 1 try 1 | create under 131da114"]);
+}
+
+#[test]
+fn an_unreadable_record_is_made_again() {
+    let broken = machine(json!({"metadata": {"annotations": {"machinist.dev/instance-intent": "{"}}}));
+    check(snapshot(broken), expect!["record attempt 1 try 1 | create under 5d567402"]);
+}
+
+#[test]
+fn an_empty_answer_proves_nothing_until_the_provider_has_settled() {
+    let young = || tried(1, SignedDuration::from_secs(5), json!({}));
+    let waits = |machine| Snapshot { settling: SignedDuration::from_secs(20), ..snapshot(machine) };
+    check(waits(young()), expect![" | after 15s: the instance was just asked for and may not be visible yet"]);
+    let known = tried(1, SignedDuration::from_secs(5), json!({"spec": {"providerID": "x:///1"}}));
+    check(waits(known), expect![" | after 15s: the instance was just asked for and may not be visible yet"]);
+    let deleting = json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"phase": "Deleting", "conditions": [{"type": "Drained", "status": "True"}]},
+    });
+    let leaving = Snapshot {
+        answer: Some(Answer::Deleted(Ok(Deletion::Gone))),
+        ..waits(tried(1, SignedDuration::from_secs(5), deleting))
+    };
+    check(leaving, expect![" | after 15s: the instance was just asked for and may not be visible yet"]);
+}
+
+#[test]
+fn pauses_grow_with_the_tries_and_outlast_events() {
+    for (tries, expected) in [
+        (1, expect![" | after 20s: the provider answered: no"]),
+        (3, expect![" | after 1m 50s: the provider answered: no"]),
+        (30, expect![" | after 9m 50s: the provider answered: no"]),
+    ] {
+        check(snapshot(tried(tries, SignedDuration::from_secs(10), refused("NoCapacity"))), expected);
+    }
+    assert!(pause("Throttled", 1) < pause("NoCapacity", 1));
+}
+
+#[test]
+fn a_refusal_is_told_by_its_kind() {
+    let asked = Snapshot {
+        answer: Some(Answer::Created(Err(error(ErrorKind::Credentials)))),
+        ..snapshot(tried(1, SignedDuration::ZERO, json!({})))
+    };
+    let plan = plan(&asked);
+    let told = plan.status.conditions.iter().find(|it| it.type_ == "InstanceCreated").unwrap();
+    assert_eq!((told.reason.as_deref(), told.message.as_deref()), (Some("Credentials"), Some("the cloud says no")));
+    check(asked, expect![" | after 20s: the provider answered: the cloud says no"]);
+}
+
+#[test]
+fn a_condition_does_not_move_when_only_the_request_id_does() {
+    let look = |id: &str, machine: Machine| Snapshot {
+        sighting: Some(Err(error(ErrorKind::Unreachable).with_request_id(id))),
+        ..snapshot(machine)
+    };
+    let first = plan(&look("one", machine(json!({})))).status;
+    let mut seen = machine(json!({}));
+    seen.status = Some(first.clone());
+    assert_eq!(plan(&look("two", seen)).status, first);
+}
+
+#[test]
+fn an_instance_that_the_cloud_gave_up_on_is_removed_before_another_attempt() {
+    let failed = Instance { state: State::Failed(error(ErrorKind::NoCapacity)), ..Instance::default() };
+    let seen = Snapshot { sighting: Some(Ok(vec![failed])), ..snapshot(tried(1, SignedDuration::ZERO, json!({}))) };
+    check(seen, expect!["record attempt 2 try 1 | delete"]);
+}
+
+#[test]
+fn facts_of_the_instance_reach_the_machine() {
+    let instance = Instance {
+        provider_id: Some("x:///1".to_owned()),
+        state: State::Running,
+        state_word: "running".to_owned(),
+        region: Some("r".to_owned()),
+        interruptible: true,
+        ..Instance::default()
+    };
+    let answered = Snapshot {
+        sighting: Some(Ok(vec![instance.clone()])),
+        answer: Some(Answer::Updated(Ok(instance))),
+        ..snapshot(machine(json!({})))
+    };
+    check(
+        answered.clone(),
+        expect![[
+            r#"Amend(Amendment { provider_id: Some("x:///1"), labels: {"machine.openshift.io/interruptible-instance": "", "machine.openshift.io/region": "r"}, annotations: {"machine.openshift.io/instance-state": "running"}, node_labels: {"machine.openshift.io/interruptible-instance": ""} }) | after 30s: the instance has no node yet"#
+        ]],
+    );
+    assert_eq!(plan(&answered).status.phase.as_deref(), Some("Provisioned"));
+}
+
+#[test]
+fn a_machine_that_does_not_join_says_where_it_stopped_until_it_has_joined() {
+    let instance = Instance { provider_id: Some("x:///1".to_owned()), state: State::Running, ..Instance::default() };
+    let answered = |machine: Machine, node| Snapshot {
+        answer: Some(Answer::Updated(Ok(instance.clone()))),
+        joining: Some(Joining::CertificatePending("csr-7".to_owned())),
+        ..Snapshot::from_objects(&machine, [], node, now())
+    };
+    let stuck = plan(&answered(machine(json!({})), LinkedNode::Unlinked)).status;
+    let told = stuck.conditions.iter().find(|it| it.type_ == "NodeJoined").unwrap();
+    expect!["certificate signing request csr-7 waits for approval"].assert_eq(told.message.as_deref().unwrap());
+    let mut joined = machine(json!({}));
+    joined.status = Some(stuck);
+    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned() };
+    let status = plan(&answered(joined, node)).status;
+    assert!(!status.conditions.iter().any(|it| it.type_ == "NodeJoined"));
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+}
+
+#[test]
+fn several_instances_of_one_machine_are_told_and_none_is_touched() {
+    let instance =
+        |id: &str| Instance { provider_id: Some(id.to_owned()), state: State::Running, ..Instance::default() };
+    let both = vec![instance("x:///1"), instance("x:///2")];
+    let answered = Snapshot {
+        answer: Some(Answer::Updated(Ok(both[1].clone()))),
+        sighting: Some(Ok(both)),
+        ..snapshot(machine(json!({"spec": {"providerID": "x:///2"}})))
+    };
+    let plan = plan(&answered);
+    let told = plan.status.conditions.iter().find(|it| it.type_ == "InstanceUnique").unwrap();
+    expect!["2 instances carry this machine's mark: x:///1, x:///2"].assert_eq(told.message.as_deref().unwrap());
+}
+
+#[test]
+fn two_machines_with_one_provider_id_both_say_so_and_nobody_is_called() {
+    let one = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running"}}));
+    let other = machine(json!({"metadata": {"name": "copy", "uid": "uid-copy"}, "spec": {"providerID": "x:///1"}}));
+    for (mine, theirs) in [(&one, &other), (&other, &one)] {
+        let contested = Snapshot::from_objects(mine, [mine, theirs], LinkedNode::Unlinked, now());
+        let plan = plan(&contested);
+        assert!(plan.actions.is_empty() && matches!(plan.next, Next::OnChange(_)), "{:?}", plan.next);
+        assert!(plan.status.conditions.iter().any(|it| it.reason.as_deref() == Some("ProviderIDClaimedTwice")));
+    }
+}
+
+#[test]
+fn of_two_claimants_that_both_go_the_older_removes_the_instance() {
+    let gone = |name: &str, created: &str| {
+        machine(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "creationTimestamp": created, "deletionTimestamp": ago(SignedDuration::ZERO)},
+            "spec": {"providerID": "x:///1"},
+            "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+        }))
+    };
+    let (old, young) = (gone("old", "2026-01-01T00:00:00Z"), gone("young", "2026-02-01T00:00:00Z"));
+    let of = |mine: &Machine, theirs: &Machine| Snapshot::from_objects(mine, [theirs], LinkedNode::Missing, now());
+    check(of(&young, &old), expect!["event InstanceKept, RemoveFinalizer | wait: others still hold finalizers"]);
+    check(of(&old, &young), expect![" | wait: its instance is also claimed by ns/young"]);
+    // Once the younger is gone, nobody contests any more.
+    check(Snapshot::from_objects(&old, [], LinkedNode::Missing, now()), expect![" | delete"]);
+}
+
+#[test]
+fn a_machine_without_label_and_spec_can_be_deleted() {
+    let bare = |over: Value| {
+        let mut value = json!({
+            "metadata": {"labels": {"machine.openshift.io/cluster-api-cluster": null}, "deletionTimestamp": ago(SignedDuration::ZERO)},
+            "spec": {"providerSpec": null},
+            "status": {"phase": "Deleting", "conditions": [{"type": "Drained", "status": "True"}]},
+        });
+        crate::make::merge(&mut value, over);
+        Snapshot { sighting: None, ..snapshot(machine(value)) }
+    };
+    check(bare(json!({})), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
+    // Anything that hints at an instance has the provider asked.
+    check(bare(json!({"spec": {"providerID": "x:///1"}})), expect![" | delete"]);
+}
+
+#[test]
+fn a_node_that_registered_anew_under_the_same_name_is_not_deleted() {
+    let machine = machine(json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"nodeRef": {"name": "n", "uid": "uid-old"}, "conditions": [{"type": "Drained", "status": "True"}]},
+    }));
+    let node = crate::make::node(json!({}));
+    let linked = LinkedNode::of(&machine, Some(&node));
+    assert_eq!(linked, LinkedNode::Missing);
+    let gone = Snapshot {
+        answer: Some(Answer::Deleted(Ok(Deletion::Gone))),
+        ..Snapshot::from_objects(&machine, [], linked, now())
+    };
+    check(gone.clone(), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
+    // When nodes cannot be listed, nothing is decided.
+    check(Snapshot { node: LinkedNode::Unknown, ..gone }, expect![" | after 30s: nodes could not be listed"]);
+}
+
+#[test]
+fn a_refused_deletion_of_a_machine_with_credentials_gone_does_not_hang_for_ever() {
+    let leaving = machine(json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+    }));
+    let refused = Snapshot {
+        answer: Some(Answer::Deleted(Err(error(ErrorKind::InvalidSpec)))),
+        sighting: Some(Err(error(ErrorKind::InvalidSpec))),
+        ..snapshot(leaving)
+    };
+    check(refused, expect!["RemoveFinalizer | wait: others still hold finalizers"]);
+}
