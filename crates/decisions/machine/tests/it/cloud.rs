@@ -142,7 +142,8 @@ impl Account {
     pub(crate) fn pass(&mut self, time: SignedDuration) {
         self.now += time;
         let gone: Vec<_> = self.lingering.iter().filter(|(_, at)| **at <= self.now).map(|(id, _)| id.clone()).collect();
-        self.spent.extend(self.entries.iter().filter(|entry| gone.contains(&entry.id)).map(|entry| entry.token.clone()));
+        self.spent
+            .extend(self.entries.iter().filter(|entry| gone.contains(&entry.id)).map(|entry| entry.token.clone()));
         self.entries.retain(|entry| !gone.contains(&entry.id));
         self.lingering.retain(|id, _| !gone.contains(id));
     }

@@ -284,7 +284,8 @@ fn whatever_happens_the_account_balances_and_replicas_converge() {
 
 /// One thing that goes wrong, or changes, or nothing.
 fn trouble(dice: &mut Dice, world: &mut World) {
-    let kinds = [ErrorKind::NoCapacity, ErrorKind::Throttled { retry_after: None }, ErrorKind::Unreachable, ErrorKind::Other];
+    let kinds =
+        [ErrorKind::NoCapacity, ErrorKind::Throttled { retry_after: None }, ErrorKind::Unreachable, ErrorKind::Other];
     let kind = kinds[usize::try_from(dice.roll(4)).unwrap()];
     let names: Vec<_> = world.machines.keys().cloned().collect();
     let pick = |dice: &mut Dice| names.get(usize::try_from(dice.roll(names.len().max(1) as u64)).unwrap()).cloned();
