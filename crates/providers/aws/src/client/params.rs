@@ -2,8 +2,8 @@
 
 use crate::spec::Filter;
 
-/// The parameters of one request, in the order in which they were given.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The parameters of one request, in the order in which they were given. User data is among them, so none is printed.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
@@ -42,6 +42,11 @@ impl Params {
             self = self.list(&format!("{prefix}.Value"), &filter.values);
         }
         self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     pub(super) fn encode(&self, action: &str, version: &str) -> String {

@@ -56,14 +56,14 @@ async fn image(client: &Client, ami: &ResourceReference) -> Result<String, Error
     }
     let found = client.describe_images(filters(ami)).await;
     let found = found.map_err(|fault| fault.error("cannot look for images"))?;
-    let newest = found.into_iter().max_by(|one, other| age(one).cmp(&age(other)));
     let none = || Error::new(ErrorKind::NotFound, "providerSpec.ami.filters: no image matches");
-    newest.map(|image| image.image_id).ok_or_else(none)
+    newest(found).map(|image| image.image_id).ok_or_else(none)
 }
 
 /// AWS writes all dates in the same form, so that they sort as text.
-fn age(image: &Image) -> (&str, &str) {
-    (&image.creation_date, &image.image_id)
+fn newest(images: Vec<Image>) -> Option<Image> {
+    let age = |image: &Image| (image.creation_date.clone(), image.image_id.clone());
+    images.into_iter().max_by_key(age)
 }
 
 fn has_root(spec: &AwsSpec) -> bool {
@@ -141,6 +141,21 @@ async fn is_wavelength(client: &Client, zone: &str) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_image_counts_and_of_two_of_one_age_always_the_same() {
+        let image = |id: &str, date: &str| Image {
+            image_id: id.to_owned(),
+            creation_date: date.to_owned(),
+            ..Image::default()
+        };
+        let [old, new] = ["2025-12-31T23:59:59.000Z", "2026-01-01T00:00:00.000Z"];
+        let images = vec![image("ami-1", new), image("ami-3", old), image("ami-2", new)];
+        for images in [images.clone(), images.into_iter().rev().collect()] {
+            assert_eq!(newest(images).map(|image| image.image_id).as_deref(), Some("ami-2"));
+        }
+        assert!(newest(Vec::new()).is_none());
+    }
 
     #[test]
     fn an_arn_ends_with_the_id() {

@@ -22,7 +22,7 @@ impl Arrived {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    fn access_key(&self) -> &str {
+    pub(crate) fn access_key(&self) -> &str {
         let authorization = self.headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
         let credential = authorization.split_once("Credential=").map(|(_, rest)| rest).unwrap_or_default();
         credential.split('/').next().unwrap_or_default()

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod balancers;
+mod chain;
 mod conformance;
 mod edge;
 mod hosts;

@@ -134,8 +134,40 @@ pub struct DataManagedDisk {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SpotVmOptions {
-    /// Dollars per hour as a quantity; -1 and nothing are the price on demand.
-    pub max_price: Option<String>,
+    /// Dollars per hour; -1 and nothing are the price on demand.
+    pub max_price: Option<Quantity>,
+}
+
+/// A number as Kubernetes writes amounts: `0.05`, `50m`, `1e-2`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Quantity(String);
+
+impl TryFrom<String> for Quantity {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if is_quantity(&text) { Ok(Self(text)) } else { Err(format!("{text:?} is no number such as 0.05 or 50m")) }
+    }
+}
+
+impl From<Quantity> for String {
+    fn from(quantity: Quantity) -> Self {
+        quantity.0
+    }
+}
+
+fn is_quantity(text: &str) -> bool {
+    let number = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(number.len());
+    let (digits, suffix) = number.split_at(end);
+    let is_number = digits.matches('.').count() <= 1 && digits.bytes().any(|digit| digit.is_ascii_digit());
+    let exponent = |suffix: &str| {
+        let power = suffix.strip_prefix(['e', 'E']).map(|power| power.strip_prefix(['+', '-']).unwrap_or(power));
+        power.is_some_and(|power| !power.is_empty() && power.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let units = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    is_number && (units.contains(&suffix) || exponent(suffix))
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,4 +222,19 @@ pub struct BootDiagnostics {
 pub struct CustomerManaged {
     #[serde(rename = "storageAccountURI")]
     pub storage_account_uri: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_quantities() {
+        for good in ["0.05", "50m", "-1", "1e-2", ".5", "5.", "1Ki", "+3E2", "2E"] {
+            assert!(is_quantity(good), "{good}");
+        }
+        for bad in ["", "-", ".", "1.2.3", "cheap", "1 m", "1e", "5kk"] {
+            assert!(!is_quantity(bad), "{bad}");
+        }
+    }
 }

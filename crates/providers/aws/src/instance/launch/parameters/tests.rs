@@ -31,9 +31,7 @@ fn request(spec: Value, resolved: &Resolved, ip_family: IpFamily) -> Result<Vec<
     let spec: AwsSpec = serde_json::from_value(spec).expect("a spec");
     let tags = [("Name".to_owned(), "m-1".to_owned())];
     let launch = Launch { spec: &spec, resolved, tags: &tags, ip_family, user_data: Some("e30="), token: "t-1" };
-    let text = format!("{:?}", launch.params()?);
-    let pairs = text.split("(\"").skip(1).filter_map(|pair| pair.split("\")").next());
-    Ok(pairs.map(|pair| pair.replace("\", \"", "=")).collect())
+    Ok(launch.params()?.lines())
 }
 
 #[test]
