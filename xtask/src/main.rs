@@ -5,6 +5,7 @@
 mod bench;
 mod crd_compat;
 mod generate;
+mod referee;
 mod simulate;
 mod test;
 mod tidy;
@@ -27,6 +28,8 @@ struct Arguments {
 enum Command {
     /// Everything: format, clippy, tidy and all tests; installs what it needs and says what it installs.
     Test,
+    /// Compare the embedded Kubernetes API with a real one at length, and note that it passed.
+    Referee,
     /// Layers, generated files, licences, links and paths.
     Tidy,
     /// Write the generated files (CRDs, tables) anew.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Test => test::run(),
+        Command::Referee => referee::run(),
         Command::Tidy => tidy::run(),
         Command::Generate => generate::run(),
         Command::Bench(arguments) => bench::run(&arguments),

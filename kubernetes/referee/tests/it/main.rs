@@ -18,3 +18,14 @@ mod quotas;
 mod rules;
 mod schema;
 mod waiting;
+
+/// A comparison that is renamed would run each time, and nobody would know why.
+#[test]
+fn every_long_comparison_is_there() {
+    let list = std::process::Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let names: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    for name in include_str!("../../long.txt").lines().filter(|line| !line.starts_with('#')) {
+        assert!(names.contains(&name), "long.txt names {name}, which is no test");
+    }
+}
