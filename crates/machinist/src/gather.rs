@@ -10,6 +10,7 @@ use anyhow::bail;
 use api::known::Reading;
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
+    MachineConfigPoolConfiguration,
 };
 use api::names::NAMESPACE;
 use clap::Args;
@@ -96,6 +97,15 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         pods = optional(client, &mut notes, "pods in the way of drains").await;
         budgets = optional(client, &mut notes, "disruption budgets").await;
     }
+    // Whoever is on the way waits for the controller, so that is worth a look.
+    let is_moving = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_in_motion());
+    if depth == Depth::Everything || is_moving || objects.pools.iter().any(is_unfinished) {
+        let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+        objects.deployments =
+            noted(all(deployments, "deployments").await, &mut notes, "our own workloads").unwrap_or_default();
+        let ours: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        objects.pods = noted(all(ours, "pods").await, &mut notes, "our own pods").unwrap_or_default();
+    }
     if depth == Depth::Everything {
         objects.provenances = optional(client, &mut notes, "archives of rendered configs").await;
         objects.kubelet_configs = optional::<KubeletConfig>(client, &mut notes, "KubeletConfigs").await;
@@ -103,15 +113,17 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
             optional::<ContainerRuntimeConfig>(client, &mut notes, "ContainerRuntimeConfigs").await;
         objects.controller_configs = optional::<ControllerConfig>(client, &mut notes, "certificates").await;
         objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
-        let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-        objects.deployments =
-            noted(all(deployments, "deployments").await, &mut notes, "our own workloads").unwrap_or_default();
-        let ours: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-        objects.pods = noted(all(ours, "pods").await, &mut notes, "our own pods").unwrap_or_default();
     }
     let now = Timestamp::now();
     decide(&mut objects, &pods, &budgets, now);
     Ok(World { objects, notes, now })
+}
+
+/// Whether a pool wants another config than the last one that all its nodes had.
+fn is_unfinished(pool: &MachineConfigPool) -> bool {
+    let reached = pool.status.as_ref().and_then(|status| status.configuration.as_ref());
+    let name = |it: Option<&MachineConfigPoolConfiguration>| it.and_then(|it| it.name.clone()).unwrap_or_default();
+    name(pool.spec.configuration.as_ref()) != name(reached)
 }
 
 impl World {

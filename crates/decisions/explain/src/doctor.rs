@@ -350,7 +350,7 @@ fn generators(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
 
 fn workloads(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
     for workload in &snapshot.workloads {
-        let crate::Workload { namespace, name, replicas, available } = workload;
+        let crate::Workload { namespace, name, replicas, available, unscheduled: _ } = workload;
         if *replicas == 0 {
             findings.push(Finding {
                 id: "scaled-to-zero",

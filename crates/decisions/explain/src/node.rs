@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{Blocker, Member, NodeFacts, PoolFacts, Snapshot, Standstill};
+use crate::snapshot::{Blocker, Member, NodeFacts, PoolFacts, Snapshot, Standstill, Workload};
 use crate::{Explanation, Move, State, ago};
 
 /// A daemon takes up a new target within moments; one that has not after this long is not there.
@@ -16,8 +16,13 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
         Member::Contested(pools) => return Some(contested(facts, pools)),
         Member::Pool(pool) => snapshot.pools.get(pool)?,
     };
+    if let Some(controller) = missing_controller(snapshot).filter(|_| needs_controller(facts, pool)) {
+        return Some(without_controller(facts, pool, controller));
+    }
     Some(if facts.is_degraded() {
         degraded(snapshot, facts, pool)
+    } else if facts.desired.is_none() && facts.current.is_none() {
+        new(snapshot, facts, pool)
     } else if facts.current != facts.desired || facts.current.is_none() {
         on_its_way(snapshot, facts, pool)
     } else if !pool.target.is_empty() && facts.desired.as_deref() != Some(&pool.target) {
@@ -25,6 +30,84 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     } else {
         arrived(snapshot, facts)
     })
+}
+
+/// The controller, where it should run and does not: then nobody empties a node, gives it back or chooses the next one.
+pub(crate) fn missing_controller(snapshot: &Snapshot) -> Option<&Workload> {
+    snapshot.workloads.iter().find(|it| it.name == "machine-config-controller" && it.available == 0)
+}
+
+fn needs_controller(facts: &NodeFacts, pool: &PoolFacts) -> bool {
+    let has_target = !pool.target.is_empty() && facts.desired.as_deref() != Some(&pool.target);
+    facts.is_draining || facts.is_uncordoning || has_target
+}
+
+fn without_controller(facts: &NodeFacts, pool: &PoolFacts, controller: &Workload) -> Explanation {
+    let what = if facts.is_draining {
+        "it asks to be emptied"
+    } else if facts.is_uncordoning {
+        "it asks to be given back"
+    } else {
+        "it waits for its turn"
+    };
+    let mut it = explained(facts, State::Blocked, format!("{what}, and the controller does not run"));
+    it.since = facts.drain_started.or(pool.target_since).or(facts.reported);
+    it.waiting_for.push(controller.lack());
+    it.moves.push(controller.look());
+    it
+}
+
+impl Workload {
+    /// What is missing, with the scheduler's own words where it has any.
+    pub(crate) fn lack(&self) -> String {
+        let Self { namespace, name, replicas, unscheduled, .. } = self;
+        match (replicas, unscheduled) {
+            (0, _) => format!("Deployment {namespace}/{name}, which is scaled to 0"),
+            (_, Some(why)) => format!("Deployment {namespace}/{name}, of which no replica runs: {why}"),
+            (_, None) => format!("Deployment {namespace}/{name}, of which no replica runs"),
+        }
+    }
+
+    pub(crate) fn look(&self) -> Move {
+        let Self { namespace, name, .. } = self;
+        match self.replicas {
+            0 => Move::new("let it run", format!("kubectl -n {namespace} scale deployment {name} --replicas=1")),
+            _ => Move::new(
+                "see why it does not run",
+                format!("kubectl -n {namespace} describe pods -l {}={name}", api::labels::K8S_APP),
+            ),
+        }
+    }
+}
+
+/// A node that never had a config.
+fn new(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
+    if pool.target.is_empty() {
+        let mut it = explained(facts, State::Waiting, format!("nothing is asked of it: {}", no_config(pool)));
+        it.waiting_for.push(format!("the first config of pool {}", pool.name));
+        it.moves.push(Move::new("see what the pool waits for", format!("machinist why pool {}", pool.name)));
+        return it;
+    }
+    if facts.is_silent {
+        let mut it = explained(facts, State::Blocked, "it is new, and its daemon has not answered");
+        it.waiting_for.push("its daemon to start".to_owned());
+        it.moves.push(look_at_daemon(facts));
+        return it;
+    }
+    let mut it = before_its_turn(snapshot, facts, pool);
+    if facts.hold.is_none() {
+        it.summary = format!("it is new, and shall get its first config {} in its turn", pool.target);
+    }
+    it
+}
+
+/// Why a pool has no rendered config.
+pub(crate) fn no_config(pool: &PoolFacts) -> String {
+    if pool.has_fragments {
+        "its pool has no rendered config yet".to_owned()
+    } else {
+        format!("there is no MachineConfig for pool {}", pool.name)
+    }
 }
 
 fn explained(facts: &NodeFacts, state: State, summary: impl Into<String>) -> Explanation {
@@ -109,16 +192,20 @@ fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Expla
     let (name, now) = (&facts.name, snapshot.now);
     let target = facts.desired.as_deref().unwrap_or_default();
     let claimed = taken_since(facts, pool);
-    if facts.desired.is_none() {
-        let mut it = explained(facts, State::Waiting, "it is new, and its daemon has not reported yet");
-        it.waiting_for.push("its daemon to start".to_owned());
-        it.moves.push(look_at_daemon(facts));
-        return it;
-    }
     if is_missing_config(snapshot, facts) {
         let mut it = explained(facts, State::Blocked, format!("it shall reach {target}, which does not exist"));
         it.waiting_for.push(format!("MachineConfig {target}"));
         it.moves.push(Move::new("bring the config back", "machinist doctor --fix"));
+        return it;
+    }
+    let has_place = pool.in_line.contains(name) || pool.claims.iter().any(|claim| claim.node == *name);
+    if facts.is_draining && facts.drain_started.is_none() && !has_place {
+        let others: Vec<&str> = pool.claims.iter().map(|claim| claim.node.as_str()).take(3).collect();
+        let by = if others.is_empty() { String::new() } else { format!("; they are taken by {}", others.join(", ")) };
+        let mut it =
+            explained(facts, State::Waiting, format!("it asks to be emptied for {target}, and has no place yet"));
+        it.waiting_for.push(format!("one of the places that pool {} has for nodes that are away{by}", pool.name));
+        it.moves.push(Move::new("see who has the places", format!("kubectl get poolledgers {} -o yaml", pool.name)));
         return it;
     }
     if !facts.blockers.is_empty() {

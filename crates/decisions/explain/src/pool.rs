@@ -2,7 +2,7 @@
 
 use api::names::{pool_condition, status};
 
-use crate::node::{approve, node};
+use crate::node::{approve, missing_controller, no_config, node};
 use crate::snapshot::{PoolFacts, Snapshot, Standstill};
 use crate::{Explanation, Move, State};
 
@@ -37,6 +37,7 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
     let in_the_way = nodes.iter().filter(|it| matches!(it.state, State::Blocked | State::Degraded));
     let in_the_way: Vec<_> = in_the_way.collect();
     it.summary = match &facts.standstill {
+        Some(Standstill::NoConfiguration) if !facts.has_fragments => no_config(facts),
         Some(Standstill::NoConfiguration) => "it has no rendered config yet".to_owned(),
         _ if all == 0 => "it has no nodes".to_owned(),
         _ if done == all => format!("every node has {}", short(&facts.target)),
@@ -48,6 +49,14 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
             it.state = State::Blocked;
             it.waiting_for.push(problem.clone());
             it.moves.push(Move::new("mend it", format!("kubectl edit mcp {}", facts.name)));
+        }
+        Some(Standstill::NoConfiguration) if !facts.has_fragments => {
+            it.state = State::Waiting;
+            it.waiting_for.push("a MachineConfig that its machineConfigSelector matches".to_owned());
+            it.moves.push(Move::new(
+                "see what it selects",
+                format!("kubectl get mcp {} -o jsonpath={{.spec.machineConfigSelector}}", facts.name),
+            ));
         }
         Some(Standstill::NoConfiguration) => {
             it.state = State::Waiting;
@@ -73,6 +82,13 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
     }
     if facts.paused {
         paused(facts, it);
+    }
+    let is_waiting = done < all && !facts.target.is_empty();
+    if let Some(controller) = missing_controller(snapshot).filter(|_| is_waiting) {
+        it.state = it.state.max(State::Blocked);
+        it.waiting_for.push(controller.lack());
+        it.moves.push(controller.look());
+        return;
     }
     for member in &in_the_way {
         it.state = it.state.max(member.state);

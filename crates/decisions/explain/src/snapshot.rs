@@ -12,6 +12,7 @@ use api::machineconfiguration::{
 };
 use api::machinist::{PoolLedger, RenderedProvenance};
 use api::names::{node_condition, state};
+use api::selector::Selector;
 use api::{annotations, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -48,9 +49,13 @@ pub struct PoolFacts {
     pub status: MachineConfigPoolStatus,
     pub standstill: Option<Standstill>,
     pub claims: Vec<Claim>,
+    /// Nodes whose turn comes next, or has come since the ledger was written.
+    pub in_line: BTreeSet<String>,
     pub held: Vec<Held>,
     /// Who last wrote `spec.paused`, and when.
     pub paused_by: Option<(String, Option<Timestamp>)>,
+    /// There is a MachineConfig that the pool selects.
+    pub has_fragments: bool,
 }
 
 /// Why a pool's rollout takes no further node now. The words of the rollout's own plan.
@@ -131,6 +136,10 @@ pub struct NodeFacts {
     pub reverted: Option<String>,
     pub drain_started: Option<Timestamp>,
     pub is_draining: bool,
+    /// The daemon asks for pods to return.
+    pub is_uncordoning: bool,
+    /// The controller asked the daemon whether it is there, and got no answer yet.
+    pub is_silent: bool,
     /// What keeps the drain from finishing.
     pub blockers: Vec<Blocker>,
     /// The daemon's pod on this node, where it runs as one.
@@ -154,6 +163,8 @@ pub struct Workload {
     pub name: String,
     pub replicas: i32,
     pub available: i32,
+    /// Why a pod of it is on no node, in the scheduler's words.
+    pub unscheduled: Option<String>,
 }
 
 /// A KubeletConfig or ContainerRuntimeConfig.
@@ -219,6 +230,7 @@ impl Snapshot {
         let pool = |pool: &MachineConfigPool| {
             let mut facts = PoolFacts::from_objects(pool, ledgers.get(&pool.name_any()).copied());
             facts.standstill = objects.standstills.get(&facts.name).cloned();
+            facts.has_fragments = has_fragments(pool, &objects.configs);
             (facts.name.clone(), facts)
         };
         let node = |node: &Node| {
@@ -233,7 +245,7 @@ impl Snapshot {
             pools: objects.pools.iter().map(pool).collect(),
             nodes: objects.nodes.iter().map(node).collect(),
             archived: archived.map(ResourceExt::name_any).collect(),
-            workloads: objects.deployments.iter().map(Workload::from_object).collect(),
+            workloads: objects.deployments.iter().map(|one| Workload::from_objects(one, &objects.pods)).collect(),
             generators: generators(objects, &configs, now),
             configs,
             certificates: objects
@@ -273,6 +285,7 @@ impl PoolFacts {
             last_good: name_of(status.configuration.as_ref()),
             status,
             standstill: None,
+            in_line: spec.next.into_iter().map(|claim| claim.node).collect(),
             claims: spec
                 .claims
                 .into_iter()
@@ -285,6 +298,7 @@ impl PoolFacts {
                 .map(|held| Held { config: held.config, node: held.node, reason: held.reason })
                 .collect(),
             paused_by: writer_of(pool, "/f:spec/f:paused"),
+            has_fragments: true,
             target,
         }
     }
@@ -337,6 +351,9 @@ impl NodeFacts {
                 .cloned(),
             reverted: said(annotations::REVERTED),
             drain_started: said(annotations::DRAIN_STARTED).and_then(|time| time.parse().ok()),
+            is_uncordoning: desired_drain.as_deref().is_some_and(|drain| drain.starts_with("uncordon-"))
+                && desired_drain != said(annotations::LAST_APPLIED_DRAIN),
+            is_silent: said(annotations::PROBE).is_some() && said(annotations::PROBE) != said(annotations::ANSWERED),
             is_draining: desired_drain.as_deref().is_some_and(|drain| drain.starts_with("drain-"))
                 && desired_drain != said(annotations::LAST_APPLIED_DRAIN),
             ..Self::default()
@@ -354,14 +371,26 @@ impl NodeFacts {
 }
 
 impl Workload {
-    fn from_object(deployment: &Deployment) -> Self {
+    fn from_objects(deployment: &Deployment, pods: &[Pod]) -> Self {
+        let name = deployment.name_any();
+        let own = pods.iter().filter(|pod| pod.labels().get(labels::K8S_APP) == Some(&name));
+        let conditions = own.flat_map(|pod| pod.status.iter().flat_map(|status| status.conditions.iter().flatten()));
+        let mut unscheduled = conditions.filter(|it| it.type_ == "PodScheduled" && it.status == "False");
         Self {
+            unscheduled: unscheduled.find_map(|condition| condition.message.clone()),
             namespace: deployment.namespace().unwrap_or_default(),
             name: deployment.name_any(),
             replicas: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
             available: deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0),
         }
     }
+}
+
+/// Whether any MachineConfig is for this pool; rendered ones carry no role.
+fn has_fragments(pool: &MachineConfigPool, configs: &[MachineConfig]) -> bool {
+    let selector = pool.spec.machine_config_selector.as_ref().and_then(|selector| Selector::parse(selector).ok());
+    let Some(selector) = selector else { return true };
+    configs.iter().any(|config| selector.matches(config.labels()))
 }
 
 fn daemon_pods(pods: &[Pod]) -> BTreeMap<String, String> {

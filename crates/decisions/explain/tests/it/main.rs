@@ -95,6 +95,32 @@ impl World {
         self
     }
 
+    /// A node of which no daemon has ever spoken.
+    fn blank(mut self, name: &str, annotations: Value) -> Self {
+        let node = json!({"metadata": {"name": name, "annotations": annotations},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        self.0.nodes.push(serde_json::from_value(node).unwrap());
+        self.0.members.insert(name.to_owned(), Member::Pool("worker".to_owned()));
+        self
+    }
+
+    /// The controller's Deployment, whose pod nobody takes.
+    fn without_controller(mut self) -> Self {
+        let deployment = json!({
+            "metadata": {"name": "machine-config-controller", "namespace": "openshift-machine-config-operator"},
+            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"replicas": 1, "unavailableReplicas": 1},
+        });
+        let pod = json!({
+            "metadata": {"name": "machine-config-controller-1", "labels": {"k8s-app": "machine-config-controller"}},
+            "status": {"phase": "Pending", "conditions": [{
+                "type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient cpu.",
+            }]},
+        });
+        self.0.deployments.push(serde_json::from_value(deployment).unwrap());
+        self.0.pods.push(serde_json::from_value(pod).unwrap());
+        self
+    }
+
     fn pool(mut self, change: impl FnOnce(&mut Value)) -> Self {
         let mut value = serde_json::to_value(&self.0.pools[0]).unwrap();
         change(&mut value);

@@ -215,3 +215,124 @@ fn a_held_node_says_who_would_let_it_go() {
     "#]],
     );
 }
+
+#[test]
+fn a_missing_controller_is_named_and_not_the_budget_of_some_pod() {
+    let world = World::new().without_controller().blocked("a").node(
+        "a",
+        "a",
+        "b",
+        "Working",
+        &[("machineconfiguration.openshift.io/desiredDrain", "drain-rendered-worker-b")],
+    );
+    let world = world.node("b", "a", "a", "Done", &[]);
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+            Blocked: it asks to be emptied, and the controller does not run
+            waits for Deployment openshift-machine-config-operator/machine-config-controller, of which no replica runs: 0/3 nodes are available: 3 Insufficient cpu.
+            see why it does not run: kubectl -n openshift-machine-config-operator describe pods -l k8s-app=machine-config-controller
+        "#]],
+    );
+    node(
+        &world,
+        "b",
+        &expect![[r#"
+            Blocked: it waits for its turn, and the controller does not run
+            waits for Deployment openshift-machine-config-operator/machine-config-controller, of which no replica runs: 0/3 nodes are available: 3 Insufficient cpu.
+            see why it does not run: kubectl -n openshift-machine-config-operator describe pods -l k8s-app=machine-config-controller
+        "#]],
+    );
+    pool(
+        &world,
+        &expect![[r#"
+        Blocked: 0 of 2 nodes have rendered-worker-b
+        waits for Deployment openshift-machine-config-operator/machine-config-controller, of which no replica runs: 0/3 nodes are available: 3 Insufficient cpu.
+        see why it does not run: kubectl -n openshift-machine-config-operator describe pods -l k8s-app=machine-config-controller
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_waits_for_its_place_says_so() {
+    let drain = ("machineconfiguration.openshift.io/desiredDrain", "drain-rendered-worker-b");
+    let world = World::new()
+        .node("a", "a", "b", "Working", &[drain])
+        .node("c", "a", "b", "Working", &[])
+        .ledger(&json!({"claims": [{"node": "c", "config": "rendered-worker-b"}]}));
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+            Waiting: it asks to be emptied for rendered-worker-b, and has no place yet
+            waits for one of the places that pool worker has for nodes that are away; they are taken by c
+            see who has the places: kubectl get poolledgers worker -o yaml
+        "#]],
+    );
+}
+
+#[test]
+fn a_pool_without_any_machine_config_says_that() {
+    let mut world = World::new().standstill(Standstill::NoConfiguration).blank("a", json!({})).pool(|pool| {
+        pool["spec"] =
+            json!({"machineConfigSelector": {"matchLabels": {"machineconfiguration.openshift.io/role": "worker"}}});
+        pool["status"] = json!({});
+    });
+    world.0.configs.clear();
+    pool(
+        &world,
+        &expect![[r#"
+        Waiting: there is no MachineConfig for pool worker
+        waits for a MachineConfig that its machineConfigSelector matches
+        see what it selects: kubectl get mcp worker -o jsonpath={.spec.machineConfigSelector}
+    "#]],
+    );
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Waiting: nothing is asked of it: there is no MachineConfig for pool worker
+        waits for the first config of pool worker
+        see what the pool waits for: machinist why pool worker
+    "#]],
+    );
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "spec": {},
+        "metadata": {"name": "50-motd", "labels": {"machineconfiguration.openshift.io/role": "worker"}},
+    });
+    world.0.configs.push(serde_json::from_value(config).unwrap());
+    pool(
+        &world,
+        &expect![[r#"
+        Waiting: it has no rendered config yet
+        waits for the controller to render its fragments
+        see whether it runs: machinist doctor
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_without_a_first_config_waits_for_its_turn_or_for_its_daemon() {
+    let world = World::new()
+        .blank("a", json!({}))
+        .blank("b", json!({"machinist.dev/probe": "rendered-worker-b/7", "machinist.dev/answered": ""}));
+    node(
+        &world,
+        "a",
+        &expect![[r#"
+        Waiting: it is new, and shall get its first config rendered-worker-b in its turn
+        waits for its turn: 1 of 1 places are taken
+        see what the pool waits for: machinist why pool worker
+    "#]],
+    );
+    node(
+        &world,
+        "b",
+        &expect![[r#"
+        Blocked: it is new, and its daemon has not answered
+        waits for its daemon to start
+        look at its service, on the node: systemctl status machinistd
+    "#]],
+    );
+}
