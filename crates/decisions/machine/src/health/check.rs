@@ -138,7 +138,7 @@ impl Check {
 }
 
 fn symptoms(check: &MachineHealthCheck) -> Result<Vec<Symptom>, Invalid> {
-    let read = |(index, condition): (usize, &api::machine::UnhealthyCondition)| {
+    let read = |(index, condition): (usize, &UnhealthyCondition)| {
         let timeout = condition.timeout.as_deref().map_or(Ok(SignedDuration::ZERO), duration::parse);
         Ok(Symptom {
             type_: condition.type_.clone().unwrap_or_default(),
