@@ -30,7 +30,10 @@ impl Judge for ScaleFromZero {
     }
 
     fn rules(&self) -> &'static [Rule] {
-        &[Rule { name: "an-empty-spec-announces-nothing", covers: says_nothing, answer: nothing }]
+        &[
+            Rule { name: "an-empty-spec-announces-nothing", covers: says_nothing, answer: nothing },
+            Rule { name: "negative-numbers-are-refused", covers: |input| negative(input).is_some(), answer: refused },
+        ]
     }
 
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
@@ -47,6 +50,19 @@ fn says_nothing(input: &Value) -> bool {
     let spec = &input["machineSet"]["spec"]["template"]["spec"]["providerSpec"]["value"];
     let is_zero = |value: &Value| value.is_null() || value.as_i64() == Some(0);
     (spec.is_null() || spec.is_object()) && is_zero(&spec["numCPUs"]) && is_zero(&spec["memoryMiB"])
+}
+
+/// The first field with a negative number.
+fn negative(input: &Value) -> Option<&'static str> {
+    let spec = &input["machineSet"]["spec"]["template"]["spec"]["providerSpec"]["value"];
+    ["numCPUs", "memoryMiB"].into_iter().find(|field| spec[*field].as_i64().is_some_and(|number| number < 0))
+}
+
+fn refused(input: &Value, expected: Expected) -> Expected {
+    match (expected, negative(input)) {
+        (Expected::Output(_), Some(field)) => Expected::Refusal(vec![field.to_owned()]),
+        (expected, _) => expected,
+    }
 }
 
 fn nothing(input: &Value, expected: Expected) -> Expected {

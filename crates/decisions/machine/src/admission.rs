@@ -7,6 +7,7 @@ mod copies;
 
 use api::machine::{LifecycleHook, Machine, MachineHealthCheck, MachineSet};
 use api::selector::Selector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::health::Check;
 use crate::lifecycle::hook_list;
@@ -77,7 +78,8 @@ pub fn skips_provider_checks(old: Option<&Machine>, new: &Machine) -> bool {
 pub fn review_set(old: Option<&MachineSet>, new: &MachineSet) -> Review {
     let mut errors = Vec::new();
     let spec = &new.spec;
-    if old.is_some_and(|old| old.spec.selector != spec.selector) {
+    let selector_of = |set: &MachineSet| normalized(set.spec.selector.clone().unwrap_or_default());
+    if old.is_some_and(|old| selector_of(old) != selector_of(new)) {
         errors.push("spec.selector: Forbidden: selector is immutable".to_owned());
     }
     let selector = spec.selector.clone().unwrap_or_default();
@@ -97,6 +99,16 @@ pub fn review_set(old: Option<&MachineSet>, new: &MachineSet) -> Review {
         errors.push(format!("spec.replicas: Invalid value: {replicas}: must not be negative"));
     }
     Review { errors, warnings: Vec::new() }
+}
+
+/// A selector in which nothing and an empty list are the same.
+fn normalized(mut selector: LabelSelector) -> LabelSelector {
+    selector.match_labels = selector.match_labels.filter(|labels| !labels.is_empty());
+    selector.match_expressions = selector.match_expressions.filter(|expressions| !expressions.is_empty());
+    for expression in selector.match_expressions.iter_mut().flatten() {
+        expression.values = expression.values.take().filter(|values| !values.is_empty());
+    }
+    selector
 }
 
 /// Reviews a MachineHealthCheck.

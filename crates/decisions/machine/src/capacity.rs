@@ -105,13 +105,17 @@ pub fn from_fields(spec: Option<&Value>, cpus: &str, memory_mib: &str) -> Result
     let Value::Object(members) = spec else {
         return Err(Problem::new("providerSpec", format!("Invalid value: {spec}: must be an object")));
     };
-    let number = |field: &str| match members.get(field) {
+    let number = |field: &str, most: u64| match members.get(field) {
         None | Some(Value::Null) => Ok(0),
-        Some(value) => value.as_u64().ok_or_else(|| {
-            Problem::new(format!("providerSpec.{field}"), format!("Invalid value: {value}: must be a whole number"))
+        Some(value) => value.as_u64().filter(|number| *number <= most).ok_or_else(|| {
+            let message = format!("Invalid value: {value}: must be a whole number between 0 and {most}");
+            Problem::new(format!("providerSpec.{field}"), message)
         }),
     };
-    let capacity = Capacity { cpus: number(cpus)?, memory_mib: number(memory_mib)?, ..Capacity::default() };
+    // As wide as the fields of the specs that are read this way.
+    let cpus = number(cpus, i32::MAX.unsigned_abs().into())?;
+    let memory_mib = number(memory_mib, i64::MAX.unsigned_abs())?;
+    let capacity = Capacity { cpus, memory_mib, ..Capacity::default() };
     Ok(Some(capacity))
 }
 

@@ -192,6 +192,11 @@ impl<'a> Goal<'a> {
             history: usize::try_from(spec.revision_history_limit.unwrap_or(1)).unwrap_or(0),
         })
     }
+
+    /// How many machines there may be at once.
+    fn most(&self) -> i32 {
+        self.replicas.saturating_add(self.allowance.surge)
+    }
 }
 
 impl Mode {

@@ -64,7 +64,7 @@ impl Family {
 
     /// Wanted sizes of all sets together.
     pub(super) fn total(&self) -> i32 {
-        self.all().map(|child| child.replicas).sum()
+        self.all().map(|child| child.replicas).fold(0, i32::saturating_add)
     }
 
     /// What brings the sets to the sizes and annotations that were decided.
@@ -102,10 +102,11 @@ impl Family {
     }
 
     pub(super) fn status(&self, goal: &Goal) -> MachineDeploymentStatus {
-        let sum = |of: fn(&Child) -> i32| self.all().map(of).sum::<i32>();
+        let sum = |of: fn(&Child) -> i32| self.all().map(of).fold(0, i32::saturating_add);
         let available = sum(Child::available);
         // A set that this plan only makes has no machines yet.
-        let total: i32 = self.all().filter(|child| child.set.metadata.uid.is_some()).map(|child| child.replicas).sum();
+        let made = self.all().filter(|child| child.set.metadata.uid.is_some());
+        let total = made.map(|child| child.replicas).fold(0, i32::saturating_add);
         MachineDeploymentStatus {
             observed_generation: goal.deployment.metadata.generation,
             label_selector: Some(selector_text(&goal.deployment.spec.selector)),
@@ -120,7 +121,7 @@ impl Family {
     pub(super) fn waiting(&self, goal: &Goal, status: &MachineDeploymentStatus) -> Waiting {
         let [updated, present, available] =
             [status.updated_replicas, status.replicas, status.available_replicas].map(|count| count.unwrap_or(0));
-        let old: i32 = self.old.iter().map(|child| child.replicas.max(child.present())).sum();
+        let old = self.old.iter().map(|child| child.replicas.max(child.present())).fold(0, i32::saturating_add);
         match goal.mode {
             Mode::Paused => Waiting::Paused,
             Mode::Rolling | Mode::OnDelete
@@ -148,7 +149,7 @@ impl Family {
 fn sizes(goal: &Goal) -> BTreeMap<String, Option<String>> {
     [
         (DESIRED_REPLICAS.to_owned(), Some(goal.replicas.to_string())),
-        (MAX_REPLICAS.to_owned(), Some((goal.replicas + goal.allowance.surge).to_string())),
+        (MAX_REPLICAS.to_owned(), Some(goal.most().to_string())),
     ]
     .into()
 }

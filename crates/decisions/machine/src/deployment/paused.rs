@@ -37,8 +37,8 @@ fn is_saturated(goal: &Goal, family: &Family) -> bool {
 /// Spreads the change over the active sets in proportion to their sizes, largest first; what rounding leaves goes to the
 /// first.
 fn share(goal: &Goal, family: &mut Family) {
-    let allowed = if goal.replicas > 0 { goal.replicas + goal.allowance.surge } else { 0 };
-    let to_add = allowed - family.total();
+    let allowed = if goal.replicas > 0 { goal.most() } else { 0 };
+    let to_add = allowed.saturating_sub(family.total());
     let mut active: Vec<&mut Child> = children(family).filter(|child| child.replicas > 0).collect();
     active.sort_by_key(|child| {
         let created = child.set.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
@@ -53,7 +53,7 @@ fn share(goal: &Goal, family: &mut Family) {
         left -= change;
     }
     if let Some(first) = active.first_mut() {
-        first.replicas = (first.replicas + left).max(0);
+        first.replicas = first.replicas.saturating_add(left).max(0);
     }
 }
 

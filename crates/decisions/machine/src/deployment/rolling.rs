@@ -23,7 +23,7 @@ pub(super) fn step_on_delete(goal: &Goal, family: &mut Family) {
         if child.is_observed() {
             child.replicas = child.replicas.min(child.present());
         }
-        surplus += child.replicas;
+        surplus = surplus.saturating_add(child.replicas);
     }
     // A smaller deployment takes old machines first.
     for child in &mut family.old {
@@ -31,7 +31,7 @@ pub(super) fn step_on_delete(goal: &Goal, family: &mut Family) {
         child.replicas -= less;
         surplus -= less;
     }
-    let left: i32 = family.old.iter().map(|child| child.replicas).sum();
+    let left = family.old.iter().map(|child| child.replicas).fold(0, i32::saturating_add);
     if let Some(new) = &mut family.new {
         new.replicas = (goal.replicas - left).max(0);
     }
@@ -44,14 +44,14 @@ fn grow_new(goal: &Goal, family: &mut Family) {
         new.replicas = goal.replicas;
         return;
     }
-    let room = (goal.replicas + goal.allowance.surge - total).min(goal.replicas - new.replicas);
+    let room = goal.most().saturating_sub(total).min(goal.replicas - new.replicas);
     new.replicas += room.max(0);
 }
 
 fn shrink_old(goal: &Goal, family: &mut Family) {
     let min_available = goal.replicas - goal.allowance.unavailable;
     let new_unavailable = family.new.as_ref().map_or(0, |new| new.replicas - new.available());
-    let allowed = family.total() - min_available - new_unavailable;
+    let allowed = family.total().saturating_sub(min_available).saturating_sub(new_unavailable);
     if allowed <= 0 {
         return;
     }
@@ -62,7 +62,7 @@ fn shrink_old(goal: &Goal, family: &mut Family) {
         child.replicas -= useless;
         left -= useless;
     }
-    let available: i32 = family.all().map(Child::available).sum();
+    let available = family.all().map(Child::available).fold(0, i32::saturating_add);
     let mut left = (available - min_available).min(left);
     for child in &mut family.old {
         let less = child.replicas.min(left).max(0);

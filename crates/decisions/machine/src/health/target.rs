@@ -64,7 +64,7 @@ pub struct NodeFacts {
 pub(super) const REBOOT: &str = "healthchecking.openshift.io/machine-remediation-reboot";
 
 impl Snapshot {
-    /// Reads a check, the machines of its namespace and their nodes. `node` gives `Err` when nodes could not be listed.
+    /// Reads a check, the machines of its namespace and their nodes; machines of other namespaces are left out. `node` gives `Err` when nodes could not be listed.
     pub fn from_objects<'a>(
         check: &MachineHealthCheck,
         machines: impl IntoIterator<Item = &'a Machine>,
@@ -74,7 +74,8 @@ impl Snapshot {
         let parsed = Check::from_object(check);
         let selects = |machine: &&Machine| {
             let labels = machine.metadata.labels.clone().unwrap_or_default();
-            parsed.as_ref().is_ok_and(|check| check.selector.matches(&labels))
+            machine.metadata.namespace == check.metadata.namespace
+                && parsed.as_ref().is_ok_and(|check| check.selector.matches(&labels))
         };
         let mut targets: Vec<_> =
             machines.into_iter().filter(selects).map(|machine| Target::from_object(machine, &node)).collect();

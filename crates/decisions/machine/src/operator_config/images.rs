@@ -71,8 +71,25 @@ impl Images {
     }
 }
 
+/// Keys of all eras that name an image which we or upstream run.
+const PROVIDERS: [&str; 12] = [
+    "AWS",
+    "Azure",
+    "BareMetal",
+    "GCP",
+    "IBMCloud",
+    "Kubemark",
+    "Libvirt",
+    "Nutanix",
+    "OpenStack",
+    "Ovirt",
+    "PowerVS",
+    "VSphere",
+];
+
 fn is_known(key: &str) -> bool {
-    key.starts_with("clusterAPIController") || matches!(key, "machineAPIOperator" | "kubeRBACProxy")
+    let provider = key.strip_prefix("clusterAPIController");
+    provider.is_some_and(|name| PROVIDERS.contains(&name)) || matches!(key, "machineAPIOperator" | "kubeRBACProxy")
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -258,3 +258,14 @@ fn nonsense_is_refused_with_its_field() {
         ]],
     );
 }
+
+#[test]
+fn absurd_sizes_do_no_harm() {
+    let huge = json!({"spec": {"replicas": i32::MAX, "strategy": {"rollingUpdate": {"maxSurge": i32::MAX, "maxUnavailable": "100%"}}}});
+    for paused in [false, true] {
+        let mut over = huge.clone();
+        merge(&mut over, json!({"spec": {"paused": paused}}));
+        let sets = vec![set("old", 1, i32::MAX, i32::MAX), set("new", 2, i32::MAX, 0)];
+        plan(&Snapshot { deployment: deployment(over), sets, now: now() });
+    }
+}
