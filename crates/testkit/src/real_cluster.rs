@@ -184,6 +184,8 @@ impl RealCluster {
         let mut text = show(&["get", "nodes", "-o", "wide"]);
         text += &show(&["get", "pods", "-A", "-o", "wide"]);
         text += &show(&["get", "events", "-A", "--sort-by=.lastTimestamp"]);
+        // Labelled by what each process is, so that this is all of ours and nobody else's.
+        text += &show(&["logs", "-n", api::names::NAMESPACE, "-l", api::labels::K8S_APP, "--prefix", "--tail=20"]);
         text += &format!("--- kube-apiserver\n{}\n", self.control_plane.log());
         for node in &self.nodes {
             text += &format!("--- {}: kubelet\n{}\n", node.name(), node.journal("kubelet", 15));

@@ -20,17 +20,10 @@ async fn an_installation_on_real_kubelets_rolls_out_drains_and_goes_without_a_tr
     let Some(stage) = Stage::boot(Options::default()).await else { return };
     let before = uninstalling::everything(&stage).await;
     installing::the_release_becomes_ready_pods(&stage).await;
-    rolling_out::a_first_file_reaches_the_workers(&stage).await;
+    rolling_out::a_first_file_takes_one_worker_after_the_other(&stage).await;
     rolling_out::workers_reboot_one_after_the_other_and_a_service_keeps_answering(&stage).await;
     draining::a_drain_that_a_budget_holds_is_told_within_seconds(&stage).await;
     uninstalling::nothing_is_left_but_what_the_user_made(&stage, &before).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_first_config_of_a_cluster_takes_one_worker_after_the_other() {
-    let Some(stage) = Stage::boot(Options::default()).await else { return };
-    installing::the_release_becomes_ready_pods(&stage).await;
-    rolling_out::a_first_file_takes_one_worker_after_the_other(&stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

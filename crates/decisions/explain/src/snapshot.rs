@@ -386,8 +386,9 @@ impl Workload {
     }
 }
 
-/// Whether any MachineConfig is for this pool; rendered ones carry no role.
-fn has_fragments(pool: &MachineConfigPool, configs: &[MachineConfig]) -> bool {
+/// Whether any MachineConfig is for this pool; rendered ones carry no role. Where they could not be read, nothing is missing.
+fn has_fragments(pool: &MachineConfigPool, configs: &Reading<Vec<MachineConfig>>) -> bool {
+    let Reading::Known { value: configs, .. } = configs else { return true };
     let selector = pool.spec.machine_config_selector.as_ref().and_then(|selector| Selector::parse(selector).ok());
     let Some(selector) = selector else { return true };
     configs.iter().any(|config| selector.matches(config.labels()))

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use testkit::objects::file_config;
 
