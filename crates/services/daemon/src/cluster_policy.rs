@@ -99,8 +99,9 @@ fn or_none<T>(answer: Result<Option<T>, kube::Error>) -> Result<Option<T>, kube:
         Err(error @ kube::Error::Api(_)) if matches!(&error, kube::Error::Api(status) if status.code >= 500 || status.code == 429) => {
             Err(error)
         }
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error @ (kube::Error::Api(_) | kube::Error::SerdeError(_))) => {
-            tracing::debug!(error = &error as &dyn std::error::Error, "not readable; defaults hold");
+            tracing::warn!(error = &error as &dyn std::error::Error, "a policy cannot be read; defaults hold");
             Ok(None)
         }
         other => other,

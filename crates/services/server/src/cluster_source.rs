@@ -134,18 +134,32 @@ impl ClusterSource {
         let policy = self.policies.named(name);
         let open = policy.and_then(|policy| policy.spec.config_server.as_ref()?.open);
         let config = serving::choose::config(&pool).map(str::to_owned);
-        let image = config.as_deref().and_then(|config| self.image(&pool, config));
+        let image = match config.as_deref() {
+            Some(config) => self.image(&pool, config)?,
+            None => None,
+        };
         Ok(Pool { config, image, open: open.unwrap_or(false) })
     }
 
     /// The image that was built for this config of the pool, if a machine can be born on it.
-    fn image(&self, pool: &MachineConfigPool, config: &str) -> Option<String> {
+    fn image(&self, pool: &MachineConfigPool, config: &str) -> Result<Option<String>, Missing> {
+        let (images, builds) = (listed(&self.images, "MachineOSConfigs")?, listed(&self.builds, "MachineOSBuilds")?);
+        Ok(self.built_image(pool, config, images, builds))
+    }
+
+    fn built_image(
+        &self,
+        pool: &MachineConfigPool,
+        config: &str,
+        images: Vec<Arc<Image>>,
+        builds: Vec<Arc<MachineOSBuild>>,
+    ) -> Option<String> {
         let name = pool.name_any();
-        let built = self.images.all().into_iter().find(|image| image.pool == name)?;
+        let built = images.into_iter().find(|image| image.pool == name)?;
         let is_for = |build: &Arc<MachineOSBuild>| {
             build.spec.machine_os_config.name == built.name && build.spec.machine_config.name == config
         };
-        let build = self.builds.all().into_iter().find(is_for)?;
+        let build = builds.into_iter().find(is_for)?;
         let conditions = build.status.as_ref().map(|status| &status.conditions);
         let succeeded = conditions
             .into_iter()
@@ -343,6 +357,15 @@ fn without_nulls(mut value: Value) -> Value {
 fn changed(path: &Path) -> Option<Duration> {
     let modified = std::fs::metadata(path).and_then(|data| data.modified()).ok()?;
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()
+}
+
+/// Objects of a kind that a cluster may do without. Before they were listed, a machine that came up without them would be
+/// born on another image.
+fn listed<T>(store: &Store<T>, kind: &str) -> Result<Vec<Arc<T>>, Missing> {
+    if store.has_listed() || store.state() == State::NotInstalled {
+        return Ok(store.all());
+    }
+    Err(Missing::NotYet(format!("{kind} have not been read yet")))
 }
 
 fn watch<K, T>(api: Api<K>, read: impl Fn(K) -> T + Send + Sync + 'static) -> Store<T>
