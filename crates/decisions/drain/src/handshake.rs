@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::{cordon, drain, node_condition, status};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::eviction::{Blocked, Options, Refusal, Work, work};
+use crate::eviction::{Blocked, Options, Refusal, Work, list, work};
 use crate::pod::{DisruptionBudget, PodFacts};
 
 /// Thresholds of upstream's runbooks.
@@ -245,7 +245,7 @@ fn plan_evictions(snapshot: &Snapshot, desired: &str, started: Timestamp, work: 
     if work.blocked.is_empty() {
         plan.conditions.push(drained(status::UNKNOWN, format!("Draining node. {until}")));
     } else {
-        let error = work.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let error = list(&work.blocked);
         let message = if lasted > settings.failing_after {
             let minutes = settings.failing_after.as_mins();
             let message = format!(

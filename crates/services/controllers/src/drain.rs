@@ -166,7 +166,7 @@ impl Drain {
         if plan.alarm {
             self.context.metrics.drain_failing.get_or_create(&labels).set(1);
         }
-        let why = plan.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let why = drain::eviction::list(&plan.blocked);
         let why = Some(why).filter(|why| !why.is_empty());
         if drain.blocked != why {
             drain.blocked.clone_from(&why);
