@@ -133,7 +133,7 @@ impl fmt::Display for Blocked {
         write!(f, "error when evicting pods/{name:?} -n {namespace:?} (will retry after 5s): ")?;
         match cause {
             Cause::Budget { message } | Cause::SeveralBudgets { message } | Cause::Failed { message } => {
-                write!(f, "{message}")?;
+                f.write_str(cut(message))?;
             }
             Cause::NamespaceTerminating => write!(f, "its namespace is being terminated")?,
         }
@@ -144,6 +144,25 @@ impl fmt::Display for Blocked {
             budgets => write!(f, " (disruption budgets {}, controlled by {owner})", budgets.join(", ")),
         }
     }
+}
+
+/// How many blocked pods a text names, and how much of the API server's answer it repeats, in characters. Conditions,
+/// events and statuses carry it, and each has a limit.
+const NAMED: usize = 5;
+const ANSWER: usize = 500;
+
+/// What blocks a drain, in as many words as people read.
+pub fn list(blocked: &[Blocked]) -> String {
+    let named: Vec<_> = blocked.iter().take(NAMED).map(ToString::to_string).collect();
+    let named = named.join(", ");
+    match blocked.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+fn cut(text: &str) -> &str {
+    text.char_indices().nth(ANSWER).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Decides about the pods of one node. `daemon_sets` are those that exist, as `namespace/name`.

@@ -11,7 +11,7 @@ use api::known::{Fresh, Reading, Unread};
 use api::names::{cordon, drain, node_condition, status};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::eviction::{Blocked, Options, Refusal, Work, work};
+use crate::eviction::{Blocked, Options, Refusal, Work, list, work};
 use crate::pod::{DisruptionBudget, PodFacts};
 
 /// Thresholds of upstream's runbooks.
@@ -285,7 +285,7 @@ fn plan_evictions(snapshot: &Snapshot, desired: &str, started: Timestamp, work: 
     if work.blocked.is_empty() {
         plan.conditions.push(drained(status::UNKNOWN, format!("Draining node. {until}")));
     } else {
-        let error = work.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let error = list(&work.blocked);
         let message = if lasted > settings.failing_after {
             let minutes = settings.failing_after.as_mins();
             let message = format!(
@@ -376,7 +376,7 @@ impl Plan {
         match waiting {
             Waiting::Unread(unread) => Some(unread.to_string()),
             _ if self.blocked.is_empty() => None,
-            _ => Some(self.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+            _ => Some(crate::eviction::list(&self.blocked)),
         }
     }
 

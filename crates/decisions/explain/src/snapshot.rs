@@ -277,6 +277,8 @@ impl PoolFacts {
         let status = pool.status.clone().unwrap_or_default();
         let target = name_of(pool.spec.configuration.as_ref()).unwrap_or_default();
         let spec = ledger.map(|ledger| ledger.spec.clone()).unwrap_or_default();
+        let claimed_for = spec.target.as_ref().map(|target| target.config.clone()).unwrap_or_default();
+        let config_of = |config: String| if config.is_empty() { claimed_for.clone() } else { config };
         let wanted = spec.target.filter(|wanted| wanted.config == target);
         Self {
             name: pool.name_any(),
@@ -289,7 +291,11 @@ impl PoolFacts {
             claims: spec
                 .claims
                 .into_iter()
-                .map(|claim| Claim { node: claim.node, config: claim.config, since: claim.since.map(|time| time.0) })
+                .map(|claim| Claim {
+                    node: claim.node,
+                    config: config_of(claim.config),
+                    since: claim.since.map(|time| time.0),
+                })
                 .collect(),
             held: spec
                 .held

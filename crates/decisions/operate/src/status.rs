@@ -283,8 +283,15 @@ fn reason(pool: &MachineConfigPool, type_: &str) -> String {
     found(pool, type_).map(|condition| condition.reason.clone()).unwrap_or_default()
 }
 
+/// The beginning of a condition's message: a pool says more of its nodes than belongs into the operator's status, which
+/// speaks of all pools.
 fn message(pool: &MachineConfigPool, type_: &str) -> String {
-    found(pool, type_).map(|condition| condition.message.clone()).unwrap_or_default()
+    const MOST: usize = 1_000;
+    let message = found(pool, type_).map(|condition| condition.message.as_str()).unwrap_or_default();
+    match message.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
 }
 
 fn found<'a>(

@@ -50,7 +50,12 @@ impl Ledger {
     /// Reads a ledger.
     pub fn from_object(ledger: Option<&PoolLedger>) -> Self {
         let Some(ledger) = ledger else { return Self::default() };
-        Self { resource_version: ledger.metadata.resource_version.clone(), spec: ledger.spec.clone() }
+        let mut spec = ledger.spec.clone();
+        let target = spec.target.as_ref().map(|target| target.config.clone()).unwrap_or_default();
+        for claim in spec.claims.iter_mut().chain(&mut spec.next).filter(|claim| claim.config.is_empty()) {
+            claim.config.clone_from(&target);
+        }
+        Self { resource_version: ledger.metadata.resource_version.clone(), spec }
     }
 
     /// The claims that still count, each with where it stands. What is over is left out. A node in line that has moved on
@@ -73,13 +78,25 @@ impl Ledger {
     }
 }
 
+/// The object that holds a ledger. What all claims have in common is said once: a pool whose whole budget is claimed has
+/// thousands of them, and an API server takes no object of more than a megabyte and a half.
+pub fn object(pool: &str, mut spec: PoolLedgerSpec) -> PoolLedger {
+    let target = spec.target.as_ref().map(|target| target.config.clone()).unwrap_or_default();
+    for claim in spec.claims.iter_mut().chain(&mut spec.next).filter(|claim| claim.config == target) {
+        claim.config.clear();
+    }
+    PoolLedger::new(pool, spec)
+}
+
 /// Whether a ledger lets a node be emptied for what its daemon asks. Whoever sent it on its way, only a node that has a
 /// place may go: one whose target was set by a person, or by a controller that keeps no ledger, waits until it has one.
 pub fn lets_drain(ledger: &PoolLedgerSpec, node: &NodeFacts) -> bool {
     let asked = node.desired_drain.as_deref().and_then(|asked| asked.strip_prefix("drain-"));
+    let target = ledger.target.as_ref().map(|target| target.config.as_str());
     let is_for = |claim: &Claim| {
+        let config = if claim.config.is_empty() { target } else { Some(claim.config.as_str()) };
         let is_same = claim.node == node.name && (claim.uid.is_none() || node.uid.is_none() || claim.uid == node.uid);
-        is_same && asked.is_some() && (asked == Some(&claim.config) || asked == claim.instead_of.as_deref())
+        is_same && asked.is_some() && (asked == config || asked == claim.instead_of.as_deref())
     };
     ledger.claims.iter().chain(&ledger.next).any(is_for)
 }

@@ -1,5 +1,6 @@
-//! Quotes text the way upstream's messages do, so that scripts which cut them apart keep working.
+//! Quotes text the way upstream's messages do, so that scripts which cut them apart keep working, and keeps it short.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The text in double quotes, with everything escaped that is not printable.
@@ -27,6 +28,14 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
+/// The text, or its beginning when it is longer than so many characters.
+pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
+
 fn escape(text: &mut String, letter: char, width: usize, character: char) {
     write!(text, "\\{letter}{:0width$x}", character as u32).expect("writing to a string cannot fail");
 }
@@ -46,5 +55,11 @@ mod tests {
     #[test]
     fn quotes_and_controls_are_escaped() {
         assert_eq!(quoted("a \"b\"\n\u{1}é\u{200b}\u{e0001}"), r#""a \"b\"\n\x01é\u200b\U000e0001""#);
+    }
+
+    #[test]
+    fn long_text_ends_at_a_character() {
+        assert_eq!(cut("grün", 4), "grün");
+        assert_eq!(cut("grün", 3), "grü…");
     }
 }

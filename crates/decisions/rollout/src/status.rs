@@ -10,9 +10,14 @@ use api::machineconfiguration::{MachineConfigPoolStatus, PoolSynchronizerStatus}
 use api::names::{self, pool_condition};
 
 use crate::plan::{About, Event, Waiting};
-use crate::quote::quoted;
+use crate::quote::{cut, quoted};
 use crate::snapshot::{SelectorFacts, Snapshot};
 use conditions::Conditions;
+
+/// How much a status says of one degraded node, in characters, and of all of them, in bytes. It is stored twice and read
+/// with every write of the pool; the rest is on the nodes themselves.
+const TEXT: usize = 500;
+const TEXTS: usize = 8 * 1024;
 
 /// The status that the pool should have.
 pub(crate) fn of(snapshot: &Snapshot, problem: Option<&str>, waiting: &Waiting) -> MachineConfigPoolStatus {
@@ -127,18 +132,31 @@ fn set_node_degraded(conditions: &mut Conditions, snapshot: &Snapshot) -> Option
         conditions.set(pool_condition::NODE_DEGRADED, false, "", "");
         return None;
     }
-    let texts: Vec<_> = degraded.iter().filter_map(|node| node_text(snapshot, node)).collect();
     let reason = format!("{} nodes are reporting degraded status on sync", degraded.len());
-    let message = texts.join(", ");
+    let message = node_texts(snapshot);
     conditions.set(pool_condition::NODE_DEGRADED, true, &reason, &message);
     Some(message)
+}
+
+/// Texts of degraded nodes, as many as people would read.
+fn node_texts(snapshot: &Snapshot) -> String {
+    let mut texts = snapshot.nodes.index().degraded.iter().filter_map(|node| node_text(snapshot, node));
+    let mut told = texts.next().unwrap_or_default();
+    for text in texts.by_ref() {
+        if told.len() + text.len() > TEXTS {
+            let more = 1 + texts.count();
+            return format!("{told} and {more} more");
+        }
+        told = format!("{told}, {text}");
+    }
+    told
 }
 
 fn node_text(snapshot: &Snapshot, node: &str) -> Option<String> {
     let report = snapshot.nodes.report(node).and_then(|report| report.degraded.as_ref());
     let reason = snapshot.nodes.get(node).and_then(|facts| facts.reason.as_ref());
     let text = report.filter(|text| !text.is_empty()).or(reason)?;
-    Some(format!("Node {node} is reporting: {}", quoted(text)))
+    Some(format!("Node {node} is reporting: {}", quoted(&cut(text, TEXT))))
 }
 
 /// Upstream leaves `Degraded` without a text when rendering is the cause.

@@ -11,6 +11,10 @@ use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::world::World;
 
+/// How much of a failed rendering a pool's status repeats, in characters. A folder of broken fragments has a sentence for
+/// each of them; the log has all.
+const RENDERING: usize = 16 * 1024;
+
 pub(crate) struct Context {
     pub(crate) world: World,
     pub(crate) settings: Settings,
@@ -44,7 +48,7 @@ impl Context {
         Some(MachineConfigPoolCondition {
             type_: pool_condition::RENDER_DEGRADED.to_owned(),
             status: if failure.is_some() { status::TRUE } else { status::FALSE }.to_owned(),
-            message: failure.unwrap_or_default(),
+            message: failure.map(|message| message.chars().take(RENDERING).collect()).unwrap_or_default(),
             ..MachineConfigPoolCondition::default()
         })
     }

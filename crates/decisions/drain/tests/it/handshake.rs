@@ -234,6 +234,18 @@ fn a_block_is_told_at_once() {
 }
 
 #[test]
+fn a_hundred_blocked_pods_fit_into_a_condition() {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget. ".repeat(100);
+    let refusal = drain::Refusal { at: at(-1), cause: drain::eviction::Cause::Budget { message } };
+    let pods: Vec<_> = (0..100).map(|number| owned(&format!("db-{number}"), "StatefulSet")).collect();
+    let refusals = pods.iter().map(|pod| (pod.uid.clone(), refusal.clone())).collect();
+    let plan = plan(&Snapshot { pods, refusals, ..under_way() });
+    let longest = plan.conditions.iter().map(|condition| condition.message.len()).max().unwrap();
+    assert!(longest < 8_192, "{longest} bytes");
+    assert!(plan.events[0].message.contains(" and 95 more"), "{}", plan.events[0].message);
+}
+
+#[test]
 fn long_drains_are_failing_after_ten_minutes_and_an_alarm_after_an_hour() {
     let reasons = |since| plan(&blocked(since)).events.iter().map(|event| event.reason).collect::<Vec<_>>();
     assert_eq!(reasons(-601), ["DrainThresholdExceeded"]);

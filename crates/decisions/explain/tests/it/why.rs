@@ -1,5 +1,6 @@
 //! `why`: state, since when, waiting for what, and the command that moves it.
 
+use api::known::Reading;
 use expect_test::{Expect, expect};
 use explain::{Explanation, Member, Standstill};
 use serde_json::json;
@@ -279,7 +280,7 @@ fn a_pool_without_any_machine_config_says_that() {
             json!({"machineConfigSelector": {"matchLabels": {"machineconfiguration.openshift.io/role": "worker"}}});
         pool["status"] = json!({});
     });
-    world.0.configs.clear();
+    world.0.configs = Reading::known(Vec::new(), now());
     pool(
         &world,
         &expect![[r#"
@@ -301,7 +302,7 @@ fn a_pool_without_any_machine_config_says_that() {
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "spec": {},
         "metadata": {"name": "50-motd", "labels": {"machineconfiguration.openshift.io/role": "worker"}},
     });
-    world.0.configs.push(serde_json::from_value(config).unwrap());
+    world.0.configs = Reading::known(vec![serde_json::from_value(config).unwrap()], now());
     pool(
         &world,
         &expect![[r#"

@@ -239,3 +239,13 @@ fn a_config_server_that_runs_nowhere_is_said_to() {
     }
     assert_eq!(plan(&snapshot).conditions[2].status, "False", "a cluster that makes no machines is not degraded by it");
 }
+
+#[test]
+fn the_operator_does_not_repeat_all_that_its_pools_say() {
+    let long = "Node a is reporting: \"x\", ".repeat(400);
+    let sick =
+        |number: usize| pool(&format!("p{number}"), &[("Degraded", &long), ("NodeDegraded", &long)], [9, 0, 0, 9]);
+    let snapshot = Snapshot { pools: (0..40).map(sick).collect(), ..settled() };
+    let bytes = serde_json::to_vec(&plan(&snapshot)).unwrap().len();
+    assert!(bytes < 256 * 1024, "{bytes} bytes");
+}

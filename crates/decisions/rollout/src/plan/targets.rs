@@ -17,6 +17,7 @@ use super::{About, Action, Event, Probe, Target, Waiting};
 use crate::control_plane;
 use crate::ledger::Stand;
 use crate::node::NodeFacts;
+use crate::quote::cut;
 use crate::snapshot::Snapshot;
 
 /// How many nodes stand in line at most. A ledger is written when half of the line has moved up: long enough that a large
@@ -311,7 +312,7 @@ impl<'a> Draft<'a> {
         if claimed || earlier(facts.current.as_ref()) || earlier(status) || earlier(ledger) {
             return;
         }
-        let (node, target) = (&facts.name, self.snapshot.pool.target());
+        let (node, target, desired) = (&facts.name, self.snapshot.pool.target(), cut(desired, 100));
         self.events.push(Event {
             about: About::Node(node.clone()),
             warning: true,
@@ -351,7 +352,6 @@ impl<'a> Draft<'a> {
             config: self.snapshot.pool.target().to_owned(),
             node_resource_version: Some(facts.resource_version.text.clone()),
             instead_of: self.busy_with(facts),
-            holder: Some(self.snapshot.settings.holder.clone()).filter(|holder| !holder.is_empty()),
             since: Some(Time(self.snapshot.now)),
         }
     }
@@ -396,6 +396,7 @@ impl<'a> Draft<'a> {
             // Those in line get what the pool wants when their turn comes.
             self.spec.next.iter_mut().for_each(|one| self.snapshot.pool.target().clone_into(&mut one.config));
             self.spec.budget = i32::try_from(self.spending.limit).ok();
+            self.spec.holder = Some(self.snapshot.settings.holder.clone()).filter(|holder| !holder.is_empty());
             let resource_version = ledger.resource_version.clone();
             actions.push(Action::WriteLedger { resource_version, spec: Box::new(self.spec) });
         }

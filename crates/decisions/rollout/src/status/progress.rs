@@ -2,10 +2,15 @@
 
 use crate::node::{NodeFacts, State};
 use crate::plan::Waiting;
+use crate::quote::cut;
 use crate::snapshot::Snapshot;
 
 /// How many nodes a list names. A status is read by people, and written on every change.
 const NAMED: usize = 5;
+
+/// How much is repeated of what people and daemons write, and of what blocks a drain, in characters.
+const WORDS: usize = 100;
+const BLOCKED: usize = 1_000;
 
 /// The sentence, ready to follow upstream's.
 pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
@@ -19,7 +24,7 @@ pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
     }
     for node in index.drain_blocked.iter().take(NAMED) {
         if let Some(why) = nodes.report(node).and_then(|report| report.drain_blocked.as_ref()) {
-            parts.push(format!("drain of {node} blocked: {why}"));
+            parts.push(format!("drain of {node} blocked: {}", cut(why, BLOCKED)));
         }
     }
     let queue = index.waiting.len();
@@ -33,7 +38,7 @@ pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
     if !index.held.is_empty() {
         let named = index.held.iter().take(NAMED).filter_map(|node| nodes.get(node));
         let named = named.map(|facts| match facts.hold.as_deref() {
-            Some(why) if !why.is_empty() && why != "true" => format!("{} ({why})", facts.name),
+            Some(why) if !why.is_empty() && why != "true" => format!("{} ({})", facts.name, cut(why, WORDS)),
             Some(_) | None => facts.name.clone(),
         });
         parts.push(format!("held: {}", list(&named.collect::<Vec<_>>(), index.held.len())));
@@ -55,7 +60,7 @@ fn doing(facts: &NodeFacts) -> String {
         State::Working => "Working",
         State::Degraded => "Degraded",
         State::Unreconcilable => "Unreconcilable",
-        State::Unknown(word) => word,
+        State::Unknown(word) => &cut(word, WORDS),
     };
     match &facts.unready {
         Some(unready) => format!("{state}, {unready}"),

@@ -10,6 +10,7 @@ mod marks;
 mod misuse;
 mod places;
 mod properties;
+mod sizes;
 mod status;
 mod targets;
 mod world;

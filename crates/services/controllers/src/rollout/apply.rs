@@ -148,7 +148,7 @@ impl Rollout {
         spec: &PoolLedgerSpec,
     ) -> Result<PoolLedger, kube::Error> {
         let api: Api<PoolLedger> = Api::all(self.context.world.client.clone());
-        let mut ledger = PoolLedger::new(pool, spec.clone());
+        let mut ledger = rollout::ledger::object(pool, spec.clone());
         ledger.metadata.resource_version = resource_version.map(str::to_owned);
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         match resource_version {

@@ -30,6 +30,9 @@ pub struct PoolLedgerSpec {
     /// How many nodes might be unavailable when the ledger was last written: `maxUnavailable` as a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<i32>,
+    /// Who wrote the ledger last, for people who read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
     /// The config the pool wants, and since when it has wanted it without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
@@ -74,7 +77,8 @@ pub struct Claim {
     /// Identity of the node object, so that a new machine of the same name holds no old claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Name of the rendered config that the node was or will be targeted with.
+    /// Name of the rendered config that the node was or will be targeted with; without one, it is `target.config`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
     /// Resource version of the Node that the targeting patch carries. A node that has moved on since then can no
     /// longer be targeted on the strength of this claim, however late the write arrives.
@@ -84,9 +88,6 @@ pub struct Claim {
     /// one itself where the node ran it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<String>,
-    /// Who claimed it, for people who read the ledger.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
     pub since: Option<Time>,

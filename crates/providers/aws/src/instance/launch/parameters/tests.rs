@@ -1,3 +1,5 @@
+//! Which parameters a launch request carries.
+
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
