@@ -376,7 +376,7 @@ impl Plan {
         match waiting {
             Waiting::Unread(unread) => Some(unread.to_string()),
             _ if self.blocked.is_empty() => None,
-            _ => Some(crate::eviction::list(&self.blocked)),
+            _ => Some(list(&self.blocked)),
         }
     }
 
