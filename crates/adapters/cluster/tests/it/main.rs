@@ -1,4 +1,6 @@
 //! The adapter against an API that does what a test tells it to.
 
+#![allow(clippy::unwrap_used)]
+
 mod scripted;
 mod watching;

@@ -239,7 +239,7 @@ fn a_hundred_blocked_pods_fit_into_a_condition() {
     let refusal = drain::Refusal { at: at(-1), cause: drain::eviction::Cause::Budget { message } };
     let pods: Vec<_> = (0..100).map(|number| owned(&format!("db-{number}"), "StatefulSet")).collect();
     let refusals = pods.iter().map(|pod| (pod.uid.clone(), refusal.clone())).collect();
-    let plan = plan(&Snapshot { pods, refusals, ..under_way() });
+    let plan = plan(&Snapshot { pods: seen(pods), refusals, ..under_way() });
     let longest = plan.conditions.iter().map(|condition| condition.message.len()).max().unwrap();
     assert!(longest < 8_192, "{longest} bytes");
     assert!(plan.events[0].message.contains(" and 95 more"), "{}", plan.events[0].message);
