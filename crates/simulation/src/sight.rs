@@ -1,0 +1,59 @@
+//! A controller's store of an optional kind: etcd pods, DaemonSets, disruption budgets, the pods of a node.
+//!
+//! The service starts once these are listed or their list has failed, and then uses whatever its stores contain. A failed
+//! list is an empty store and a broken watch is a stale one; neither can be told from a correct store.
+
+/// The store of one kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sight<T> {
+    records: T,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    #[default]
+    Following,
+    /// The first list failed and is being retried.
+    Unlisted,
+    /// The watch broke and is being retried.
+    Broken,
+}
+
+impl<T: Clone + Default> Sight<T> {
+    /// A store that was just started.
+    pub(crate) fn start(state: State) -> Self {
+        Self { records: T::default(), state }
+    }
+
+    /// Updates the records if the watch works.
+    pub(crate) fn follow(&mut self, truth: impl FnOnce() -> T) {
+        if self.state == State::Following {
+            self.records = truth();
+        }
+    }
+
+    /// The contents of the store, right or wrong.
+    pub(crate) fn records(&self) -> &T {
+        &self.records
+    }
+
+    pub(crate) fn lose(&mut self) {
+        if self.state == State::Following {
+            self.state = State::Broken;
+        }
+    }
+
+    pub(crate) fn mend(&mut self) {
+        self.state = State::Following;
+    }
+
+    /// Why the contents may be wrong.
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
+        match self.state {
+            State::Following => None,
+            State::Unlisted => Some("their list had failed"),
+            State::Broken => Some("their watch had broken"),
+        }
+    }
+}
