@@ -1,44 +1,101 @@
-//! Runs the deterministic simulation of rollouts: `cargo xtask simulate --runs N [--seed S]`.
+//! Runs the deterministic simulation of rollouts: `--runs N [--seed S]` for known seeds, `--minutes N` for fresh ones,
+//! `--scenario TEXT` for a single run. Failing runs are shrunk before they are printed.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use simulation::{Real, Summary};
+use simulation::{Real, Scenario, Summary, shrink, trace};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How many runs.
+    /// Number of runs.
     #[arg(long, default_value_t = 1000)]
     runs: u64,
     /// The seed of the first run; the next run has the next seed. A seed that failed fails again.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Tell step by step what happened in the first run that failed, or in the first run.
+    /// Run fresh seeds for this many minutes, or until one fails.
+    #[arg(long, conflicts_with_all = ["runs", "seed"])]
+    minutes: Option<u64>,
+    /// A single run, as printed for a failure: `1234` or `1234,nodes=3,steps=40,without=7+12`.
+    #[arg(long, conflicts_with_all = ["runs", "seed", "minutes"])]
+    scenario: Option<Scenario>,
+    /// Print the trace of the run of `--scenario`, or of the first run.
     #[arg(long)]
     trace: bool,
 }
 
-/// How many failing seeds are shown.
-const SHOWN: usize = 10;
+/// Fresh seeds run in batches; a failure is reported after its batch.
+const BATCH: u64 = 500;
+
+/// Fresh seeds are smaller than this, so that they are easy to type.
+const SEEDS: u64 = 1 << 40;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let end = arguments.seed.saturating_add(arguments.runs);
-    let summary = Summary::of(arguments.seed..end, &Real);
+    if let Some(scenario) = &arguments.scenario {
+        return run_one(scenario, arguments.trace);
+    }
+    let summary = match arguments.minutes {
+        Some(minutes) => run_fresh(Duration::from_secs(60 * minutes)),
+        None => Summary::of(arguments.seed..arguments.seed.saturating_add(arguments.runs), &Real),
+    };
     let Summary { runs, steps, faults, failed } = &summary;
     println!("runs: {runs}");
     println!("steps: {steps}");
     println!("faults injected: {faults}");
-    println!("violations: {}", failed.len());
-    for outcome in failed.iter().take(SHOWN) {
-        println!("seed {}: {}", outcome.seed, outcome.violations.join("; "));
-        println!("  again: cargo xtask simulate --runs 1 --seed {}", outcome.seed);
-    }
-    if arguments.trace {
-        let seed = failed.first().map_or(arguments.seed, |outcome| outcome.seed);
-        for line in simulation::trace(seed, &Real).1 {
-            println!("{line}");
-        }
+    println!("runs that broke a rule: {}", failed.len());
+    show_failures(&summary);
+    if arguments.trace && failed.is_empty() {
+        tell(&Scenario::of(arguments.seed));
     }
     if !failed.is_empty() {
         bail!("{} of {runs} runs broke a rule", failed.len());
     }
     Ok(())
+}
+
+fn run_one(scenario: &Scenario, with_trace: bool) -> anyhow::Result<()> {
+    let (outcome, lines) = trace(scenario, &Real);
+    if with_trace {
+        lines.iter().for_each(|line| println!("{line}"));
+    }
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    if let Some(violation) = outcome.violations.first() {
+        bail!("{scenario} broke a rule: {violation}");
+    }
+    println!("{scenario} kept every rule");
+    Ok(())
+}
+
+fn run_fresh(time: Duration) -> Summary {
+    let base = RandomState::new().build_hasher().finish() % SEEDS;
+    println!("seeds from {base}");
+    let (start, mut seed, mut summary) = (Instant::now(), base, Summary::default());
+    while start.elapsed() < time && summary.failed.is_empty() {
+        summary.add(Summary::of(seed..seed + BATCH, &Real));
+        seed += BATCH;
+    }
+    summary
+}
+
+/// Prints, for each violated rule, the number of runs and one shrunk run; then the trace of the first of these.
+fn show_failures(summary: &Summary) {
+    let mut smallest = None;
+    for (kind, outcomes) in summary.by_kind() {
+        println!("{:8} {kind}", outcomes.len());
+        let Some(first) = outcomes.first() else { continue };
+        let small = shrink(&first.scenario, &Real);
+        println!("         seed {}, shrunk: --scenario {}", first.scenario.seed, small.scenario);
+        small.violations.iter().take(1).for_each(|violation| println!("         {violation}"));
+        smallest.get_or_insert(small.scenario);
+    }
+    if let Some(scenario) = smallest {
+        println!("\n{scenario}, step by step:");
+        tell(&scenario);
+    }
+}
+
+fn tell(scenario: &Scenario) {
+    trace(scenario, &Real).1.iter().for_each(|line| println!("{line}"));
 }

@@ -1,58 +1,63 @@
-//! One replica of the controller: it watches at its own pace, plans with the real planners, and writes one action at
-//! a time, so that anything can happen between any two writes.
+//! One replica of the controllers. It watches at its own pace, calls the real planners, and performs one write at a time,
+//! so that anything can happen between two writes.
 //!
-//! Targets and fences are sent and not waited for: they are on their way while the next plans are made, and each lands at
-//! any later moment, in any order, also when the process that sent it is dead.
+//! Targets and fences are sent without waiting for the answer, as in the real service. They land at any later time and in
+//! any order, even after the sending process has died.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use api::known::Reading;
-use drain::eviction::{Cause, Refusal};
-use drain::pod::PodFacts;
-use rollout::{Action, Settings, Snapshot};
+use jiff::SignedDuration;
+use rollout::{Action, EtcdMember, Next, Settings, Snapshot};
 
-use crate::Planner;
-use crate::checks;
+use crate::account::{self, Given};
+use crate::drainer::Drainer;
 use crate::random::Random;
-use crate::world::{Disruption, Refused, World, set_unschedulable};
+use crate::sight::{Sight, State};
+use crate::watching::Watching;
+use crate::world::{Refused, World};
+use crate::{Parties, protocol};
 
 pub(crate) struct Controller {
     pub(crate) name: &'static str,
     settings: Settings,
-    snapshot: Snapshot,
-    nodes_seen: usize,
-    pool_seen: usize,
-    ledger_seen: usize,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) watching: Watching,
+    pub(crate) etcd: Sight<Vec<EtcdMember>>,
+    pub(crate) drainer: Drainer,
+    /// Offset of this process's clock from the true time.
+    pub(crate) clock: SignedDuration,
     queue: VecDeque<Write>,
-    /// What is on its way to nodes.
-    flying: Vec<Flight>,
-    /// The version of each node that was last sent to, while that is under way or met a newer one.
+    /// Writes to nodes that were sent and have not landed.
+    flying: Vec<Order>,
+    /// For each node, the version that the last write was sent to, until that write succeeds.
     sent: BTreeMap<String, rollout::ResourceVersion>,
-    refusals: BTreeMap<String, Refusal>,
+    /// What the last plan waits for.
+    pub(crate) next: Option<Next>,
 }
 
-/// A target or a fence that was sent.
-struct Flight {
+/// An action together with what its planner saw.
+#[derive(Clone, Debug)]
+struct Order {
     action: Action,
-    limit: usize,
+    given: Given,
     paused: bool,
 }
 
-/// A write that was planned and is still to be done.
+/// A planned write that has not been sent yet.
 enum Write {
-    Rollout { action: Action, limit: usize, paused: bool },
+    Order(Box<Order>),
     Status(Box<api::machineconfiguration::MachineConfigPoolStatus>),
-    Drain { node: String, version: rollout::ResourceVersion, action: drain::Action },
 }
 
 impl Write {
     fn words(&self) -> String {
         match self {
-            Self::Rollout { action: Action::WriteLedger { .. }, .. } => "the ledger".to_owned(),
-            Self::Rollout { action, limit, .. } => format!("{action:?} with limit {limit}"),
             Self::Status(_) => "the status".to_owned(),
-            Self::Drain { node, version, action } => format!("to {node}@{version} {action:?}"),
+            Self::Order(order) => match &order.action {
+                Action::WriteLedger { .. } => "the ledger".to_owned(),
+                action => format!("{action:?} with limit {}", order.given.limit),
+            },
         }
     }
 }
@@ -65,123 +70,87 @@ impl Controller {
             name,
             settings,
             snapshot,
-            nodes_seen: 0,
-            pool_seen: 0,
-            ledger_seen: 0,
+            watching: Watching::default(),
+            etcd: Sight::default(),
+            drainer: Drainer::default(),
+            clock: SignedDuration::ZERO,
             queue: VecDeque::new(),
             flying: Vec::new(),
             sent: BTreeMap::new(),
-            refusals: BTreeMap::new(),
+            next: None,
         }
     }
 
-    /// The process dies and comes back: everything it knew and wanted to do is gone. What it sent may land yet.
-    pub(crate) fn restart(&mut self, world: &World) {
+    /// The process crashes and restarts with empty memory. Writes that it had sent can still land. The first lists of optional
+    /// kinds may fail.
+    pub(crate) fn restart(&mut self, world: &World, random: &mut Random) {
         let flying = std::mem::take(&mut self.flying);
-        *self = Self { flying, ..Self::new(self.name, self.settings.clone(), world) };
+        let mut state = || if random.once_in(8) { State::Unlisted } else { State::Following };
+        let (etcd, drainer) = (Sight::start(state()), Drainer::start(state(), state()));
+        *self = Self { flying, etcd, drainer, clock: self.clock, ..Self::new(self.name, self.settings.clone(), world) };
+        // The service waits until nodes, pools and ledgers are listed.
+        self.watching.start(&mut self.snapshot, world, random);
+    }
+
+    /// Broken watches resume. With `lists`, nodes are listed again instead of continuing from the last event.
+    pub(crate) fn mend(&mut self, world: &World, lists: bool) {
+        self.watching.mend(world, lists);
+        self.etcd.mend();
+        self.drainer.mend();
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.is_empty() || self.drainer.has_work()
     }
 
     pub(crate) fn has_flights(&self) -> bool {
         !self.flying.is_empty()
     }
 
-    /// Takes in changes, at most so many of each kind.
-    pub(crate) fn watch(&mut self, world: &World, at_most: usize) {
-        let end = world.node_log.len().min(self.nodes_seen.saturating_add(at_most));
-        for event in &world.node_log[self.nodes_seen..end] {
-            self.snapshot.nodes.seen_until(event.version);
-            match &event.facts {
-                // The answer to a write of our own may have told something newer.
-                Some(facts) if self.knows_newer(facts) => {}
-                Some(facts) => self.snapshot.observe_node(facts.clone()),
-                None => self.snapshot.nodes.forget(&event.name),
-            }
-        }
-        self.nodes_seen = end;
-        let end = (world.pool_log.len() - 1).min(self.pool_seen.saturating_add(at_most));
-        if end != self.pool_seen {
-            self.pool_seen = end;
-            self.snapshot.observe_pool(rollout::PoolFacts::clone(&world.pool_log[end]), None);
-        }
-        let end = (world.ledger_log.len() - 1).min(self.ledger_seen.saturating_add(at_most));
-        if end != self.ledger_seen {
-            self.ledger_seen = end;
-            self.snapshot.ledger = rollout::Ledger::clone(&world.ledger_log[end]);
-        }
+    /// Receives watch events: a random number of each kind up to `lag`, or all of them.
+    pub(crate) fn watch(&mut self, world: &World, lag: Option<(&mut Random, usize)>) {
+        self.watching.follow(&mut self.snapshot, world, lag);
+        self.etcd.follow(world.now, || members(world));
+        self.drainer.follow(world);
         if rollout::control_plane::is_control_plane(&world.pool.name) {
-            self.snapshot.etcd = Reading::known(world.etcd_members(), world.now);
+            self.snapshot.etcd = self.etcd.reading();
         }
-        self.snapshot.now = world.now;
     }
 
-    fn knows_newer(&self, facts: &rollout::NodeFacts) -> bool {
-        self.snapshot.nodes.get(&facts.name).is_some_and(|known| {
-            known.uid == facts.uid && known.resource_version.number > facts.resource_version.number
-        })
-    }
-
-    /// Plans, and queues what there is to do. Says whether that is anything.
-    pub(crate) fn plan(&mut self, world: &mut World, planner: &dyn Planner) -> bool {
-        self.snapshot.now = world.now;
-        let plan = planner.plan(&self.snapshot);
-        checks::plan(world, &self.snapshot, &plan);
-        let (limit, paused) = (checks::limit(&self.snapshot), self.snapshot.pool.paused);
-        let actions = plan.actions.into_iter().map(|action| Write::Rollout { action, limit, paused });
-        self.queue.extend(actions);
+    /// Plans and queues the resulting writes. Returns whether there are any.
+    pub(crate) fn plan(&mut self, world: &mut World, parties: &dyn Parties) -> bool {
+        self.snapshot.now = world.now + self.clock;
+        let plan = parties.plan(&self.snapshot);
+        protocol::plan(world, &self.snapshot, &plan);
+        let limit = account::limit(&self.snapshot.pool, self.snapshot.nodes.iter().count());
+        let given = Given::new(limit, world.now, self.etcd.doubt());
+        let paused = self.snapshot.pool.paused;
+        let orders = plan.actions.into_iter().map(|action| Order { action, given: given.clone(), paused });
+        self.queue.extend(orders.map(|order| Write::Order(Box::new(order))));
         if plan.status != self.snapshot.pool.status {
             self.queue.push_back(Write::Status(Box::new(plan.status)));
         }
-        self.plan_drains(world);
+        self.next = Some(plan.next);
+        self.drainer.plan(&self.snapshot, limit, world, parties);
         self.has_work()
     }
 
-    fn plan_drains(&mut self, world: &World) {
-        let is_open = |facts: &&rollout::NodeFacts| {
-            facts.desired_drain != facts.last_applied_drain || facts.cordoned_by.is_some()
-        };
-        for facts in self.snapshot.nodes.iter().filter(is_open) {
-            let pods = world.nodes.get(&facts.name).map(|node| &node.pods).into_iter().flatten();
-            let snapshot = drain::Snapshot {
-                node: facts.name.clone(),
-                resource_version: facts.resource_version.text.clone(),
-                unschedulable: facts.unschedulable,
-                desired_drain: facts.desired_drain.clone(),
-                last_applied_drain: facts.last_applied_drain.clone(),
-                cordoned_by: facts.cordoned_by.clone(),
-                started: facts.drain_started,
-                pods: Reading::known(pods.map(pod).collect(), world.now),
-                daemon_sets: Reading::known(BTreeSet::new(), world.now),
-                withheld: Reading::known(None, world.now),
-                refusals: self.refusals.clone(),
-                now: world.now,
-                ..drain::Snapshot::default()
-            };
-            let version = facts.resource_version.clone();
-            let actions = drain::plan(&snapshot).actions.into_iter();
-            let writes =
-                actions.map(|action| Write::Drain { node: facts.name.clone(), version: version.clone(), action });
-            self.queue.extend(writes);
+    /// Performs one queued write. If it is refused, the rest of the plan is dropped.
+    pub(crate) fn write(&mut self, world: &mut World, parties: &dyn Parties, random: &mut Random) {
+        if self.queue.is_empty() || (self.drainer.has_work() && random.once_in(2)) {
+            return self.drainer.write(self.name, self.clock, world);
         }
-    }
-
-    /// Does the next queued write. When it is refused, the rest of the plan is dropped.
-    pub(crate) fn write(&mut self, world: &mut World, fenced: bool) {
         let Some(write) = self.queue.pop_front() else { return };
         world.tell(|| format!("{} writes {}", self.name, write.words()));
         let outcome = match write {
-            Write::Rollout { action, limit, paused } => match Flight::version(&action).cloned() {
+            Write::Order(order) => match version(&order.action).cloned() {
                 Some(version) => {
-                    self.send(Flight { action, limit, paused }, version);
+                    self.send(*order, version);
                     Ok(())
                 }
-                None => self.roll_out(world, action, limit, paused, fenced),
+                None => roll_out(world, *order, parties),
             },
             Write::Status(status) => write_status(world, *status),
-            Write::Drain { node, version, action } => self.drain(world, &node, &version, action),
         };
         if let Err(refused) = outcome {
             world.tell(|| format!("{}: {refused:?}", self.name));
@@ -189,31 +158,28 @@ impl Controller {
         }
     }
 
-    /// Of two writes to one version of a node at most one can land, so the second is never sent.
-    fn send(&mut self, flight: Flight, version: rollout::ResourceVersion) {
-        let node = flight.action.node().unwrap_or_default().to_owned();
-        if self.sent.insert(node, version.clone()) != Some(version) {
-            self.flying.push(flight);
+    /// At most one write to a given version of a node can land, so a second one is not sent.
+    fn send(&mut self, order: Order, version: rollout::ResourceVersion) {
+        let node = order.action.node().unwrap_or_default().to_owned();
+        if self.sent.get(&node) != Some(&version) {
+            self.sent.insert(node, version);
+            self.flying.push(order);
         }
     }
 
-    /// Lets one of the writes that are on their way arrive.
-    pub(crate) fn land(&mut self, world: &mut World, random: &mut Random, fenced: bool) {
+    /// One of the sent writes reaches the API server.
+    pub(crate) fn land(&mut self, world: &mut World, parties: &dyn Parties, random: &mut Random) {
         if self.flying.is_empty() {
             return;
         }
-        let flight = self.flying.swap_remove(random.below(self.flying.len()));
-        let node = flight.action.node().unwrap_or_default().to_owned();
-        world.tell(|| format!("{}: {:?} arrives", self.name, flight.action));
-        let outcome = self.roll_out(world, flight.action, flight.limit, flight.paused, fenced);
-        match outcome {
+        let order = self.flying.swap_remove(random.below(self.flying.len()));
+        let node = order.action.node().unwrap_or_default().to_owned();
+        world.tell(|| format!("{}: {:?} arrives", self.name, order.action));
+        match roll_out(world, order, parties) {
             Ok(()) => {
                 self.sent.remove(&node);
-                if let Some(node) = world.nodes.get(&node)
-                    && self.snapshot.nodes.get(&node.facts.name).is_some()
-                    && !self.knows_newer(&node.facts)
-                {
-                    self.snapshot.nodes.observe_answer(node.facts.clone());
+                if let Some(node) = world.nodes.get(&node) {
+                    self.watching.answered(&mut self.snapshot, &node.facts);
                 }
             }
             Err(Refused::Outage) => {
@@ -224,131 +190,61 @@ impl Controller {
             }
         }
     }
+}
 
-    fn roll_out(
-        &mut self,
-        world: &mut World,
-        action: Action,
-        limit: usize,
-        paused: bool,
-        fenced: bool,
-    ) -> Result<(), Refused> {
-        match action {
-            Action::WriteLedger { resource_version, spec } => {
-                let problem = checks::ledger(world, &spec);
-                world.write_ledger(resource_version.as_ref(), *spec)?;
-                world.violations.extend(problem);
-                checks::always(world);
-                Ok(())
+fn roll_out(world: &mut World, order: Order, parties: &dyn Parties) -> Result<(), Refused> {
+    let Order { action, given, paused } = order;
+    let seen = Some(given.limit);
+    match action {
+        Action::WriteLedger { resource_version, spec } => {
+            let problem = protocol::ledger(world, &spec);
+            world.write_ledger(resource_version.as_ref(), *spec)?;
+            if let Some((kind, sentence)) = problem {
+                world.violate(kind, sentence);
             }
-            Action::Target(target) => {
-                let version = fenced.then_some(&target.resource_version);
-                let before = world.nodes.get(&target.node).map(|node| node.facts.clone());
-                world.write_node(&target.node, version, |facts| facts.desired = Some(target.config.clone()))?;
-                let Some(before) = before else { return Ok(()) };
-                let paid = before.is_done() && before.is_serving();
-                // A target that is what the node runs anyway changes nothing.
-                let is_through = |node: &crate::world::Node| node.facts.is_done() && node.facts.is_serving();
-                if !world.nodes.get(&target.node).is_some_and(is_through) {
-                    // Another target for a node that was taken before keeps what was paid for it then.
-                    let earlier = world.disruptions.get(&target.node).copied();
-                    let disruption = earlier.filter(|earlier| earlier.paid).unwrap_or(Disruption { paid, limit });
-                    world.disruptions.insert(target.node.clone(), disruption);
-                }
-                checks::target(world, &before, paused, limit);
-                Ok(())
-            }
-            Action::Fence { node, resource_version } => {
-                let fence = world.version.to_string();
-                // Any harmless change will do; the zone stands for the annotation.
-                world.write_node(&node, Some(&resource_version), |facts| facts.zone = Some(fence))
-            }
-            Action::SetTaints { node, resource_version, taints } => {
-                world.write_node(&node, Some(&resource_version), |facts| facts.taints = taints)
-            }
-            Action::SetTopology { .. } | Action::DegradeNode { .. } => Ok(()),
+            Ok(())
         }
-    }
-
-    fn drain(
-        &mut self,
-        world: &mut World,
-        node: &str,
-        version: &rollout::ResourceVersion,
-        action: drain::Action,
-    ) -> Result<(), Refused> {
-        match action {
-            drain::Action::Cordon { owner, started } => world.write_node(node, Some(version), |facts| {
-                set_unschedulable(facts, true);
-                facts.cordoned_by = Some(owner.to_owned());
-                facts.drain_started = Some(started);
-            }),
-            drain::Action::Adopt { owner, started } => world.write_node(node, Some(version), |facts| {
-                facts.cordoned_by = Some(owner.to_owned());
-                facts.drain_started = Some(started);
-            }),
-            drain::Action::Disown { owner } => world.write_node(node, Some(version), |facts| {
-                facts.cordoned_by = owner.map(str::to_owned);
-                facts.drain_started = None;
-            }),
-            drain::Action::Evict(pod) => self.evict(world, node, &pod),
-            drain::Action::Confirm { value, uncordon, forget_owner } => {
-                world.write_node(node, Some(version), |facts| {
-                    if uncordon {
-                        set_unschedulable(facts, false);
-                    }
-                    if forget_owner {
-                        facts.cordoned_by = None;
-                    }
-                    facts.drain_started = None;
-                    facts.last_applied_drain = Some(value);
-                })?;
-                checks::uncordoned(world, node, uncordon);
-                Ok(())
+        Action::Target(target) => {
+            let version = parties.is_fenced().then_some(&target.resource_version);
+            let before = world.nodes.get(&target.node).map(|node| node.facts.clone());
+            let by_hand = world.is_moved_by_hand(&target.node);
+            world.write_node(&target.node, version, |facts| facts.desired = Some(target.config.clone()))?;
+            if !by_hand {
+                world.targeted(&target.node, given);
             }
+            if let Some(before) = before {
+                protocol::target(world, &before, paused);
+            }
+            world.look(seen);
+            Ok(())
         }
-    }
-
-    fn evict(&mut self, world: &mut World, node: &str, pod: &PodFacts) -> Result<(), Refused> {
-        if world.outage {
-            return Err(Refused::Outage);
+        Action::Fence { node, resource_version } => {
+            let fence = world.version.to_string();
+            // The zone stands in for the fence annotation: any harmless change will do.
+            world.write_node(&node, Some(&resource_version), |facts| facts.zone = Some(fence))
         }
-        let (now, open) = (world.now, world.budget_open);
-        let pods = world.nodes.get_mut(node).map(|node| &mut node.pods).into_iter().flatten();
-        let Some(found) = pods.into_iter().find(|other| other.uid.to_string() == pod.uid) else { return Ok(()) };
-        if found.protected && !open {
-            let cause = Cause::Budget { message: "Cannot evict pod".to_owned() };
-            self.refusals.insert(pod.uid.clone(), Refusal { at: now, cause });
-        } else {
-            self.refusals.remove(&pod.uid);
-            found.terminating = Some(now);
+        Action::SetTaints { node, resource_version, taints } => {
+            world.write_node(&node, Some(&resource_version), |facts| facts.taints = taints)
         }
-        Ok(())
+        Action::SetTopology { .. } | Action::DegradeNode { .. } => Ok(()),
     }
 }
 
-impl Flight {
-    /// The version of the node that a write which is not waited for carries.
-    fn version(action: &Action) -> Option<&rollout::ResourceVersion> {
-        match action {
-            Action::Target(target) => Some(&target.resource_version),
-            Action::Fence { resource_version, .. } => Some(resource_version),
-            Action::WriteLedger { .. }
-            | Action::SetTaints { .. }
-            | Action::SetTopology { .. }
-            | Action::DegradeNode { .. } => None,
-        }
+/// The node version carried by an action that is sent without waiting.
+fn version(action: &Action) -> Option<&rollout::ResourceVersion> {
+    match action {
+        Action::Target(target) => Some(&target.resource_version),
+        Action::Fence { resource_version, .. } => Some(resource_version),
+        Action::WriteLedger { .. }
+        | Action::SetTaints { .. }
+        | Action::SetTopology { .. }
+        | Action::DegradeNode { .. } => None,
     }
 }
 
-fn pod(pod: &crate::world::Pod) -> PodFacts {
-    PodFacts {
-        namespace: "shop".to_owned(),
-        name: format!("pod-{}", pod.uid),
-        uid: pod.uid.to_string(),
-        terminating: pod.terminating,
-        ..PodFacts::default()
-    }
+fn members(world: &World) -> Vec<EtcdMember> {
+    let members = world.nodes.values().filter(|node| node.host.etcd.is_some());
+    members.map(|node| EtcdMember { node: node.facts.name.clone(), ready: node.host.has_member_up() }).collect()
 }
 
 fn write_status(world: &mut World, status: api::machineconfiguration::MachineConfigPoolStatus) -> Result<(), Refused> {

@@ -1,168 +1,163 @@
-//! A node's daemon, as far as the annotations show it.
+//! The node daemon on a simulated machine.
 //!
-//! Ours switches to a newer target until its first write; after that it finishes, and goes on to the newest without
-//! being uncordoned in between. A foreign one looks at its target only when it rests.
+//! The next move comes from the real daemon's `decide`, and trials are judged by the real `judge`. This module replaces the
+//! loop around them, one move per step: read the Node, publish a report, do the drain handshake, journal the update. Like the
+//! real daemon, it keeps reporting Degraded while it updates after a failure.
+//!
+//! A foreign (upstream) daemon reads its target only between updates and has no trials.
 
-use rollout::node::State;
+use ::daemon::decide::{Move, Situation, decide};
+use ::daemon::engine::Standing;
+use ::daemon::node::{Report, View};
+use jiff::{SignedDuration, Timestamp};
 
+use crate::faults::any_jump;
+use crate::host::{Host, Phase, Power, Work};
 use crate::random::Random;
-use crate::world::{Refused, World, is_ready, unready};
+use crate::world::{BadConfig, World};
 
-/// What a daemon keeps on disk.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Journal {
-    pub(crate) phase: Phase,
-    pub(crate) target: String,
-    /// The target it gave up on; it does not try that again by itself.
-    pub(crate) failed: Option<String>,
+mod report;
+mod trying;
+mod work;
+
+pub use trying::TrialClock;
+
+/// The daemon's memory, which is lost when its process ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Process {
+    /// `None` until the API has answered once.
+    view: Option<View>,
+    report: Report,
+    retry_at: Option<Timestamp>,
+    failures: u32,
+    /// The config that a foreign daemon is updating to, even if its target has changed since.
+    pursues: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    #[default]
-    Idle,
-    /// Nothing was written yet.
-    Started,
-    Draining,
-    Writing,
-    Rebooting,
-    Finishing,
-    Uncordoning,
+/// A daemon during one step.
+struct Step<'a> {
+    world: &'a mut World,
+    name: &'a str,
+    clock: TrialClock,
 }
 
-/// Lets the daemon of a node take one step. Says whether anything was to be done.
-pub(crate) fn step(world: &mut World, name: &str, random: &mut Random) -> bool {
-    let Some(node) = world.nodes.get(name) else { return false };
-    if node.crashed || (!is_ready(&node.facts) && node.journal.phase != Phase::Rebooting) {
-        return false;
-    }
-    let before = node.journal.clone();
-    let version = node.facts.resource_version.clone();
-    // A write that is refused leaves the journal as it was, and is tried again.
-    if act(world, name, random).is_err()
-        && let Some(node) = world.nodes.get_mut(name)
-    {
-        node.journal = before.clone();
-    }
-    let Some(node) = world.nodes.get(name) else { return true };
-    node.journal != before || node.facts.resource_version != version
-}
-
-fn act(world: &mut World, name: &str, random: &mut Random) -> Result<(), Refused> {
-    let node = world.nodes.get_mut(name).ok_or(Refused::NotFound)?;
-    let facts = node.facts.clone();
-    let (Some(current), Some(desired)) = (facts.current.clone(), facts.desired.clone()) else {
-        return adopt_first_target(world, name);
-    };
-    let asked = facts.desired_drain.clone().unwrap_or_default();
-    let is_applied = facts.desired_drain == facts.last_applied_drain;
-    let target = node.journal.target.clone();
-    let switches = facts.ours && desired != target;
-    match node.journal.phase {
-        Phase::Idle if desired == current => rest(world, name, &current, &asked, is_applied),
-        Phase::Idle if node.journal.failed.as_ref() == Some(&desired) => say(world, name, State::Degraded),
-        Phase::Idle => {
-            node.journal = Journal { phase: Phase::Started, target: desired, failed: None };
-            say(world, name, State::Working)
-        }
-        Phase::Started if switches => {
-            node.journal.phase = Phase::Idle;
-            Ok(())
-        }
-        Phase::Started if world.bad.get(&target) == Some(&false) => give_up(world, name, &target),
-        Phase::Started if random.once_in(3) && !asked.starts_with("drain-") => {
-            node.journal.phase = Phase::Writing;
-            Ok(())
-        }
-        Phase::Started => {
-            node.journal.phase = Phase::Draining;
-            ask(world, name, format!("drain-{target}"))
-        }
-        Phase::Draining if switches => {
-            node.journal.phase = Phase::Idle;
-            Ok(())
-        }
-        Phase::Draining if is_applied => {
-            node.journal.phase = Phase::Writing;
-            Ok(())
-        }
-        Phase::Draining => Ok(()),
-        Phase::Writing if world.bad.contains_key(&target) => give_up(world, name, &target),
-        Phase::Writing => {
-            node.journal.phase = Phase::Rebooting;
-            world.change_node(name, None, |facts| facts.unready = unready(false, facts.unschedulable))
-        }
-        Phase::Rebooting => {
-            node.journal.phase = Phase::Finishing;
-            world.change_node(name, None, |facts| facts.unready = unready(true, facts.unschedulable))
-        }
-        Phase::Finishing => finish(world, name, &target, &desired, &asked),
-        Phase::Uncordoning if is_applied => {
-            node.journal = Journal::default();
-            say(world, name, State::Done)
-        }
-        Phase::Uncordoning => Ok(()),
+/// Advances a machine by one step: its daemon makes one move, or its reboot proceeds.
+pub(crate) fn step(world: &mut World, name: &str, clock: TrialClock, random: &mut Random) {
+    match world.nodes.get(name).map(|node| node.host.power) {
+        None | Some(Power::Off) => {}
+        Some(Power::Rebooting(until)) => boot(world, name, until, random),
+        Some(Power::On) => Step { world, name, clock }.act(random),
     }
 }
 
-/// A node that never ran anything takes what it was given as what it was born with.
-fn adopt_first_target(world: &mut World, name: &str) -> Result<(), Refused> {
-    world.write_node(name, None, |facts| {
-        if let Some(desired) = facts.desired.clone() {
-            facts.current = Some(desired);
-            facts.state = State::Done;
+fn boot(world: &mut World, name: &str, until: Timestamp, random: &mut Random) {
+    let now = world.now;
+    let Some(node) = world.nodes.get_mut(name) else { return };
+    if now < until {
+        return;
+    }
+    let host = &mut node.host;
+    let journal = host.disk.journal.as_ref();
+    let into = journal.filter(|work| matches!(work.phase, Phase::Rebooting(_))).map(|work| work.to.clone());
+    // Some machines boot with a wrong clock, which time synchronization corrects shortly after.
+    let clock = if random.once_in(6) { any_jump(random) } else { host.clock };
+    *host =
+        Host { power: Power::On, boot: host.boot + 1, booted: now, process: Process::default(), clock, ..host.clone() };
+    if into.is_some_and(|config| world.config(&config).fault == Some(BadConfig::Kills)) {
+        if let Some(node) = world.nodes.get_mut(name) {
+            node.host.power = Power::Off;
         }
-    })
+        world.tell(|| format!("{name} does not come back from its reboot"));
+        return;
+    }
+    world.tell(|| format!("{name} has booted"));
 }
 
-/// Nothing to change: what is left of an earlier change is put away.
-fn rest(world: &mut World, name: &str, current: &str, asked: &str, is_applied: bool) -> Result<(), Refused> {
-    if asked.starts_with("drain-") {
-        return ask(world, name, format!("uncordon-{current}"));
+impl Step<'_> {
+    fn host(&mut self) -> Option<&mut Host> {
+        self.world.nodes.get_mut(self.name).map(|node| &mut node.host)
     }
-    if !is_applied {
-        return Ok(());
-    }
-    if let Some(node) = world.nodes.get_mut(name) {
-        node.journal = Journal::default();
-    }
-    say(world, name, State::Done)
-}
 
-fn finish(world: &mut World, name: &str, target: &str, desired: &str, asked: &str) -> Result<(), Refused> {
-    let drained = asked.starts_with("drain-");
-    let goes_on = desired != target;
-    if let Some(node) = world.nodes.get_mut(name) {
-        node.journal = match (goes_on, drained) {
-            (true, _) => Journal { phase: Phase::Started, target: desired.to_owned(), failed: None },
-            (false, true) => Journal { phase: Phase::Uncordoning, ..node.journal.clone() },
-            (false, false) => Journal::default(),
+    /// Whether this machine can reach the API.
+    fn hears(&mut self) -> bool {
+        !self.world.outage && self.host().is_some_and(|host| host.linked)
+    }
+
+    fn act(mut self, random: &mut Random) {
+        let woken = !random.once_in(4) && self.look_at_node();
+        let now = self.world.now;
+        let Some(host) = self.host() else { return };
+        if host.process.retry_at.is_some_and(|at| at > now) && !woken {
+            return;
+        }
+        host.process.retry_at = None;
+        if random.once_in(4) {
+            host.clock = SignedDuration::ZERO;
+        }
+        if self.carry_on() {
+            return;
+        }
+        let Some(host) = self.host() else { return };
+        let (disk, boot) = (host.disk.clone(), host.boot);
+        let standing = standing(disk.journal.as_ref(), boot);
+        let mut view = host.process.view.clone().unwrap_or_default();
+        if let Some(pursued) = &host.process.pursues {
+            view.desired.clone_from(pursued);
+        }
+        let situation = Situation {
+            born: None,
+            on_disk: disk.current.as_deref(),
+            standing: &standing,
+            node: &view,
+            forced: false,
+            reverted: disk.reverted.as_deref(),
         };
-    }
-    let target = target.to_owned();
-    world.write_node(name, None, |facts| {
-        if !goes_on {
-            if drained {
-                facts.desired_drain = Some(format!("uncordon-{target}"));
-            } else {
-                facts.state = State::Done;
-            }
+        match decide(&situation) {
+            Move::Idle => {}
+            Move::Adopt { config } => self.adopt(config),
+            Move::Update { to, forced: _ } => self.update(&to, &view),
+            Move::Act => self.take_effect(random),
+            Move::Reboot => self.reboot(random),
+            Move::Try => self.try_out(),
+            Move::Held { config } => self.hold(&config),
+            Move::Release { drain } => self.release(drain),
+            Move::Rest => self.rest(),
         }
-        facts.current = Some(target);
-    })
-}
-
-fn give_up(world: &mut World, name: &str, target: &str) -> Result<(), Refused> {
-    if let Some(node) = world.nodes.get_mut(name) {
-        node.journal = Journal { phase: Phase::Idle, target: String::new(), failed: Some(target.to_owned()) };
     }
-    say(world, name, State::Degraded)
+
+    /// Reads the Node. Returns whether it has changed since the last time.
+    fn look_at_node(&mut self) -> bool {
+        if !self.hears() {
+            return false;
+        }
+        let Some(node) = self.world.nodes.get_mut(self.name) else { return false };
+        let view = report::view(&node.facts);
+        let process = &mut node.host.process;
+        if process.view.is_none() {
+            process.report = Report::of(&view);
+        }
+        let is_news = process.view.as_ref() != Some(&view);
+        process.view = Some(view);
+        is_news
+    }
+
+    fn adopt(&mut self, config: String) {
+        if self.hears()
+            && let Some(host) = self.host()
+        {
+            host.disk.current = Some(config);
+        }
+    }
 }
 
-fn say(world: &mut World, name: &str, state: State) -> Result<(), Refused> {
-    world.write_node(name, None, |facts| facts.state = state)
-}
-
-fn ask(world: &mut World, name: &str, request: String) -> Result<(), Refused> {
-    world.write_node(name, None, |facts| facts.desired_drain = Some(request))
+/// The standing that the real engine's `recover` would return.
+fn standing(journal: Option<&Work>, boot: u64) -> Standing {
+    let reason = || "the new config failed its trial".to_owned();
+    match journal.map(|work| work.phase) {
+        None => Standing::Settled,
+        Some(Phase::Applying | Phase::Applied) => Standing::Applied,
+        Some(Phase::Rebooting(asked)) if asked == boot => Standing::WaitsForReboot,
+        Some(Phase::Rebooting(_) | Phase::Trying(_)) => Standing::Trying,
+        Some(Phase::Undoing | Phase::Undone | Phase::RebootingBack(_)) => Standing::MustRebootBack { reason: reason() },
+    }
 }

@@ -1,54 +1,68 @@
-//! The truth: one pool, its nodes, their pods and the ledger, with the rules of an API server.
+//! The true state: one pool with its nodes, machines, pods and ledger, behind a simulated API server.
 //!
-//! Every object has a resource version, every write can conflict, and every change is kept in a log that watchers read
-//! at their own pace.
+//! Objects have resource versions, writes can conflict, and changes are kept in logs that watches read at their own pace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::machinist::PoolLedgerSpec;
 use api::names::{cordon, state};
 use jiff::{SignedDuration, Timestamp};
 use rollout::node::{State, Unready};
-use rollout::{EtcdMember, Ledger, NodeFacts, PoolFacts, ResourceVersion};
+use rollout::{Ledger, NodeFacts, PoolFacts, ResourceVersion};
 
-use crate::daemon::Journal;
+use crate::account::Account;
+use crate::host::{Host, Member};
+use crate::pods::{Pod, Workload};
+use crate::violation::{Kind, Violation, clock};
 
-/// A node: its object, and what only the node itself knows.
+/// A node: its object, its machine and its pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) facts: NodeFacts,
-    /// The daemon's disk.
-    pub(crate) journal: Journal,
-    /// The node has no power.
-    pub(crate) crashed: bool,
-    /// A person cordoned it, when it was schedulable.
-    pub(crate) cordoned_by_person: bool,
+    pub(crate) host: Host,
     pub(crate) pods: Vec<Pod>,
+    /// Its cordon was made by a person.
+    pub(crate) cordoned_by_person: bool,
+    /// Its target was set by a person.
+    pub(crate) hand_set: bool,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Pod {
-    pub(crate) uid: u64,
-    pub(crate) protected: bool,
-    pub(crate) terminating: Option<Timestamp>,
+impl Node {
+    /// Whether we keep the node from its pods: it is being updated, or cordoned for our drain. Once a person uncordons it, it
+    /// serves again.
+    pub(crate) fn is_taken(&self) -> bool {
+        let is_changed = self.host.disk.journal.as_ref().is_some_and(|work| !work.idle);
+        is_changed || (self.host.emptied && self.facts.unschedulable)
+    }
 }
 
-/// What a watcher of nodes gets: the node as it was then, or nothing when it was deleted.
+/// A watch event: the node at that time, or nothing if it was deleted.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeEvent {
-    pub(crate) version: u64,
     pub(crate) name: String,
     pub(crate) facts: Option<Arc<NodeFacts>>,
 }
 
-/// A node whose target landed and that is not through yet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Disruption {
-    /// It was available when it was targeted.
-    pub(crate) paid: bool,
-    /// What the controller that did it took for the limit.
-    pub(crate) limit: usize,
+/// The effect of a rendered config. The default is a good one that needs a reboot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) fault: Option<BadConfig>,
+    /// It needs neither drain nor reboot.
+    pub(crate) live: bool,
+}
+
+/// How a bad config fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadConfig {
+    /// The daemon refuses it before the drain.
+    Refused,
+    /// Writing it fails, after the drain.
+    Unwritable,
+    /// It fails its trial.
+    FailsTrial,
+    /// The machine does not come back from the reboot.
+    Kills,
 }
 
 /// Why a write was refused.
@@ -62,22 +76,26 @@ pub(crate) enum Refused {
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) version: u64,
+    /// The last uid of a pod.
+    pub(crate) uids: u64,
     pub(crate) pool: Arc<PoolFacts>,
     pub(crate) pool_log: Vec<Arc<PoolFacts>>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) node_log: Vec<NodeEvent>,
     pub(crate) ledger: Ledger,
     pub(crate) ledger_log: Vec<Arc<Ledger>>,
+    pub(crate) workloads: Vec<Workload>,
     pub(crate) outage: bool,
-    /// The disruption budget of protected pods allows evictions.
+    /// Disruption budgets allow evictions.
     pub(crate) budget_open: bool,
-    /// Configs that cannot be applied; those with `true` fail after the node was emptied.
-    pub(crate) bad: BTreeMap<String, bool>,
-    pub(crate) disruptions: BTreeMap<String, Disruption>,
-    pub(crate) violations: Vec<String>,
-    /// Plans are made from the truth and carried out at once, so they must hold in truth as well.
+    pub(crate) configs: BTreeMap<String, Config>,
+    /// How long a kubelet may be silent before its node becomes NotReady.
+    pub(crate) patience: SignedDuration,
+    pub(crate) account: Account,
+    pub(crate) violations: Vec<Violation>,
+    /// Watches are current and plans are carried out at once, so plans can be checked against the true state.
     pub(crate) strict: bool,
-    /// What happened, in words, when somebody wants to know.
+    /// The trace, if one is wanted.
     pub(crate) trace: Option<Vec<String>>,
 }
 
@@ -88,36 +106,39 @@ impl World {
         Self {
             now,
             version: 1,
+            uids: 1,
             pool_log: vec![Arc::clone(&pool)],
             pool,
             nodes: BTreeMap::new(),
             node_log: Vec::new(),
             ledger: Ledger::default(),
             ledger_log: vec![Arc::new(Ledger::default())],
+            workloads: Vec::new(),
             outage: false,
             budget_open: true,
-            bad: BTreeMap::new(),
-            disruptions: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            patience: SignedDuration::ZERO,
+            account: Account::default(),
             violations: Vec::new(),
             strict: false,
             trace: None,
         }
     }
 
-    pub(crate) fn pass(&mut self, duration: SignedDuration) {
-        self.now += duration;
-    }
-
     pub(crate) fn tell(&mut self, what: impl FnOnce() -> String) {
         let (version, now) = (self.version, self.now);
         if let Some(trace) = &mut self.trace {
-            trace.push(format!("{} @{version}: {}", now.strftime("%H:%M:%S%.3f"), what()));
+            trace.push(format!("{} @{version}: {}", clock(now), what()));
         }
     }
 
-    pub(crate) fn violate(&mut self, what: String) {
-        self.tell(|| format!("VIOLATION {what}"));
-        self.violations.push(what);
+    pub(crate) fn violate(&mut self, kind: Kind, sentence: String) {
+        self.tell(|| format!("VIOLATION {sentence} [{kind}]"));
+        self.violations.push(Violation { kind, at: self.now, sentence });
+    }
+
+    pub(crate) fn config(&self, name: &str) -> Config {
+        self.configs.get(name).copied().unwrap_or_default()
     }
 
     /// A person edits the pool.
@@ -148,8 +169,9 @@ impl World {
         };
         self.version += 1;
         facts.resource_version = ResourceVersion::parse(&self.version.to_string());
-        let node =
-            Node { facts, journal: Journal::default(), crashed: false, cordoned_by_person: false, pods: Vec::new() };
+        let mut host = Host::new(config, self.now);
+        host.etcd = rollout::control_plane::is_control_plane(&self.pool.name).then(Member::default);
+        let node = Node { facts, host, pods: Vec::new(), cordoned_by_person: false, hand_set: false };
         self.nodes.insert(name.to_owned(), node);
         self.publish_node(name);
     }
@@ -157,28 +179,19 @@ impl World {
     pub(crate) fn delete_node(&mut self, name: &str) {
         self.version += 1;
         self.nodes.remove(name);
-        self.disruptions.remove(name);
         self.publish_node(name);
     }
 
     fn publish_node(&mut self, name: &str) {
         let facts = self.nodes.get(name).map(|node| Arc::new(node.facts.clone()));
         self.tell(|| match &facts {
-            Some(facts) => format!(
-                "{name}: {:?} -> {:?} {} {} drain {:?}/{:?}",
-                facts.current.as_deref().unwrap_or_default(),
-                facts.desired.as_deref().unwrap_or_default(),
-                state_word(&facts.state),
-                facts.unready.as_ref().map_or_else(|| "serving".to_owned(), ToString::to_string),
-                facts.desired_drain.as_deref().unwrap_or_default(),
-                facts.last_applied_drain.as_deref().unwrap_or_default(),
-            ),
+            Some(facts) => format!("{name}: {}", describe(facts)),
             None => format!("{name}: deleted"),
         });
-        self.node_log.push(NodeEvent { version: self.version, name: name.to_owned(), facts });
+        self.node_log.push(NodeEvent { name: name.to_owned(), facts });
     }
 
-    /// A write to a node by a client of the API, perhaps with a precondition.
+    /// A write to a node through the API, optionally with a version.
     pub(crate) fn write_node(
         &mut self,
         name: &str,
@@ -191,7 +204,7 @@ impl World {
         self.change_node(name, version, write)
     }
 
-    /// A change that happens whether or not the API can be reached, such as the node's own readiness.
+    /// A write that does not depend on the simulated outage, such as a person's.
     pub(crate) fn change_node(
         &mut self,
         name: &str,
@@ -209,9 +222,6 @@ impl World {
         }
         self.version += 1;
         node.facts.resource_version = ResourceVersion::parse(&self.version.to_string());
-        if node.facts.is_done() && node.facts.is_serving() {
-            self.disruptions.remove(name);
-        }
         self.publish_node(name);
         Ok(())
     }
@@ -224,35 +234,51 @@ impl World {
             return Err(Refused::Conflict);
         }
         self.version += 1;
-        self.tell(|| {
-            let claims = spec.claims.iter().map(|claim| {
-                format!("{}@{} to {}", claim.node, claim.node_resource_version.as_deref().unwrap_or("?"), claim.config)
-            });
-            let next = spec
-                .next
-                .iter()
-                .map(|claim| format!("{}@{}", claim.node, claim.node_resource_version.as_deref().unwrap_or("?")));
-            let (claims, next): (Vec<_>, Vec<_>) = (claims.collect(), next.collect());
-            format!("ledger: {}; next: {}", claims.join(", "), next.join(", "))
-        });
+        self.tell(|| describe_ledger(&spec));
         self.ledger = Ledger { resource_version: Some(self.version.to_string()), spec };
         self.ledger_log.push(Arc::new(self.ledger.clone()));
         Ok(())
     }
 
-    /// A member of etcd on every node of the control plane.
-    pub(crate) fn etcd_members(&self) -> Vec<EtcdMember> {
-        let members = self.nodes.values().map(|node| &node.facts);
-        members.map(|facts| EtcdMember { node: facts.name.clone(), ready: is_ready(facts) }).collect()
+    /// Advances the time. The cluster notices kubelets that have become silent or have come back.
+    pub(crate) fn pass(&mut self, duration: SignedDuration) {
+        self.now += duration;
+        let names: Vec<String> = self.nodes.keys().cloned().collect();
+        for name in names {
+            self.notice_kubelet(&name);
+        }
     }
 
-    /// The nodes that still have to come to an end, for the final check.
-    pub(crate) fn unfinished(&self) -> BTreeSet<String> {
-        let target = self.pool.target();
-        let is_through =
-            |facts: &NodeFacts| facts.is_done() && facts.is_serving() && facts.current.as_deref() == Some(target);
-        self.nodes.values().filter(|node| !is_through(&node.facts)).map(|node| node.facts.name.clone()).collect()
+    fn notice_kubelet(&mut self, name: &str) {
+        let (now, patience) = (self.now, self.patience);
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.host.watch_member(now);
+        node.host.silent_since = if node.host.is_up() { None } else { Some(node.host.silent_since.unwrap_or(now)) };
+        let ready = node.host.silent_since.is_none_or(|since| now.duration_since(since) < patience);
+        if ready != is_ready(&node.facts) && !self.outage {
+            let _gone = self.change_node(name, None, |facts| facts.unready = unready(ready, facts.unschedulable));
+        }
     }
+}
+
+fn describe(facts: &NodeFacts) -> String {
+    format!(
+        "{:?} -> {:?} {} {} drain {:?}/{:?}",
+        facts.current.as_deref().unwrap_or_default(),
+        facts.desired.as_deref().unwrap_or_default(),
+        state_word(&facts.state),
+        facts.unready.as_ref().map_or_else(|| "serving".to_owned(), ToString::to_string),
+        facts.desired_drain.as_deref().unwrap_or_default(),
+        facts.last_applied_drain.as_deref().unwrap_or_default(),
+    )
+}
+
+fn describe_ledger(spec: &PoolLedgerSpec) -> String {
+    let version = |claim: &api::machinist::Claim| claim.node_resource_version.clone().unwrap_or_else(|| "?".to_owned());
+    let claims = spec.claims.iter().map(|claim| format!("{}@{} to {}", claim.node, version(claim), claim.config));
+    let next = spec.next.iter().map(|claim| format!("{}@{}", claim.node, version(claim)));
+    let (claims, next): (Vec<_>, Vec<_>) = (claims.collect(), next.collect());
+    format!("ledger: {}; next: {}", claims.join(", "), next.join(", "))
 }
 
 /// The word of a state, as a daemon writes it.
@@ -264,6 +290,17 @@ pub(crate) fn state_word(state: &State) -> &str {
         State::Degraded => state::DEGRADED,
         State::Unreconcilable => state::UNRECONCILABLE,
         State::Unknown(word) => word,
+    }
+}
+
+pub(crate) fn state_of(word: &str) -> State {
+    match word {
+        "" => State::Unreported,
+        state::DONE => State::Done,
+        state::WORKING => State::Working,
+        state::DEGRADED => State::Degraded,
+        state::UNRECONCILABLE => State::Unreconcilable,
+        other => State::Unknown(other.to_owned()),
     }
 }
 
