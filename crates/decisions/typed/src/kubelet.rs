@@ -7,6 +7,7 @@ mod error;
 pub mod fields;
 pub mod limits;
 mod merge;
+pub mod plan;
 mod read;
 mod settings;
 pub mod tls;
@@ -41,6 +42,28 @@ pub fn apply_latency(configuration: &mut Map<String, Value>, profile: &str) {
 }
 
 impl Configured {
+    /// The drop-in for a kubelet whose own file is not ours. What that kubelet has no other place for goes into it too.
+    pub fn dropin(&self, path: String) -> File {
+        let mut configuration = self.configuration.clone();
+        if let Some(level) = self.log_level {
+            configuration.entry("logging").or_insert_with(|| serde_json::json!({}))["verbosity"] = level.into();
+        }
+        if let Some(sizing) = &self.sizing {
+            let reserved = configuration.entry("systemReserved").or_insert_with(|| serde_json::json!({}));
+            let amounts =
+                [("memory", &sizing.memory), ("cpu", &sizing.cpu), ("ephemeral-storage", &sizing.ephemeral_storage)];
+            for (resource, amount) in amounts {
+                if let Some(amount) = amount {
+                    reserved[resource] = amount.clone().into();
+                }
+            }
+            if reserved.as_object().is_some_and(Map::is_empty) {
+                configuration.remove("systemReserved");
+            }
+        }
+        File::new(path, yaml::write(&configuration))
+    }
+
     /// The files of the generated fragment.
     pub fn files(&self) -> Vec<File> {
         let sizing = self.sizing.as_ref().map(|sizing| File::new(SIZING, sizing.environment()));

@@ -42,8 +42,18 @@ impl Kind {
     }
 
     /// The name that early releases gave, with the pool's uid in it.
-    fn with_uid(self, pool: &str, uid: &str) -> String {
-        format!("99-{pool}-{uid}-{}", self.word())
+    pub fn with_uid(self, pool: &str, uid: &str) -> String {
+        format!("99-{pool}-{uid}{}", self.older())
+    }
+
+    /// How such a name ends.
+    pub(crate) fn older(self) -> String {
+        format!("-{}", self.word())
+    }
+
+    /// Whether a MachineConfig of this name was generated for a configuration of this kind.
+    pub fn is_name(self, name: &str) -> bool {
+        name.starts_with("99-") && name.contains(&format!("-generated-{}", self.word()))
     }
 }
 

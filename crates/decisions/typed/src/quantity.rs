@@ -1,5 +1,6 @@
 //! Quantities (`500m`, `10Gi`) in the form Kubernetes prints them, and their value in whole units.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Nothing finer than this power of ten is kept.
@@ -9,7 +10,8 @@ const DECIMAL: [(&str, i32); 10] =
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// An amount that was read from a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Quantity {
     text: String,
     /// In billionths.
@@ -65,6 +67,20 @@ impl Quantity {
     /// Whether it is nothing at all.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
+    }
+}
+
+impl TryFrom<String> for Quantity {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("it is no quantity")
+    }
+}
+
+impl From<Quantity> for String {
+    fn from(quantity: Quantity) -> Self {
+        quantity.text
     }
 }
 

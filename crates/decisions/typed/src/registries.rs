@@ -9,6 +9,7 @@ mod error;
 pub mod hosts;
 mod mirrors;
 mod payload;
+pub mod plan;
 mod policy;
 mod reference;
 pub mod scope;

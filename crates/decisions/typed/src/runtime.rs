@@ -5,9 +5,12 @@
 
 pub mod containerd;
 mod crio;
+pub mod plan;
 mod storage;
 
 use api::machineconfiguration::{AdditionalStore, ContainerRuntimeConfig, ContainerRuntimeConfiguration};
+
+use serde::{Deserialize, Serialize};
 
 pub use crio::{files, path};
 pub use storage::STORAGE;
@@ -22,7 +25,8 @@ const UNLIMITED: i64 = -1;
 const LOG_LEVELS: [&str; 7] = ["error", "fatal", "panic", "warn", "info", "debug", "trace"];
 
 /// What ContainerRuntimeConfigs ask for. What is not set is left to the template.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Settings {
     pub log_level: Option<String>,
     pub pids_limit: Option<i64>,

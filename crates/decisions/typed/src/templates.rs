@@ -16,6 +16,7 @@
 mod builtin;
 mod document;
 pub mod parameters;
+pub mod plan;
 pub mod profile;
 
 use std::collections::BTreeMap;

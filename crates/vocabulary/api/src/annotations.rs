@@ -105,3 +105,9 @@ pub const GENERATED_FROM: &str = "machinist.dev/generated-from";
 /// On a MachineConfig generated from a KubeletConfig or ContainerRuntimeConfig: what was accepted last, which stays in force
 /// while the object cannot be read.
 pub const ACCEPTED_SETTINGS: &str = "machinist.dev/accepted-settings";
+/// On a MachineConfig generated from several KubeletConfigs: for each field, the KubeletConfig whose word stands.
+pub const FIELD_PROVENANCE: &str = "machinist.dev/field-provenance";
+/// On a MachineConfig that we generated: a hash of its content, by which an edit is told from a new content of ours.
+pub const CONTENT_HASH: &str = "machinist.dev/content-hash";
+/// On a generated MachineConfig: objects that are left out of it or not wholly in force, and why.
+pub const LEFT_OUT: &str = "machinist.dev/left-out";

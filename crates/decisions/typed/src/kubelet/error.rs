@@ -37,6 +37,14 @@ pub enum Error {
         "KubeletConfiguration: staticPodPath must be empty for pool {pool:?}, but contains: {found} (leave spec.kubeletConfig.staticPodPath out, or write \"\" to disable static pods)"
     )]
     StaticPods { pool: String, found: String },
+    #[error(
+        "KubeletConfig's autoSizingReserved is not possible where the kubelet's own file is kept; write amounts into spec.kubeletConfig.systemReserved, for example memory: 1Gi"
+    )]
+    AutoSizingDropin,
+    #[error(
+        "kubelets read drop-ins from 1.{since} on, but a node of pool {pool:?} runs 1.{runs}; a KubeletConfig cannot reach it"
+    )]
+    NoDropins { pool: String, since: u64, runs: u64 },
     #[error("KubeletConfiguration: {}", listed(.0))]
     Limits(Vec<Violation>),
 }

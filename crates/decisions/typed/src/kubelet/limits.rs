@@ -31,9 +31,17 @@ impl std::fmt::Display for Violation {
 
 /// What `merged` has that a kubelet refuses and `base` has not.
 pub fn check(base: &Map<String, Value>, merged: &Map<String, Value>) -> Result<(), Error> {
-    let known: BTreeSet<Violation> = violations(base).into_iter().collect();
-    let new: Vec<Violation> = violations(merged).into_iter().filter(|found| !known.contains(found)).collect();
-    if new.is_empty() { Ok(()) } else { Err(Error::Limits(new)) }
+    let known: BTreeSet<Violation> = violations(base, true).into_iter().collect();
+    refuse(violations(merged, true).into_iter().filter(|found| !known.contains(found)).collect())
+}
+
+/// The same for a part of a configuration whose rest is not known, so that fields are not compared with one another.
+pub fn check_part(part: &Map<String, Value>) -> Result<(), Error> {
+    refuse(violations(part, false))
+}
+
+fn refuse(found: Vec<Violation>) -> Result<(), Error> {
+    if found.is_empty() { Ok(()) } else { Err(Error::Limits(found)) }
 }
 
 /// Whether a kubelet of this minor version knows every field that is set; the first it does not know is named.
@@ -60,13 +68,15 @@ fn newer(members: &Map<String, Value>, fields: &'static [Field], minor: u64) -> 
 }
 
 /// Everything a kubelet would refuse.
-fn violations(configuration: &Map<String, Value>) -> Vec<Violation> {
+fn violations(configuration: &Map<String, Value>, is_whole: bool) -> Vec<Violation> {
     let view = View(configuration);
     let mut found = Vec::new();
     ranges(view, &mut found);
     words(view, &mut found);
     negative_durations(configuration, "", fields::CONFIGURATION, &mut found);
-    relations::check(view, &mut found);
+    if is_whole {
+        relations::check(view, &mut found);
+    }
     resources::check(view, &mut found);
     found
 }

@@ -3,18 +3,23 @@
 use api::labels;
 use api::machineconfiguration::{KubeletConfig, MachineConfigPool, TlsSecurityProfile};
 use api::names::{POOL_ARBITER, POOL_MASTER};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Error;
 use super::read;
 
 /// What one KubeletConfig asks for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Settings {
     /// The KubeletConfig's name.
     pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_level: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_sizing: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSecurityProfile>,
     /// Fields of the kubelet's configuration. What is written here stands, also `false`, `0` and empty values.
     pub fields: Map<String, Value>,

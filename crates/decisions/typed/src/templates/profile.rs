@@ -106,7 +106,7 @@ impl fmt::Display for Profile {
 }
 
 /// The container runtime of hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runtime {
     Crio,
     Containerd { major: u64 },

@@ -1,3 +1,9 @@
 //! The rules of typed configuration, on whole objects.
 
+#![allow(clippy::unwrap_used)]
+
+mod kubelet;
+mod registries;
+mod runtime;
 mod templates;
+mod world;

@@ -1,7 +1,5 @@
 //! What hosts start from, by profile and role.
 
-#![allow(clippy::unwrap_used)]
-
 use api::machineconfiguration::ControllerConfigSpec;
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -164,4 +162,180 @@ fn a_template_that_does_not_work_is_named_with_its_line() {
     expect![[r#"template common/00/a: its head is wrong: path "etc/a" is not absolute"#]]
         .assert_eq(&refused("common/00/a", "---\npath: etc/a\n---\nx"));
     assert!(refused("elsewhere/a", "x").contains("lies in no folder that we know"));
+}
+
+mod planning {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use api::machineconfiguration::ControllerConfig;
+    use jiff::Timestamp;
+    use typed::templates::plan::{Snapshot, plan};
+    use typed::templates::{Profile, Runtime, Template, Templates};
+
+    use super::{controller_config, expect};
+
+    fn snapshot(profile: Profile) -> Snapshot {
+        let mut controller_config = ControllerConfig::new("machine-config-controller", controller_config());
+        controller_config.metadata.uid = Some("uid".to_owned());
+        controller_config.metadata.generation = Some(3);
+        Snapshot {
+            now: Timestamp::UNIX_EPOCH,
+            version: "v1".to_owned(),
+            profile,
+            runtime: Runtime::Crio,
+            templates: Templates::builtin(profile),
+            controller_config,
+            pull_secret: None,
+            api_tls: None,
+            certificates: Vec::new(),
+            machine_configs: Vec::new(),
+            originals: BTreeMap::new(),
+            adopt: BTreeSet::new(),
+        }
+    }
+
+    /// Carries a plan out and returns what it told.
+    fn step(snapshot: &mut Snapshot) -> Vec<String> {
+        let found = plan(snapshot);
+        for config in found.apply {
+            snapshot.machine_configs.retain(|live| live.metadata.name != config.metadata.name);
+            snapshot.machine_configs.push(config);
+        }
+        snapshot.machine_configs.retain(|live| !found.delete.contains(live.metadata.name.as_ref().unwrap()));
+        snapshot.originals.extend(found.originals);
+        for update in found.updates {
+            snapshot.controller_config.status = serde_json::from_value(update.status.unwrap()).unwrap();
+        }
+        found.events.into_iter().map(|event| event.message).collect()
+    }
+
+    fn names(snapshot: &Snapshot) -> Vec<&str> {
+        let mut names: Vec<_> =
+            snapshot.machine_configs.iter().filter_map(|config| config.metadata.name.as_deref()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn says(snapshot: &Snapshot) -> String {
+        let status = snapshot.controller_config.status.clone().unwrap_or_default();
+        let shown = status.conditions.iter().map(|it| format!("{}={}", it.type_, it.status));
+        format!("{} {}", shown.collect::<Vec<_>>().join(" "), status.conditions[1].message.clone().unwrap_or_default())
+    }
+
+    #[test]
+    fn one_reconcile_makes_three_configs_for_each_role() {
+        let mut world = snapshot(Profile::OpenShift);
+        step(&mut world);
+        assert_eq!(
+            names(&world),
+            [
+                "00-master",
+                "00-worker",
+                "01-master-container-runtime",
+                "01-master-kubelet",
+                "01-worker-container-runtime",
+                "01-worker-kubelet",
+            ]
+        );
+        expect!["TemplateControllerRunning=False TemplateControllerCompleted=True TemplateControllerFailing=False sync completed towards (3) generation using controller version v1"]
+            .assert_eq(&says(&world));
+        assert!(plan(&world).is_empty(), "nothing is left to do");
+    }
+
+    #[test]
+    fn an_edit_is_put_back_and_the_event_names_the_place_to_change() {
+        let mut world = snapshot(Profile::OpenShift);
+        step(&mut world);
+        let before = world.machine_configs.clone();
+        world.machine_configs[0].spec.kernel_type = Some("realtime".to_owned());
+        assert_eq!(
+            step(&mut world),
+            [
+                "MachineConfig 00-master was changed by somebody and put back; change ControllerConfig machine-config-controller instead"
+            ]
+        );
+        let (mut before, mut after) = (before, world.machine_configs.clone());
+        before.sort_by_key(|config| config.metadata.name.clone());
+        after.sort_by_key(|config| config.metadata.name.clone());
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    fn what_another_controller_made_is_kept_until_it_is_adopted() {
+        let mut world = snapshot(Profile::OpenShift);
+        step(&mut world);
+        for config in &mut world.machine_configs {
+            config.metadata.annotations.as_mut().unwrap().retain(|key, _| !key.starts_with("machinist.dev/"));
+            config.spec.extensions = vec!["usbguard".to_owned()];
+        }
+        let theirs = world.machine_configs.clone();
+        step(&mut world);
+        assert_eq!(world.machine_configs, theirs);
+        assert!(
+            says(&world).contains("kept as another controller made them: 00-master, 00-worker"),
+            "{}",
+            says(&world)
+        );
+        world.machine_configs[0].spec.extensions.clear();
+        assert!(step(&mut world)[0].contains("`machinist adopt` makes it ours"));
+        assert!(world.machine_configs.iter().all(|config| config.spec.extensions == ["usbguard"]));
+        world.adopt.insert("00-worker".to_owned());
+        step(&mut world);
+        let adopted: Vec<_> = world.machine_configs.iter().filter(|config| config.spec.extensions.is_empty()).collect();
+        assert_eq!(adopted.len(), 1);
+        assert_eq!(adopted[0].metadata.name.as_deref(), Some("00-worker"));
+    }
+
+    #[test]
+    fn a_template_that_does_not_work_is_reported_and_leaves_hosts_alone() {
+        let mut world = snapshot(Profile::OpenShift);
+        step(&mut world);
+        let before = world.machine_configs.clone();
+        world.templates = Templates::new(vec![Template { path: "common/00/a".into(), text: "{{".into() }]);
+        step(&mut world);
+        assert_eq!(world.machine_configs, before);
+        assert!(
+            says(&world).contains("TemplateControllerFailing=True failed to syncing towards (3)"),
+            "{}",
+            says(&world)
+        );
+        assert!(says(&world).contains("template common/00/a: it cannot be filled in"), "{}", says(&world));
+    }
+
+    #[test]
+    fn a_broken_pull_secret_is_reported_without_its_content() {
+        let mut world = snapshot(Profile::OpenShift);
+        world.pull_secret = Some(b"{\"auths\": hunter2".to_vec());
+        step(&mut world);
+        let said = says(&world);
+        assert!(said.contains("the pull secret is not a docker config") && !said.contains("hunter2"), "{said}");
+        assert!(world.machine_configs.is_empty());
+    }
+
+    #[test]
+    fn a_role_that_goes_takes_its_configs_along() {
+        let mut world = snapshot(Profile::OpenShift);
+        let topology = |world: &mut Snapshot, name: &str| {
+            let infra = world.controller_config.spec.infra.as_mut().unwrap();
+            infra.status.as_mut().unwrap().control_plane_topology = Some(name.to_owned());
+        };
+        topology(&mut world, "HighlyAvailableArbiter");
+        step(&mut world);
+        assert!(names(&world).contains(&"01-arbiter-kubelet"));
+        topology(&mut world, "HighlyAvailable");
+        step(&mut world);
+        assert_eq!(names(&world).len(), 6);
+    }
+
+    #[test]
+    fn an_installation_on_hosts_that_are_not_ours_changes_nothing_on_them() {
+        for profile in [Profile::Kubeadm, Profile::K3s, Profile::None] {
+            let mut world = snapshot(profile);
+            step(&mut world);
+            assert_eq!(names(&world).len(), 6);
+            for config in &world.machine_configs {
+                assert_eq!(config.spec.config.as_ref().unwrap().to_string(), r#"{"ignition":{"version":"3.5.0"}}"#);
+            }
+        }
+    }
 }

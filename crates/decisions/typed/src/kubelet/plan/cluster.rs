@@ -1,0 +1,204 @@
+//! `97-<pool>-generated-kubelet` and `98-<pool>-generated-kubelet`: what the Node config and the feature gates of the
+//! cluster say.
+//!
+//! Custom pools that select the workers' configs get these with them; for other custom pools they are made as for workers.
+
+use std::collections::BTreeMap;
+
+use api::annotations;
+use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::names::status::{FALSE, TRUE};
+use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Map, Value, json};
+
+use super::{Snapshot, inherits, name_of, place};
+use crate::conditions::ACCEPTED;
+use crate::fragment::{File, Fragment};
+use crate::kubelet::{CONFIGURATION, apply_latency};
+use crate::names;
+use crate::plan::{Existing, Object, Plan, Standing, Update, fingerprint, seal};
+use crate::pools::template_role;
+use crate::templates::profile::{Kubelet, Profile};
+use crate::yaml;
+
+/// Kernel arguments of the only version of control groups that is supported.
+const CGROUPS: [&str; 2] = ["systemd.unified_cgroup_hierarchy=1", "cgroup_no_v1=\"all\""];
+
+const SLOW: &str = "LowUpdateSlowReaction";
+
+/// What a pool's KubeletConfigs are put over: the template with gates and latency, or what workers have.
+pub(super) fn base(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    results: &BTreeMap<String, Map<String, Value>>,
+) -> Result<Map<String, Value>, String> {
+    if let Some(workers) = results.get(POOL_WORKER).filter(|workers| inherits(pool) && !workers.is_empty()) {
+        return Ok(workers.clone());
+    }
+    let mut base = template(snapshot, pool)?;
+    gates(snapshot, &mut base);
+    if name_of(pool) == POOL_WORKER {
+        apply_latency(&mut base, latency(snapshot).unwrap_or_default());
+    }
+    Ok(base)
+}
+
+fn template(snapshot: &Snapshot, pool: &MachineConfigPool) -> Result<Map<String, Value>, String> {
+    if !matches!(place(snapshot)?, Kubelet::Whole) {
+        let head = json!({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"});
+        return Ok(head.as_object().cloned().unwrap_or_default());
+    }
+    let role = template_role(pool);
+    match snapshot.bases.get(&role) {
+        Some(base) => base.clone(),
+        None => Err(format!("there is no template for role {role}")),
+    }
+}
+
+fn gates(snapshot: &Snapshot, configuration: &mut Map<String, Value>) {
+    let Some(gates) = snapshot.gates.as_ref().filter(|gates| !gates.is_empty()) else { return };
+    let known = configuration.entry("featureGates").or_insert_with(|| json!({}));
+    for (gate, is_on) in gates {
+        known[gate] = (*is_on).into();
+    }
+}
+
+/// The profile in force. A jump over the middle one would mark every worker as lost before it has slowed down.
+fn latency(snapshot: &Snapshot) -> Option<&str> {
+    let asked = snapshot.node.as_ref()?.spec.worker_latency_profile.as_deref().unwrap_or_default();
+    match present_latency(snapshot) {
+        Some(present) if jumps(present, asked) => Some(present),
+        Some(_) | None => Some(asked),
+    }
+}
+
+fn jumps(present: &str, asked: &str) -> bool {
+    let is_default = |profile: &str| profile.is_empty() || profile == "Default";
+    present == SLOW && is_default(asked) || is_default(present) && asked == SLOW
+}
+
+/// The profile that the workers' MachineConfig has now.
+fn present_latency(snapshot: &Snapshot) -> Option<&'static str> {
+    let name = names::node_config(POOL_WORKER);
+    let live = snapshot.machine_configs.iter().find(|config| config.metadata.name.as_deref() == Some(&name))?;
+    let notes = live.metadata.annotations.as_ref()?;
+    match notes.get(annotations::ACCEPTED_SETTINGS)?.as_str() {
+        "MediumUpdateAverageReaction" => Some("MediumUpdateAverageReaction"),
+        SLOW => Some(SLOW),
+        _ => Some("Default"),
+    }
+}
+
+/// Adds the two MachineConfigs of a pool to `wanted`.
+pub(super) fn add(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    base: &Map<String, Value>,
+    existing: &Existing<'_>,
+    wanted: &mut BTreeMap<String, MachineConfig>,
+    plan: &mut Plan,
+) {
+    let name = name_of(pool);
+    if inherits(pool) {
+        return;
+    }
+    let is_whole = matches!(place(snapshot), Ok(Kubelet::Whole));
+    let file = |number: &str, content: &Map<String, Value>| match snapshot.profile.kubelet() {
+        Kubelet::Dropin { folder, .. } => File::new(format!("{folder}/{number}-machinist.conf"), yaml::write(content)),
+        Kubelet::Whole | Kubelet::Unknown => File::new(CONFIGURATION, yaml::write(content)),
+    };
+    if let Some(gates) = snapshot.gates.as_ref().filter(|gates| is_whole || !gates.is_empty()) {
+        let mut content = base.clone();
+        if !is_whole {
+            content.insert("featureGates".to_owned(), json!(gates));
+            content.remove("nodeStatusUpdateFrequency");
+        }
+        let fragment = Fragment::of_files(vec![file("98", &content)]);
+        put(snapshot, names::features(&name), &name, "FeatureGate cluster", "", &fragment, existing, wanted, plan);
+    }
+    let Some(node) = &snapshot.node else { return };
+    let latency = latency(snapshot).unwrap_or_default();
+    if name == POOL_WORKER {
+        tell_jump(snapshot, latency, plan);
+    }
+    let mut fragment = Fragment::of_files(vec![file("97", base)]);
+    let is_built_in = [POOL_MASTER, POOL_WORKER, POOL_ARBITER].contains(&name.as_str());
+    let asks_groups = node.spec.cgroup_mode.as_deref().is_some_and(|mode| !mode.is_empty());
+    if is_built_in && (snapshot.profile == Profile::OpenShift || asks_groups) {
+        fragment.kernel_arguments = CGROUPS.map(str::to_owned).to_vec();
+    }
+    let says_something =
+        is_whole || !latency.is_empty() && name == POOL_WORKER || !fragment.kernel_arguments.is_empty();
+    if !is_whole && (latency.is_empty() || name != POOL_WORKER) {
+        fragment.files.clear();
+    }
+    if says_something {
+        put(snapshot, names::node_config(&name), &name, "Node cluster", latency, &fragment, existing, wanted, plan);
+    }
+}
+
+/// Says on the Node config whether it is in force.
+fn tell_jump(snapshot: &Snapshot, in_force: &str, plan: &mut Plan) {
+    let Some(node) = &snapshot.node else { return };
+    let asked = node.spec.worker_latency_profile.as_deref().unwrap_or_default();
+    let problem = jumps(in_force, asked).then(|| {
+        format!(
+            "Skipping the Update Node event, name: cluster, transition not allowed from old WorkerLatencyProfile: {in_force:?} to new WorkerLatencyProfile: {asked:?}; go over MediumUpdateAverageReaction"
+        )
+    });
+    let known = node.status.iter().flat_map(|status| &status.conditions).find(|it| it.type_ == ACCEPTED);
+    let (status, reason) = if problem.is_some() { (FALSE, "ActionProhibited") } else { (TRUE, "AsExpected") };
+    let message = problem.clone().unwrap_or_default();
+    if known.is_some_and(|it| it.status == status && it.message == message) || known.is_none() && problem.is_none() {
+        return;
+    }
+    let object = Object::new("Node", "cluster");
+    if let Some(problem) = problem {
+        plan.warn(object.clone(), "ActionProhibited", problem);
+    }
+    let condition = Condition {
+        type_: ACCEPTED.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: Time(snapshot.now),
+        observed_generation: node.metadata.generation,
+    };
+    plan.update(Update {
+        object,
+        annotations: BTreeMap::new(),
+        finalizers: None,
+        status: Some(json!({"conditions": [condition]})),
+    });
+}
+
+#[allow(clippy::too_many_arguments, reason = "what a MachineConfig is made of")]
+fn put(
+    snapshot: &Snapshot,
+    name: String,
+    pool: &str,
+    from: &str,
+    settings: &str,
+    fragment: &Fragment,
+    existing: &Existing<'_>,
+    wanted: &mut BTreeMap<String, MachineConfig>,
+    plan: &mut Plan,
+) {
+    let replaces = match existing.standing(&name) {
+        Standing::Missing | Standing::Ours => true,
+        Standing::Users => false,
+        Standing::Foreign if snapshot.adopt.contains(&name) => true,
+        Standing::Foreign => {
+            let inputs = json!([snapshot.node.as_ref().map(|node| &node.spec), snapshot.gates]);
+            plan.has_changed(&name, fingerprint(&inputs), &snapshot.inputs)
+        }
+    };
+    if !replaces {
+        return;
+    }
+    let mut config = fragment.machine_config(&name, pool, &snapshot.version, None);
+    let notes = config.metadata.annotations.get_or_insert_default();
+    notes.insert(annotations::ACCEPTED_SETTINGS.to_owned(), settings.to_owned());
+    wanted.insert(name, seal(config, from));
+}

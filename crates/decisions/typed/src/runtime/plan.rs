@@ -1,0 +1,238 @@
+//! Plans the MachineConfigs of all ContainerRuntimeConfigs.
+//!
+//! As with KubeletConfigs, every generated MachineConfig holds its own settings and those generated before it, joined field by
+//! field in the order of the objects' names, and custom pools start from what workers have. One that cannot be applied is
+//! told so and stays as it was accepted last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::annotations;
+use api::machineconfiguration::{ContainerRuntimeConfig, MachineConfig, MachineConfigPool, MachineConfigSpec};
+use api::names::POOL_WORKER;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Map, Value, json};
+
+use super::{Settings, containerd, files};
+use crate::claim::{self, Configuration, Subject};
+use crate::conditions;
+use crate::fragment::{File, Fragment};
+use crate::names;
+use crate::plan::{Existing, Plan, Standing, seal};
+use crate::pools::{inherits, name_of, ordered, template_role};
+use crate::templates::Runtime;
+
+const SUBJECT: Subject =
+    Subject { kind: "ContainerRuntimeConfig", names: names::Kind::Runtime, no_name: "could not get ctrcfg key" };
+
+type Claim<'a> = claim::Claim<'a, Settings>;
+
+/// What the planner looks at. All lists are complete.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub now: Timestamp,
+    /// Version of the controller, which generated MachineConfigs are stamped with.
+    pub version: String,
+    pub pools: Vec<MachineConfigPool>,
+    pub runtime_configs: Vec<ContainerRuntimeConfig>,
+    pub machine_configs: Vec<MachineConfig>,
+    /// The runtimes that the nodes of each pool have, where they are known.
+    pub runtimes: BTreeMap<String, BTreeSet<Runtime>>,
+    /// The runtime of pools without nodes.
+    pub default_runtime: Runtime,
+    /// The template's storage.conf by role, or why there is none.
+    pub storage: BTreeMap<String, Result<String, String>>,
+    /// Whether the runtime knows additional stores.
+    pub stores: bool,
+    /// What MachineConfigs of another controller contained when we first saw them.
+    pub originals: BTreeMap<String, MachineConfigSpec>,
+    /// MachineConfigs of another controller that are to be replaced by ours.
+    pub adopt: BTreeSet<String>,
+}
+
+/// Decides what to write, delete and tell.
+pub fn plan(snapshot: &Snapshot) -> Plan {
+    let mut plan = Plan::default();
+    let existing = Existing::new(&snapshot.machine_configs);
+    let mut claims = claim::claim(SUBJECT, configurations(snapshot), &snapshot.pools, &existing, |metadata, pools| {
+        check(snapshot, metadata, pools)
+    });
+    let mut wanted: BTreeMap<String, MachineConfig> = BTreeMap::new();
+    let mut workers = Settings::default();
+    for pool in ordered(&snapshot.pools) {
+        let base = if inherits(pool) { workers.clone() } else { Settings::default() };
+        let result = add(snapshot, pool, base, &mut claims, &existing, &mut wanted);
+        if name_of(pool) == POOL_WORKER {
+            workers = result;
+        }
+    }
+    write(snapshot, &existing, wanted, &claims, &mut plan);
+    for config in &snapshot.runtime_configs {
+        let Some(claim) = claims.iter().find(|claim| claim.metadata.name == config.metadata.name) else {
+            claim::release(SUBJECT, &config.metadata, &existing, &mut plan);
+            continue;
+        };
+        let generation = config.metadata.generation;
+        let status = conditions::of_runtime_config(config.status.as_ref(), generation, &claim.outcome, snapshot.now);
+        claim::update(SUBJECT, claim, &existing, status.map(|status| json!(status)), &mut plan);
+    }
+    plan
+}
+
+fn configurations(snapshot: &Snapshot) -> impl Iterator<Item = Configuration<'_>> {
+    snapshot.runtime_configs.iter().map(|config| Configuration {
+        metadata: &config.metadata,
+        selector: config.spec.machine_config_pool_selector.as_ref(),
+    })
+}
+
+/// The settings of a ContainerRuntimeConfig, if they can be used on all of its pools.
+fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool]) -> Result<Settings, String> {
+    let config = snapshot.runtime_configs.iter().find(|config| config.metadata.name == metadata.name);
+    let settings = Settings::parse(config.ok_or("it is gone")?).map_err(|error| error.to_string())?;
+    for pool in pools {
+        for runtime in runtimes(snapshot, pool) {
+            let Runtime::Containerd { major } = runtime else { continue };
+            let unsupported = containerd::dropins(&settings, major).unsupported;
+            if !unsupported.is_empty() {
+                return Err(format!("pool {:?}: {}", name_of(pool), unsupported.join("; ")));
+            }
+        }
+        content(snapshot, pool, &settings)?;
+    }
+    Ok(settings)
+}
+
+fn runtimes(snapshot: &Snapshot, pool: &MachineConfigPool) -> BTreeSet<Runtime> {
+    let known = snapshot.runtimes.get(&name_of(pool)).filter(|known| !known.is_empty());
+    known.cloned().unwrap_or_else(|| BTreeSet::from([snapshot.default_runtime]))
+}
+
+/// The files for every runtime that a pool's nodes have. The others' files do no harm on a node.
+fn content(snapshot: &Snapshot, pool: &MachineConfigPool, settings: &Settings) -> Result<Vec<File>, String> {
+    let mut all: Vec<File> = Vec::new();
+    for runtime in runtimes(snapshot, pool) {
+        let found = match runtime {
+            Runtime::Crio => {
+                let role = template_role(pool);
+                let storage = snapshot.storage.get(&role).cloned().unwrap_or_else(|| Ok(String::new()));
+                let storage =
+                    storage.map_err(|why| format!("could not generate origin ContainerRuntime Configs: {why}"))?;
+                files(settings, &storage, snapshot.stores).map_err(|error| error.to_string())?
+            }
+            Runtime::Containerd { major } => containerd::dropins(settings, major).files,
+        };
+        all.extend(
+            found.into_iter().filter(|file| !all.iter().any(|known| known.path == file.path)).collect::<Vec<_>>(),
+        );
+    }
+    Ok(all)
+}
+
+/// Adds the pool's MachineConfigs to `wanted`, and returns the settings that its runtimes end up with.
+fn add(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    base: Settings,
+    claims: &mut [Claim<'_>],
+    existing: &Existing<'_>,
+    wanted: &mut BTreeMap<String, MachineConfig>,
+) -> Settings {
+    let name = name_of(pool);
+    let mut members: Vec<(String, usize)> = Vec::new();
+    for (index, claim) in claims.iter_mut().enumerate().filter(|(_, claim)| claim.is_on(pool)) {
+        let Some(suffix) = &claim.suffix else { continue };
+        let config_name = SUBJECT.names.suffixed(&name, suffix);
+        match (existing.standing(&config_name), claim.settings.is_some()) {
+            (Standing::Users, _) => claim.fail(format!(
+                "could not Create/Update MachineConfig: {config_name} exists and was not generated; rename or delete it"
+            )),
+            (_, true) => members.push((config_name, index)),
+            (_, false) => {
+                if let Some(live) = existing.get(&config_name) {
+                    claim.names.insert(config_name.clone());
+                    wanted.insert(config_name, live.clone());
+                }
+            }
+        }
+    }
+    members.sort();
+    let is_kept = |(config_name, index): &&(String, usize)| {
+        existing.standing(config_name) == Standing::Foreign
+            && is_unedited(snapshot, &claims[*index])
+            && !snapshot.adopt.contains(config_name)
+    };
+    let kept = members.iter().take_while(is_kept).count();
+    for (place, (config_name, index)) in members.iter().enumerate() {
+        claims[*index].names.insert(config_name.clone());
+        if place < kept {
+            continue;
+        }
+        let (settings, provenance) = join(&base, claims, &members[..=place]);
+        match content(snapshot, pool, &settings) {
+            Ok(files) => {
+                let config = generated(snapshot, config_name, &name, &claims[*index], files, provenance);
+                wanted.insert(config_name.clone(), config);
+            }
+            Err(why) => claims[*index].fail(why),
+        }
+    }
+    join(&base, claims, &members).0
+}
+
+fn is_unedited(snapshot: &Snapshot, claim: &Claim<'_>) -> bool {
+    let config = snapshot.runtime_configs.iter().find(|config| config.metadata.name == claim.metadata.name);
+    config.and_then(|config| config.status.as_ref()).is_some_and(|status| {
+        status.observed_generation >= claim.metadata.generation && conditions::succeeded(&status.conditions)
+    })
+}
+
+/// Settings joined in the order of their objects' names, and who set what.
+fn join(base: &Settings, claims: &[Claim<'_>], members: &[(String, usize)]) -> (Settings, Map<String, Value>) {
+    let mut members: Vec<&Claim<'_>> = members.iter().map(|(_, index)| &claims[*index]).collect();
+    members.sort_by_key(|claim| claim.name().to_owned());
+    let mut provenance = Map::new();
+    let joined = members.iter().fold(base.clone(), |under, claim| match &claim.settings {
+        Some(over) => {
+            provenance.extend(over.fields().into_iter().map(|field| (field.to_owned(), json!(claim.name()))));
+            under.under(over)
+        }
+        None => under,
+    });
+    (joined, provenance)
+}
+
+fn generated(
+    snapshot: &Snapshot,
+    name: &str,
+    pool: &str,
+    claim: &Claim<'_>,
+    files: Vec<File>,
+    provenance: Map<String, Value>,
+) -> MachineConfig {
+    let fragment = Fragment::of_files(files);
+    let mut generated = fragment.machine_config(name, pool, &snapshot.version, Some(claim.owner(SUBJECT)));
+    generated.metadata.annotations.get_or_insert_default().extend([
+        (annotations::ACCEPTED_SETTINGS.to_owned(), claim.accepted_settings()),
+        (annotations::FIELD_PROVENANCE.to_owned(), Value::Object(provenance).to_string()),
+    ]);
+    seal(generated, &format!("{} {}", SUBJECT.kind, claim.name()))
+}
+
+fn write(
+    snapshot: &Snapshot,
+    existing: &Existing<'_>,
+    wanted: BTreeMap<String, MachineConfig>,
+    claims: &[Claim<'_>],
+    plan: &mut Plan,
+) {
+    let released = claim::released(configurations(snapshot), claims, existing);
+    let is_ours = |live: &&MachineConfig| SUBJECT.names.is_name(live.metadata.name.as_deref().unwrap_or_default());
+    plan.tidy(existing, is_ours, &wanted, &released, &snapshot.originals);
+    for pool in &snapshot.pools {
+        plan.rename(SUBJECT.names, pool, existing, &wanted);
+    }
+    for desired in wanted.into_values() {
+        plan.put(desired, existing);
+    }
+}

@@ -1,0 +1,184 @@
+//! Plans `00-<role>`, `01-<role>-kubelet` and `01-<role>-container-runtime` from the ControllerConfig and the templates, and
+//! what the ControllerConfig's status says about them.
+//!
+//! MachineConfigs of another controller are kept until they are adopted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::machineconfiguration::{
+    ControllerCertificate, ControllerConfig, ControllerConfigCondition, ControllerConfigStatus, MachineConfig,
+    MachineConfigSpec, TlsSecurityProfile,
+};
+use api::names::status::{FALSE, TRUE};
+use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use serde_json::json;
+
+use super::{Config, Parameters, Profile, Runtime, Templates};
+use crate::defaults::Rendered;
+use crate::plan::{Existing, Object, Plan, Standing, Update, seal};
+
+/// What the planner looks at.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub now: Timestamp,
+    /// Version of the controller, which generated MachineConfigs are stamped with.
+    pub version: String,
+    pub profile: Profile,
+    pub runtime: Runtime,
+    pub templates: Templates,
+    pub controller_config: ControllerConfig,
+    /// The secret that the ControllerConfig names, where there is one.
+    pub pull_secret: Option<Vec<u8>>,
+    /// The TLS profile of the API servers.
+    pub api_tls: Option<TlsSecurityProfile>,
+    /// The certificates of the ControllerConfig's bundles, for its status.
+    pub certificates: Vec<ControllerCertificate>,
+    pub machine_configs: Vec<MachineConfig>,
+    pub originals: BTreeMap<String, MachineConfigSpec>,
+    /// MachineConfigs of another controller that are to be replaced by ours.
+    pub adopt: BTreeSet<String>,
+}
+
+/// The templates of every role, filled in.
+pub fn render(snapshot: &Snapshot) -> Result<BTreeMap<String, Rendered>, String> {
+    let spec = &snapshot.controller_config.spec;
+    let parameters = Parameters::new(spec, snapshot.pull_secret.as_deref(), snapshot.api_tls.as_ref())
+        .map_err(|error| error.to_string())?;
+    let rendered = |role: &str| {
+        let given =
+            Parameters { role: role.to_owned(), runtime: snapshot.runtime.name().to_owned(), ..parameters.clone() };
+        (role.to_owned(), snapshot.templates.render(&given))
+    };
+    Ok(roles(&parameters.topology).into_iter().map(rendered).collect())
+}
+
+/// Decides what to write, delete and tell.
+pub fn plan(snapshot: &Snapshot) -> Plan {
+    let mut plan = Plan::default();
+    let existing = Existing::new(&snapshot.machine_configs);
+    let outcome = match render(snapshot) {
+        Ok(rendered) => write(snapshot, &rendered, &existing, &mut plan),
+        Err(why) => Err(why),
+    };
+    status(snapshot, &outcome, &mut plan);
+    plan
+}
+
+/// An arbiter has a role of its own only where the topology has arbiters.
+fn roles(topology: &str) -> Vec<&'static str> {
+    let arbiter = (topology == "HighlyAvailableArbiter").then_some(POOL_ARBITER);
+    [POOL_MASTER, POOL_WORKER].into_iter().chain(arbiter).collect()
+}
+
+fn write(
+    snapshot: &Snapshot,
+    rendered: &BTreeMap<String, Rendered>,
+    existing: &Existing<'_>,
+    plan: &mut Plan,
+) -> Result<(), String> {
+    let mut wanted = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (role, rendered) in rendered {
+        match rendered {
+            Ok(fragments) => {
+                for (config, fragment) in fragments {
+                    let name = config.name(role);
+                    let desired = fragment.machine_config(&name, role, &snapshot.version, owner(snapshot));
+                    wanted.insert(name, seal(desired, "ControllerConfig machine-config-controller"));
+                }
+            }
+            Err(error) => {
+                problems.push(error.to_string());
+                // What hosts have stays until the templates work again.
+                let names = Config::ALL.map(|config| config.name(role));
+                wanted.extend(names.into_iter().filter_map(|name| Some((name.clone(), existing.get(&name)?.clone()))));
+            }
+        }
+    }
+    wanted.retain(|name, desired| match existing.standing(name) {
+        Standing::Missing | Standing::Ours => true,
+        Standing::Foreign => snapshot.adopt.contains(name),
+        Standing::Users => {
+            // Where hosts start from nothing, a user's MachineConfig of this name takes nothing away.
+            let is_empty = desired.spec.config.as_ref().is_none_or(|config| config.get("storage").is_none());
+            if !is_empty {
+                problems.push(format!("MachineConfig {name} exists and was not generated; rename or delete it"));
+            }
+            false
+        }
+    });
+    plan.tidy(existing, |live| is_generated_name(live), &wanted, &BTreeSet::new(), &snapshot.originals);
+    for desired in wanted.into_values() {
+        plan.put(desired, existing);
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+}
+
+fn owner(snapshot: &Snapshot) -> Option<OwnerReference> {
+    let metadata = &snapshot.controller_config.metadata;
+    Some(OwnerReference {
+        api_version: "machineconfiguration.openshift.io/v1".to_owned(),
+        kind: "ControllerConfig".to_owned(),
+        name: metadata.name.clone()?,
+        uid: metadata.uid.clone()?,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    })
+}
+
+fn is_generated_name(config: &MachineConfig) -> bool {
+    let name = config.metadata.name.as_deref().unwrap_or_default();
+    let roles = [POOL_MASTER, POOL_WORKER, POOL_ARBITER];
+    roles.iter().any(|role| Config::ALL.iter().any(|config| config.name(role) == name))
+}
+
+const RUNNING: &str = "TemplateControllerRunning";
+const COMPLETED: &str = "TemplateControllerCompleted";
+const FAILING: &str = "TemplateControllerFailing";
+
+/// The ControllerConfig's status. Messages always describe the present generation.
+fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
+    let config = &snapshot.controller_config;
+    let generation = config.metadata.generation;
+    let towards = format!(
+        "towards ({}) generation using controller version {}",
+        generation.unwrap_or_default(),
+        snapshot.version
+    );
+    let kept = match plan.kept.is_empty() {
+        true => String::new(),
+        false => format!("; kept as another controller made them: {}", plan.kept.join(", ")),
+    };
+    let (completed, failing, message) = match outcome {
+        Ok(()) => (TRUE, FALSE, format!("sync completed {towards}{kept}")),
+        Err(why) => (FALSE, TRUE, format!("failed to syncing {towards}: {why}")),
+    };
+    let known = config.status.clone().unwrap_or_default();
+    let conditions = [(RUNNING, FALSE), (COMPLETED, completed), (FAILING, failing)].map(|(type_, status)| {
+        let before = known.conditions.iter().find(|condition| condition.type_ == type_);
+        let since =
+            before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
+        ControllerConfigCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            message: Some(message.clone()),
+            reason: None,
+            last_transition_time: Some(since.unwrap_or(Time(snapshot.now))),
+        }
+    });
+    let status = ControllerConfigStatus {
+        conditions: conditions.to_vec(),
+        controller_certificates: snapshot.certificates.clone(),
+        observed_generation: generation,
+    };
+    if status != known {
+        plan.update(Update {
+            object: Object::new("ControllerConfig", config.metadata.name.clone().unwrap_or_default()),
+            annotations: BTreeMap::new(),
+            finalizers: None,
+            status: Some(json!(status)),
+        });
+    }
+}
