@@ -58,7 +58,7 @@ impl Faults {
     async fn answer(&self, client: &Client, request: Request<Body>) -> Result<Answer, kube::Error> {
         let path = request.uri().path().to_owned();
         if request.method() != Method::GET {
-            return Ok(client.send(request).await?.map(|body| body.boxed_unsync()));
+            return Ok(client.send(request).await?.map(BodyExt::boxed_unsync));
         }
         if let Some(code) = self.code(&path) {
             return Ok(refusal(code));
