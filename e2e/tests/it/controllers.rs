@@ -5,6 +5,7 @@ mod control_plane;
 mod draining;
 mod leading;
 mod marking;
+mod places;
 mod remote;
 mod rendering;
 mod rights;

@@ -14,9 +14,12 @@ use kube::runtime::watcher::{self, Event, watcher};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) most_down: usize,
+    /// How many nodes were on their way to another config at once at worst, cordoned or not.
+    pub(crate) most_changing: usize,
     /// Nodes in the order in which they were given a config, with its name.
     pub(crate) targeted: Vec<(String, String)>,
     down: BTreeMap<String, bool>,
+    changing: BTreeMap<String, bool>,
     desired: BTreeMap<String, String>,
 }
 
@@ -31,7 +34,9 @@ pub(crate) fn watch_fleet(nodes: Api<Node>) -> Arc<Mutex<Seen>> {
                 Ok(Event::Apply(node) | Event::InitApply(node)) => notes.lock().unwrap().take(&node),
                 // Who has left the cluster is not down.
                 Ok(Event::Delete(node)) => {
-                    notes.lock().unwrap().down.remove(&node.name_any());
+                    let mut notes = notes.lock().unwrap();
+                    notes.down.remove(&node.name_any());
+                    notes.changing.remove(&node.name_any());
                 }
                 Ok(Event::Init | Event::InitDone) | Err(_) => {}
             }
@@ -47,6 +52,8 @@ impl Seen {
         if self.desired.insert(name.clone(), desired.clone()) != Some(desired.clone()) && !desired.is_empty() {
             self.targeted.push((name.clone(), desired));
         }
+        self.changing.insert(name.clone(), is_changing(node));
+        self.most_changing = self.most_changing.max(self.changing.values().filter(|changing| **changing).count());
         self.down.insert(name, is_down(node));
         self.most_down = self.most_down.max(self.down.values().filter(|down| **down).count());
     }
@@ -54,8 +61,15 @@ impl Seen {
     /// Forgets the worst moment, so that a later part of a story is judged alone.
     pub(crate) fn restart(&mut self) {
         self.most_down = 0;
+        self.most_changing = 0;
         self.targeted.clear();
     }
+}
+
+/// A node that was asked for another config than it runs.
+fn is_changing(node: &Node) -> bool {
+    let desired = annotation(node, annotations::DESIRED_CONFIG);
+    !desired.is_empty() && desired != annotation(node, annotations::CURRENT_CONFIG)
 }
 
 /// A node that had a config and is on its way to another, or is cordoned.

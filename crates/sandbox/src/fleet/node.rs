@@ -125,7 +125,8 @@ pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> 
         let ask = view.at_work(&[(annotations::DESIRED_DRAIN, &asked)]);
         return (view.desired_drain != asked).then_some(Step::Write(ask));
     }
-    let done = said(state::DONE, "", &[(annotations::CURRENT_CONFIG, &view.desired)]);
+    let more = [(annotations::CURRENT_CONFIG, view.desired.as_str()), (annotations::ANSWERED, view.probe.as_str())];
+    let done = said(state::DONE, "", &more);
     if behaviour.update.is_zero() {
         return Some(Step::Write(done));
     }
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn a_quick_node_answers_in_one_write() {
         let step = next(&view("a", "b", state::DONE), &Behaviour::default(), None);
-        let done = said(state::DONE, "", &[(annotations::CURRENT_CONFIG, "b")]);
+        let done = said(state::DONE, "", &[(annotations::CURRENT_CONFIG, "b"), (annotations::ANSWERED, "")]);
         assert_eq!(step, Some(Step::Write(done)));
         assert_eq!(next(&view("b", "b", state::DONE), &Behaviour::default(), None), None);
     }
