@@ -110,6 +110,9 @@ pub(crate) fn step_of(app: &str) -> Step {
     }
 }
 
+/// The kind by which OpenShift is known. We install others of its group ourselves, so those tell nothing.
+const OPENSHIFT: &str = "clusterversions.config.openshift.io";
+
 /// Everything that is known of the cluster now.
 ///
 /// # Errors
@@ -118,8 +121,7 @@ pub(crate) async fn gather(leading: &Leading) -> Result<Facts, Unread> {
     let world = &leading.world;
     let installation = &leading.settings.installation;
     let has = |name: &str| Ok(world.definitions.fresh_one("customresourcedefinitions", &Key::cluster(name))?.is_some());
-    let is_openshift: bool = has("infrastructures.config.openshift.io")?;
-    let platform = if is_openshift { Platform::OpenShift } else { Platform::Plain };
+    let platform = if has(OPENSHIFT)? { Platform::OpenShift } else { Platform::Plain };
     let config = |plural: &'static str, kind: &'static str| async move {
         match platform {
             Platform::Plain => Ok(None),

@@ -3,5 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod platform;
 mod stage;
 mod unread;

@@ -44,6 +44,11 @@ impl Stage {
         Self { secrets: Api::namespaced(client.clone(), NAMESPACE), faults: Faults::default(), client, control_plane }
     }
 
+    /// Our kinds, as `machinist install` brings them before there is an operator.
+    pub(crate) async fn install_definitions(&self) {
+        self.control_plane.install().await;
+    }
+
     /// A client with the identity that new machines share.
     pub(crate) async fn bootstrapper(&self) -> Client {
         let user = format!("system:serviceaccount:{NAMESPACE}:node-bootstrapper");
@@ -98,14 +103,14 @@ impl Stage {
         slices.patch("kubernetes", &parameters, &Patch::Apply(&slice)).await.unwrap();
     }
 
-    /// What only a cluster of OpenShift has: the Infrastructure, here of one with arbiters.
-    pub(crate) async fn install_infrastructure(&self) {
+    /// A kind of OpenShift's own, with any content.
+    async fn define(&self, kind: &str, plural: &str) {
+        let name = format!("{plural}.config.openshift.io");
         let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "infrastructures.config.openshift.io"},
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
             "spec": {
                 "group": "config.openshift.io", "scope": "Cluster",
-                "names": {"kind": "Infrastructure", "plural": "infrastructures", "singular": "infrastructure"},
+                "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
                     "type": "object", "x-kubernetes-preserve-unknown-fields": true,
                 }}}],
@@ -113,10 +118,13 @@ impl Stage {
         });
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         definitions.create(&PostParams::default(), &serde_json::from_value(definition).unwrap()).await.unwrap();
-        wait_for(&definitions, "infrastructures.config.openshift.io", "the kind to be there", |one| {
-            is_crd_established().matches_object(one)
-        })
-        .await;
+        wait_for(&definitions, &name, "the kind to be there", |one| is_crd_established().matches_object(one)).await;
+    }
+
+    /// What only a cluster of OpenShift has: its version, and the Infrastructure, here of one with arbiters.
+    pub(crate) async fn install_infrastructure(&self) {
+        self.define("ClusterVersion", "clusterversions").await;
+        self.define("Infrastructure", "infrastructures").await;
         let resource = ApiResource::from_gvk_with_plural(
             &GroupVersionKind::gvk("config.openshift.io", "v1", "Infrastructure"),
             "infrastructures",
