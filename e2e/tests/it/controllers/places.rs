@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use api::annotations;
-use fleet::{Behaviour, Fault};
 use kube::api::{Patch, PatchParams, PostParams};
+use sandbox::fleet::{Behaviour, Fault};
 use serde_json::json;
 use testkit::objects::{file_config, pool};
 use testkit::{Kind, wait_for};

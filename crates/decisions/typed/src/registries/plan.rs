@@ -166,7 +166,7 @@ fn accept(snapshot: &Snapshot) -> Accepted {
     some
 }
 
-fn sorted<'a, K>(objects: &'a [K], metadata: impl Fn(&K) -> &ObjectMeta) -> Vec<&'a K> {
+fn sorted<K>(objects: &[K], metadata: impl Fn(&K) -> &ObjectMeta) -> Vec<&K> {
     let mut objects: Vec<&K> = objects.iter().collect();
     objects.sort_by_key(|one| (metadata(one).namespace.clone(), metadata(one).name.clone()));
     objects
