@@ -1,6 +1,5 @@
 //! The controllers on the embedded API, with reads that fail.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::unwrap_used)]
 
 mod stage;
 mod unread;

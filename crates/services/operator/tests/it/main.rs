@@ -1,6 +1,5 @@
 //! The operator on the embedded API, with reads that fail.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::unwrap_used)]
 
 mod platform;
 mod stage;
