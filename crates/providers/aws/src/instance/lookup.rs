@@ -109,22 +109,38 @@ pub(super) fn is_terminated(instance: &wire::Instance) -> bool {
 
 /// The instances of each request, terminated ones among them. All requests are of one cluster.
 pub(super) async fn find(client: &Client, requests: &[&Request]) -> Result<Vec<Vec<wire::Instance>>, Error> {
-    let Some(first) = requests.first() else { return Ok(Vec::new()) };
-    let mut filters = vec![filter(format!("tag:{}", tags::cluster(&first.mark.cluster)), [tags::OWNED])];
-    // A few are asked for by name; for many, the list of all is shorter.
-    if requests.len() <= VALUES {
-        filters.push(filter(format!("tag:{}", tags::NAME), requests.iter().map(|request| &request.mark.machine)));
-    }
-    let mut listed = describe(client, &filters).await?;
+    let mut listed = listed(client, requests).await?;
     let present: HashSet<&str> = listed.iter().map(|instance| instance.instance_id.as_str()).collect();
     // Somebody may have taken the tags away.
-    let ids: Vec<_> =
-        requests.iter().filter_map(|request| known_id(request)).filter(|id| !present.contains(id)).collect();
-    for ids in ids.chunks(VALUES) {
+    let ids = requests.iter().filter_map(|request| known_id(request)).filter(|id| !present.contains(id));
+    for ids in ids.collect::<Vec<_>>().chunks(VALUES) {
         listed.extend(describe(client, &[filter("instance-id", ids.iter().copied())]).await?);
     }
     let of = |request: &&Request| listed.iter().filter(|instance| belongs(instance, request)).cloned().collect();
     Ok(requests.iter().map(of).collect())
+}
+
+/// What is listed by tags: all of the cluster for many requests. A few are asked for by the uid that we write or, where we
+/// never made anything, by the name that upstream writes.
+async fn listed(client: &Client, requests: &[&Request]) -> Result<Vec<wire::Instance>, Error> {
+    let Some(first) = requests.first() else { return Ok(Vec::new()) };
+    let of_cluster = filter(format!("tag:{}", tags::cluster(&first.mark.cluster)), [tags::OWNED]);
+    if requests.len() > VALUES {
+        return describe(client, &[of_cluster]).await;
+    }
+    let (ours, others): (Vec<_>, Vec<_>) = requests.iter().partition(|request| request.intent.is_some());
+    let mut listed = Vec::new();
+    if !ours.is_empty() {
+        let uids = filter(format!("tag:{}", tags::UID), ours.iter().map(|request| &request.mark.uid));
+        listed.extend(describe(client, &[uids]).await?);
+    }
+    if !others.is_empty() {
+        let names = filter(format!("tag:{}", tags::NAME), others.iter().map(|request| &request.mark.machine));
+        listed.extend(describe(client, &[of_cluster, names]).await?);
+    }
+    let mut seen = HashSet::new();
+    listed.retain(|instance| seen.insert(instance.instance_id.clone()));
+    Ok(listed)
 }
 
 pub(super) async fn by_id(client: &Client, id: &str) -> Result<wire::Instance, Error> {

@@ -82,6 +82,15 @@ async fn an_instance_whose_tags_were_taken_away_is_found_by_its_id_and_tagged_ag
 }
 
 #[tokio::test]
+async fn an_instance_that_somebody_renamed_is_still_found() {
+    let Some(world) = World::start("renamed").await else { return };
+    let request = world.machine("one", &world.spec());
+    let made = world.create(&request).await.unwrap();
+    world.tag(id_of(&made), "Name", "pet").await;
+    assert_eq!(world.look(&request).await.len(), 1);
+}
+
+#[tokio::test]
 async fn a_machine_that_lost_its_spec_is_deleted_by_what_the_intent_kept() {
     let Some(world) = World::start("specless").await else { return };
     let request = world.machine("one", &world.spec());
