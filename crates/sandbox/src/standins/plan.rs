@@ -1,5 +1,6 @@
 //! What the stand-ins do next. A function of what is there; everything is looked at each time.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -290,7 +291,8 @@ fn welcome(view: &View, actions: &mut Vec<Action>) {
     }
 }
 
-/// Places pods that have no node: where nothing forbids it, rather not where updates are due, rather where few are.
+/// Places pods that have no node: where nothing forbids it, rather where they would like to be, not where updates are due,
+/// and where few are.
 fn schedule(view: &View, actions: &mut Vec<Action>) {
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     for pod in view.pods.iter().filter(|pod| !is_over(pod)) {
@@ -303,7 +305,8 @@ fn schedule(view: &View, actions: &mut Vec<Action>) {
         let fits = view.nodes.iter().filter(|node| is_schedulable(node) && is_up(node, view) && is_node_ready(node));
         let fits = fits.filter(|node| selects(spec, node) && tolerates_all(spec, node, false));
         let best = fits.min_by_key(|node| {
-            (avoided(spec, node), load.get(&node.name_any()).copied().unwrap_or(0), node.name_any())
+            let load = load.get(&node.name_any()).copied().unwrap_or(0);
+            (Reverse(preference(spec, node)), avoided(spec, node), load, node.name_any())
         });
         if let Some(node) = best {
             *load.entry(node.name_any()).or_default() += 1;
@@ -331,6 +334,14 @@ fn selects(spec: &PodSpec, node: &Node) -> bool {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
     by_label && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| is_met(term, node)))
+}
+
+/// How much a pod would rather be on this node than on another.
+fn preference(spec: &PodSpec, node: &Node) -> i32 {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let preferred = affinity.and_then(|it| it.preferred_during_scheduling_ignored_during_execution.as_deref());
+    let met = preferred.unwrap_or_default().iter().filter(|term| is_met(&term.preference, node));
+    met.map(|term| term.weight).sum()
 }
 
 /// Whether a node has all that one term asks of its labels. What cannot be read is not met.
@@ -451,6 +462,26 @@ mod tests {
         assert!(!selects(&spec, &chosen));
         chosen.metadata.labels = Some([("role".to_owned(), String::new())].into());
         assert!(selects(&spec, &chosen));
+    }
+
+    #[test]
+    fn a_pod_goes_where_its_affinity_prefers_if_that_node_takes_pods() {
+        let term = json!({"matchExpressions": [{"key": "role", "operator": "Exists"}]});
+        let preferred = json!([{"weight": 100, "preference": term}]);
+        let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}});
+        let mut wishful = Pod::clone(&pod("one", None, false));
+        wishful.spec = Some(serde_json::from_value(json!({"containers": [], "affinity": affinity})).expect("a spec"));
+        let mut chosen = Node::clone(&node("z", &json!({})));
+        chosen.metadata.labels = Some([("role".to_owned(), String::new())].into());
+        let mut view = View {
+            nodes: vec![node("a", &json!({})), Arc::new(chosen.clone())],
+            pods: vec![Arc::new(wishful), pod("busy", Some("z"), true)],
+            ..View::default()
+        };
+        assert_eq!(said(&plan(&view)), ["bind one to z"]);
+        chosen.spec = Some(serde_json::from_value(json!({"unschedulable": true})).expect("a spec"));
+        view.nodes[1] = Arc::new(chosen);
+        assert_eq!(said(&plan(&view)), ["bind one to a"]);
     }
 
     #[test]
