@@ -22,7 +22,7 @@ use rollout::PoolFacts;
 use rollout::node::State;
 
 use crate::violation::{Before, Kind, clock};
-use crate::world::{BadConfig, Node, World, is_ready};
+use crate::world::{Node, World, is_ready};
 
 /// The targets that planners have set, and the nodes that were taken away because of them.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +90,7 @@ impl World {
             let is_lost = node.host.is_lost();
             if let Some(given) = account.given.get_mut(name) {
                 given.lost |= is_lost;
-                if is_through(self, node) {
+                if is_through(node) {
                     account.given.remove(name);
                 }
             }
@@ -188,7 +188,7 @@ impl World {
     /// Whether a node is updating because a person set its target. If a planner then corrects the target, the update still
     /// counts as the person's.
     pub(crate) fn is_moved_by_hand(&self, name: &str) -> bool {
-        self.nodes.get(name).is_some_and(|node| node.hand_set && is_moving(self, node))
+        self.nodes.get(name).is_some_and(|node| node.hand_set && is_moving(node))
     }
 
     /// Records that a planner's target landed on a node, and checks it if the node was serving.
@@ -196,7 +196,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(name) else { return };
         node.hand_set = false;
         let Some(node) = self.nodes.get(name) else { return };
-        if !is_moving(self, node) {
+        if !is_moving(node) {
             return;
         }
         let known = self.account.given.remove(name);
@@ -253,20 +253,17 @@ pub(crate) fn is_available(node: &Node) -> bool {
 }
 
 /// The node is updating, or will start to without further permission: it does not run its target and has not given it up.
-fn is_moving(world: &World, node: &Node) -> bool {
+fn is_moving(node: &Node) -> bool {
     let disk = &node.host.disk;
-    let is_wanted = |desired: &String| {
-        disk.current.as_ref() != Some(desired)
-            && disk.reverted.as_ref() != Some(desired)
-            && world.config(desired).fault != Some(BadConfig::Refused)
-    };
+    let is_wanted =
+        |desired: &String| ![&disk.current, &disk.reverted, &node.host.refused].contains(&&Some(desired.clone()));
     node.is_taken() || node.facts.desired.as_ref().is_some_and(is_wanted)
 }
 
 /// The node has finished or given up its update and has reported that.
-fn is_through(world: &World, node: &Node) -> bool {
+fn is_through(node: &Node) -> bool {
     let has_said = node.facts.state == State::Done && node.facts.current == node.host.disk.current;
-    !is_moving(world, node) && (has_said || node.host.failed)
+    !is_moving(node) && (has_said || node.host.failed)
 }
 
 fn before(node: &Node, given: Option<&Given>) -> Before {

@@ -21,6 +21,8 @@ pub(crate) struct Host {
     pub(crate) clock: SignedDuration,
     pub(crate) disk: Disk,
     pub(crate) process: Process,
+    /// The config that its daemon has refused.
+    pub(crate) refused: Option<String>,
     /// Its last update failed and no later one has succeeded.
     pub(crate) failed: bool,
     /// Our drain has started, and the uncordon was not confirmed yet.
@@ -100,6 +102,7 @@ impl Host {
             clock: SignedDuration::ZERO,
             disk: Disk { current: current.map(str::to_owned), ..Disk::default() },
             process: Process::default(),
+            refused: None,
             failed: false,
             emptied: false,
             opened: false,

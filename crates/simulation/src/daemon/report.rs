@@ -37,6 +37,7 @@ impl Step<'_> {
         let Some(host) = self.host() else { return };
         host.disk.reverted = None;
         host.failed = false;
+        host.refused = None;
         let process = &mut host.process;
         process.failures = 0;
         process.pursues = None;

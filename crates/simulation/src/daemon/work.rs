@@ -61,6 +61,9 @@ impl Step<'_> {
         }
         let config = self.world.config(to);
         if config.fault == Some(BadConfig::Refused) {
+            if let Some(host) = self.host() {
+                host.refused = Some(to.to_owned());
+            }
             return self.fail(state::UNRECONCILABLE, "this host cannot take the config");
         }
         let Some(node) = self.world.nodes.get_mut(self.name) else { return };
