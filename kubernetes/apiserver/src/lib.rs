@@ -1,9 +1,9 @@
 //! A Kubernetes API server inside your process, for tests of controllers and for programs that bring their own cluster.
 //!
 //! kubectl, kube-rs and client-go use it unchanged: discovery, OpenAPI, custom resources with schemas and CEL, watches,
-//! every kind of patch including server-side apply, RBAC, admission webhooks and policies, garbage collection. It starts in
-//! milliseconds, needs no download, and keeps its objects in memory or in a folder. Its answers are compared with those of a
-//! real kube-apiserver; `DIFFERENCES.md`, two folders up, lists what differs.
+//! every kind of patch including server-side apply, RBAC, admission webhooks and policies, garbage collection. It needs no
+//! download and no other process, and keeps its objects in memory or in a folder. Its answers are compared with those of a
+//! real kube-apiserver; `DIFFERENCES.md` in the folder above lists what differs.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
