@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod kubelet;
+mod limits;
 mod registries;
 mod runtime;
 mod templates;
