@@ -15,12 +15,22 @@ const SAMPLES: &str = include_str!("kinds/samples.yaml");
 
 /// What `kubectl get` prints above the objects of each kind; a namespaced kind is asked for in its namespace.
 const COLUMNS: &[(&str, &str)] = &[
+    ("apiservers.config.openshift.io", "NAME AGE"),
     ("bootstraptokens.machinist.dev", "NAME POOL USES MAXUSES EXPIRES AGE"),
+    ("clusterimagepolicies.config.openshift.io", "NAME AGE"),
     ("clusteroperators.config.openshift.io", "NAME VERSION AVAILABLE PROGRESSING DEGRADED SINCE"),
     ("clusters.cluster.k8s.io", "NAME AGE"),
     ("clustersettings.machinist.dev", "NAME ADMINUSER RUNTIMESERVICE AGE"),
     ("containerruntimeconfigs.machineconfiguration.openshift.io", "NAME AGE"),
     ("controllerconfigs.machineconfiguration.openshift.io", "NAME AGE"),
+    ("controlplanemachinesets.machine.openshift.io", "NAME DESIRED CURRENT READY UPDATED UNAVAILABLE STATE AGE"),
+    ("featuregates.config.openshift.io", "NAME AGE"),
+    ("imagecontentsourcepolicies.operator.openshift.io", "NAME AGE"),
+    ("imagedigestmirrorsets.config.openshift.io", "NAME AGE"),
+    ("imagepolicies.config.openshift.io", "NAME AGE"),
+    ("images.config.openshift.io", "NAME AGE"),
+    ("imagetagmirrorsets.config.openshift.io", "NAME AGE"),
+    ("infrastructures.config.openshift.io", "NAME AGE"),
     ("kubeletconfigs.machineconfiguration.openshift.io", "NAME AGE"),
     ("machineconfignodes.machineconfiguration.openshift.io", "NAME POOLNAME DESIREDCONFIG CURRENTCONFIG UPDATED AGE"),
     (
@@ -30,6 +40,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("machineconfigs.machineconfiguration.openshift.io", "NAME GENERATEDBYCONTROLLER IGNITIONVERSION AGE"),
     ("machineconfigurations.operator.openshift.io", "NAME AGE"),
     ("machinedeployments.cluster.k8s.io", "NAME AGE"),
+    ("machinedeployments.machine.openshift.io", "NAME DESIRED CURRENT UPDATED AVAILABLE AGE"),
     ("machinehealthchecks.healthchecking.openshift.io", "NAME AGE"),
     ("machinehealthchecks.machine.openshift.io", "NAME MAXUNHEALTHY EXPECTEDMACHINES CURRENTHEALTHY"),
     ("machineosbuilds.machineconfiguration.openshift.io", "NAME PREPARED BUILDING SUCCEEDED INTERRUPTED FAILED AGE"),
@@ -38,10 +49,13 @@ const COLUMNS: &[(&str, &str)] = &[
     ("machines.machine.openshift.io", "NAME PHASE TYPE REGION ZONE AGE"),
     ("machinesets.cluster.k8s.io", "NAME AGE"),
     ("machinesets.machine.openshift.io", "NAME DESIRED CURRENT READY AVAILABLE AGE"),
+    ("nodes.config.openshift.io", "NAME AGE"),
     ("pinnedimagesets.machineconfiguration.openshift.io", "NAME AGE"),
     ("poolledgers.machinist.dev", "NAME TARGET SINCE BUDGET CLAIMED AGE"),
     ("poolpolicies.machinist.dev", "NAME SETTLE DRIFT TRIALDEADLINE AGE"),
+    ("proxies.config.openshift.io", "NAME AGE"),
     ("renderedprovenances.machinist.dev", "NAME POOL AGE"),
+    ("schedulers.config.openshift.io", "NAME AGE"),
 ];
 
 /// The same with `-o wide`, for kinds that have more to show.

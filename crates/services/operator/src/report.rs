@@ -1,5 +1,7 @@
 //! Writes the ClusterOperator, and tells by `/readyz` and events what is wrong.
 
+use std::time::Duration;
+
 use api::config::{ClusterOperator, ClusterOperatorStatus};
 use api::names;
 use cluster::events::Severity;
@@ -15,6 +17,9 @@ use crate::gather::step_of;
 use crate::prepare::OPERATOR_NAMESPACE;
 use crate::world::World;
 
+/// How often the contact with the API is looked at while nothing changes.
+const LOOK: Duration = Duration::from_secs(15);
+
 pub(crate) async fn report(leading: &Leading) -> Outcome {
     let contacts = leading.world.contacts();
     let is_blind = contacts.iter().any(|(_, unread)| unread.is_some());
@@ -22,9 +27,9 @@ pub(crate) async fn report(leading: &Leading) -> Outcome {
         leading.unread(Source::Watch(kind.to_owned()), unread);
     }
     match write_status(leading, Some(&leading.world)).await {
-        // Nothing tells when a kind can be read again that has no objects.
+        // Nothing tells when a kind can be read again that has no objects, nor when a watch falls silent.
         true if is_blind => Outcome::Again(UNSEEN),
-        true => Outcome::Done,
+        true => Outcome::Again(LOOK),
         false => Outcome::Retry,
     }
 }

@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use api::machineconfiguration::MachineConfigNode;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
-use kube::runtime::conditions::is_crd_established;
-use kube::runtime::wait::await_condition;
 use sandbox::fleet::{Behaviour, Fault};
 use serde_json::{Value, json};
 use testkit::objects::{file_config, node, pool};
@@ -70,7 +67,7 @@ async fn every_node_has_an_object_that_follows_it(kind: Kind) {
 
 async fn a_node_carries_the_labels_of_where_it_belongs(kind: Kind) {
     let Some(stage) = Stage::start(kind, Behaviour::default()).await else { return };
-    install_scheduler(&stage).await;
+    scheduler(&stage, json!({ "mastersSchedulable": false })).await;
     let worker = stage.settled_pool("worker", &["a"]).await;
     stage.pools.create(&PostParams::default(), &pool("infra")).await.unwrap();
     stage.write(&file_config("10-infra", "infra", "/etc/infra", "infra")).await;
@@ -110,24 +107,6 @@ async fn a_node_carries_the_labels_of_where_it_belongs(kind: Kind) {
     wait_for(&stage.nodes, "m", "workloads to be kept away", marked(false, true)).await;
     scheduler(&stage, json!({ "mastersSchedulable": true })).await;
     wait_for(&stage.nodes, "m", "workloads to be let in", marked(true, false)).await;
-}
-
-async fn install_scheduler(stage: &Stage) {
-    let definition: CustomResourceDefinition = serde_json::from_value(json!({
-        "metadata": { "name": "schedulers.config.openshift.io" },
-        "spec": {
-            "group": "config.openshift.io", "scope": "Cluster",
-            "names": { "kind": "Scheduler", "plural": "schedulers", "singular": "scheduler", "listKind": "SchedulerList" },
-            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": {
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-            } } }],
-        },
-    }))
-    .unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
-    definitions.create(&PostParams::default(), &definition).await.unwrap();
-    await_condition(definitions, &definition.name_any(), is_crd_established()).await.unwrap();
-    scheduler(stage, json!({ "mastersSchedulable": false })).await;
 }
 
 async fn scheduler(stage: &Stage, spec: Value) {
