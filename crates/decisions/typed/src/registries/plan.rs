@@ -60,7 +60,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     for pool in snapshot.pools.iter().filter(|pool| is_built_in(pool)) {
         let name = names::registries(&name_of(pool));
         let (fragment, left_out) = fragment(snapshot, pool, &accepted);
-        let is_empty = fragment.files.is_empty() && snapshot.profile != Profile::OpenShift && left_out.is_empty();
+        let is_empty = fragment.is_empty() && left_out.is_empty();
         if !is_empty && is_replaced(snapshot, &existing, &name, &mut plan) {
             let known = existing.get(&name).and_then(|live| note(live, annotations::LEFT_OUT));
             tell(&left_out, known, &mut plan);
