@@ -268,6 +268,7 @@ impl Objects {
         runtime::plan::plan(&runtime::plan::Snapshot {
             now: self.now,
             version: self.version.clone(),
+            profile: self.profile(),
             pools: self.pools.clone(),
             runtime_configs: runtime_configs.to_vec(),
             machine_configs: self.machine_configs.clone(),

@@ -43,6 +43,9 @@ pub struct Snapshot {
 
 /// The templates of every role, filled in.
 pub fn render(snapshot: &Snapshot) -> Result<BTreeMap<String, Rendered>, String> {
+    if snapshot.templates.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let spec = &snapshot.controller_config.spec;
     let pull_secret = snapshot.pull_secret.as_ref().map_err(Clone::clone)?;
     let parameters = Parameters::new(spec, pull_secret.as_deref(), snapshot.api_tls.as_ref())
@@ -151,6 +154,10 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
         false => format!("; kept as another controller made them: {}", plan.kept.join(", ")),
     };
     let (completed, failing, message) = match outcome {
+        Ok(()) if snapshot.templates.is_empty() => {
+            let message = format!("sync completed {towards}{kept}; hosts of profile {} start from nothing", snapshot.profile);
+            (TRUE, FALSE, message)
+        }
         Ok(()) => (TRUE, FALSE, format!("sync completed {towards}{kept}")),
         Err(why) => (FALSE, TRUE, format!("failed to syncing {towards}: {why}")),
     };
