@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::fields::{self, Field, Kind};
 use super::settings::text;
 use super::tls::Tls;
-use super::{Error, Settings};
+use super::{Error, Settings, limits};
 
 const SYSTEM_RESERVED: [&str; 2] = ["system-reserved", "system-reserved-compressible"];
 /// Reservations that the node's own script turns into flags, so that they leave the configuration file.
@@ -48,6 +48,8 @@ pub struct Provenance {
 pub fn merge(base: &Map<String, Value>, settings: &[&Settings]) -> Result<Configured, Error> {
     let mut result = Configured { configuration: base.clone(), ..Configured::default() };
     for one in settings {
+        // Settings that were accepted before may be read back from an annotation, which anybody may have written.
+        limits::check_reservations(&one.fields)?;
         result.add(one);
     }
     reserve_processors(&mut result.configuration);

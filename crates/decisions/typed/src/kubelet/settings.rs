@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Error;
-use super::read;
+use super::{limits, read};
 
 /// What one KubeletConfig asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,7 @@ impl Settings {
         }
         let mut fields = read::configuration(spec.kubelet_config.as_ref().unwrap_or(&Value::Null))?;
         refuse_managed(&fields)?;
+        limits::check_reservations(&fields)?;
         let reserves = fields.get("systemReserved").and_then(Value::as_object).is_some_and(|it| !it.is_empty());
         if reserves && spec.auto_sizing_reserved == Some(true) {
             return Err(Error::SizedTwice);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod kubelet;
+mod kubelet_faults;
 mod limits;
 mod registries;
 mod runtime;
