@@ -1,6 +1,6 @@
 //! A generated fragment: files and kernel arguments, and the MachineConfig that carries them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::machineconfiguration::{MachineConfig, MachineConfigSpec};
 use api::{annotations, labels};
@@ -83,7 +83,10 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    pub fn of_files(files: Vec<File>) -> Self {
+    /// A fragment of files. Ignition refuses a path that is there twice, so the first file of each path counts.
+    pub fn of_files(mut files: Vec<File>) -> Self {
+        let mut paths = BTreeSet::new();
+        files.retain(|file| paths.insert(file.path.clone()));
         Self { files, ..Self::default() }
     }
 

@@ -9,7 +9,7 @@ use typed::plan::Plan;
 use typed::registries::plan::{Snapshot, plan};
 use typed::templates::{Profile, Runtime};
 
-use crate::world::pool;
+use crate::world::{pool, readable};
 
 const NAME: &str = "99-worker-generated-registries";
 
@@ -58,6 +58,7 @@ fn image(sources: &Value) -> api::config::Image {
 fn step(snapshot: &mut Snapshot) -> Vec<String> {
     let Plan { apply, delete, events, inputs, originals, .. } = plan(snapshot);
     for config in apply {
+        readable(&config);
         snapshot.machine_configs.retain(|live| live.metadata.name != config.metadata.name);
         snapshot.machine_configs.push(config);
     }
@@ -232,4 +233,14 @@ fn mirror_sets_that_contradict_one_another_still_make_an_order() {
     let told = step(&mut world);
     assert!(told.iter().any(|told| told.contains("contradict one another")), "{told:?}");
     assert!(file(&world, typed::registries::REGISTRIES).unwrap().contains("a.local"));
+}
+
+#[test]
+fn a_pool_between_two_versions_of_containerd_gets_each_file_once() {
+    let mut world = snapshot();
+    let both = BTreeSet::from([Runtime::Containerd { major: 1 }, Runtime::Containerd { major: 2 }]);
+    world.runtimes.insert("worker".to_owned(), both);
+    world.digest_mirrors.push(mirror_set("m", "docker.io", &["mirror.local"]));
+    step(&mut world);
+    assert!(file(&world, "/etc/containerd/certs.d/docker.io/hosts.toml").is_some());
 }

@@ -10,7 +10,7 @@ use typed::plan::Plan;
 use typed::runtime::plan::{Snapshot, plan};
 use typed::templates::Runtime;
 
-use crate::world::pool;
+use crate::world::{pool, readable};
 
 struct World(Snapshot);
 
@@ -66,6 +66,7 @@ impl World {
 
     fn carry_out(&mut self, plan: Plan) {
         for config in plan.apply {
+            readable(&config);
             self.0.machine_configs.retain(|live| live.metadata.name != config.metadata.name);
             self.0.machine_configs.push(config);
         }
