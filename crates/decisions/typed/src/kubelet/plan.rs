@@ -67,8 +67,9 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     let mut results: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for pool in ordered(&snapshot.pools) {
         let base = cluster::base(snapshot, pool, &results);
-        if let Ok(base) = &base {
-            cluster::add(snapshot, pool, base, &existing, &mut wanted, &mut plan);
+        match &base {
+            Ok(base) => cluster::add(snapshot, pool, base, &existing, &mut wanted, &mut plan),
+            Err(_) => cluster::hold(pool, &existing, &mut wanted),
         }
         let configured = pool::add(snapshot, pool, base, &mut claims, &existing, &mut wanted);
         results.insert(name_of(pool), configured);

@@ -17,7 +17,7 @@ use crate::conditions::ACCEPTED;
 use crate::fragment::{File, Fragment};
 use crate::kubelet::{CONFIGURATION, apply_latency};
 use crate::names;
-use crate::plan::{Existing, Object, Plan, Standing, Update, fingerprint, seal};
+use crate::plan::{Existing, Object, Plan, Standing, Update, fingerprint, seal, standing};
 use crate::pools::template_role;
 use crate::templates::profile::{Kubelet, Profile};
 use crate::yaml;
@@ -135,6 +135,16 @@ pub(super) fn add(
     }
     if says_something {
         put(snapshot, names::node_config(&name), &name, "Node cluster", latency, &fragment, existing, wanted, plan);
+    }
+}
+
+/// Leaves the two MachineConfigs of a pool as they are, while nobody can say what they should be.
+pub(super) fn hold(pool: &MachineConfigPool, existing: &Existing<'_>, wanted: &mut BTreeMap<String, MachineConfig>) {
+    let name = name_of(pool);
+    for name in [names::features(&name), names::node_config(&name)] {
+        if let Some(live) = existing.get(&name).filter(|live| standing(live) == Standing::Ours) {
+            wanted.insert(name, live.clone());
+        }
     }
 }
 
