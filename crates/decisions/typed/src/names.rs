@@ -13,6 +13,9 @@ use crate::selection::PoolSelector;
 /// The highest suffix; with the plain name that makes ten on a pool.
 const MOST: i64 = 9;
 
+/// Every suffix that there is.
+pub(crate) const SUFFIXES: [&str; 10] = ["", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
 /// What a configuration is about, which is in the name of its MachineConfig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -1,8 +1,11 @@
 //! KubeletConfigs, templates and pools with faults: what was in force stays in force, and the fault is told.
 
+use api::annotations;
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{World, pool};
+
+const FIRST: &str = "99-worker-generated-kubelet";
 
 #[test]
 fn amounts_reserved_for_the_system_are_checked_before_a_node_sees_them() {
@@ -33,4 +36,114 @@ fn nothing_that_a_shell_would_read_comes_from_the_sizing_file() {
     let unit = units.iter().find(|unit| unit.name == "kubelet-auto-node-size.service").unwrap();
     let contents = unit.contents.as_deref().unwrap();
     assert!(!contents.contains("bash -c") && !contents.contains("${"), "{contents}");
+}
+
+fn node(profile: &str) -> api::config::Node {
+    let node = json!({"apiVersion": "config.openshift.io/v1", "kind": "Node",
+        "metadata": {"name": "cluster", "generation": 1}, "spec": {"workerLatencyProfile": profile}});
+    serde_json::from_value(node).unwrap()
+}
+
+#[test]
+fn a_template_that_does_not_render_leaves_gates_and_latency_in_force() {
+    let mut world = World::new(&["master", "worker"]);
+    world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
+    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.settle();
+    let before = world.sorted();
+    assert_eq!(before.len(), 5);
+    for role in ["master", "worker"] {
+        world.snapshot.bases.insert(role.to_owned(), Err("its head is wrong".to_owned()));
+    }
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    // Hosts of which nothing is known any more, because a node that just came says nothing yet.
+    world.snapshot.profile = typed::templates::Profile::None;
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    world.snapshot.pools.pop();
+    world.settle();
+    assert_eq!(world.names(), ["97-master-generated-kubelet", "98-master-generated-kubelet"], "a pool that goes");
+}
+
+/// A pool that selects its own MachineConfigs only.
+fn lone(name: &str) -> api::machineconfiguration::MachineConfigPool {
+    let mut pool = pool(name);
+    pool.spec.machine_config_selector =
+        serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": name}})).unwrap();
+    pool
+}
+
+#[test]
+fn what_a_pool_accepted_stays_there_when_another_pool_accepts_more() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.pools.push(lone("zeta"));
+    let both = json!({"matchExpressions": [{"key": "pool", "operator": "Exists"}]});
+    world.add("k", "worker", json!({"machineConfigPoolSelector": both, "kubeletConfig": {"maxPods": 77}}));
+    let thresholds = json!({"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 40});
+    world.add("a", "zeta", json!({"kubeletConfig": thresholds}));
+    world.settle();
+    world.edit("k", json!({"maxPods": 78, "imageGCLowThresholdPercent": 75}));
+    world.settle();
+    assert_eq!(world.field(FIRST, "maxPods"), 78);
+    assert_eq!(world.field("99-zeta-generated-kubelet", "maxPods"), 77);
+    assert_eq!(world.field("99-zeta-generated-kubelet-1", "imageGCHighThresholdPercent"), 50);
+    assert!(world.says("k").contains("pool \"zeta\": "), "{}", world.says("k"));
+}
+
+#[test]
+fn one_that_comes_later_gives_way_to_what_is_in_force() {
+    let mut world = World::new(&["worker"]);
+    world.add("k", "worker", json!({"kubeletConfig": {"imageGCLowThresholdPercent": 75}}));
+    world.settle();
+    let before = world.machine_config(FIRST).cloned();
+    let thresholds = json!({"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 40});
+    world.add("a", "worker", json!({"kubeletConfig": thresholds}));
+    world.settle();
+    assert_eq!(world.machine_config(FIRST).cloned(), before);
+    assert_eq!(world.says("k"), "Success: Success");
+    assert!(world.says("a").contains("imageGC"), "{}", world.says("a"));
+    assert_eq!(world.names(), [FIRST]);
+}
+
+fn annotate(world: &mut World, name: &str, suffix: &str) {
+    let notes = world.config(name).metadata.annotations.get_or_insert_default();
+    notes.insert(annotations::MC_NAME_SUFFIX.to_owned(), suffix.to_owned());
+}
+
+#[test]
+fn a_suffix_that_cannot_be_does_not_take_the_machine_config_away() {
+    for bad in ["", "x", "+2", "007", "4294967295", "10", "-1"] {
+        let mut world = World::new(&["worker"]);
+        world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+        world.add("b", "worker", json!({"kubeletConfig": {"podsPerCore": 5}}));
+        world.settle();
+        let before = world.sorted();
+        annotate(&mut world, "b", bad);
+        world.settle();
+        assert_eq!(world.sorted(), before, "{bad:?}");
+        assert!(world.says("b").contains("annotation"), "{bad:?}: {}", world.says("b"));
+        world.add("c", "worker", json!({"kubeletConfig": {"maxPods": 20}}));
+        world.settle();
+        assert_eq!(world.names().len(), 3, "{bad:?}");
+        assert_eq!(world.field("99-worker-generated-kubelet-1", "podsPerCore"), 5, "{bad:?}");
+        annotate(&mut world, "b", "1");
+        world.settle();
+        assert_eq!(world.says("b"), "Success: Success", "{bad:?}");
+    }
+}
+
+#[test]
+fn whoever_has_a_machine_config_keeps_its_suffix_against_an_older_one() {
+    let mut world = World::new(&["worker"]);
+    world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.add("b", "worker", json!({"kubeletConfig": {"podsPerCore": 5}}));
+    world.settle();
+    let before = world.sorted();
+    annotate(&mut world, "a", "1");
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    assert!(world.says("a").contains("KubeletConfig b has on pool"), "{}", world.says("a"));
+    assert_eq!(world.says("b"), "Success: Success");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::machineconfiguration::ContainerRuntimeConfig;
+use api::machineconfiguration::{ContainerRuntimeConfig, MachineConfig};
 use expect_test::expect;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -79,6 +79,13 @@ impl World {
                 config.status = serde_json::from_value(status).unwrap();
             }
         }
+    }
+
+    /// All MachineConfigs in the order of their names.
+    fn sorted(&self) -> Vec<MachineConfig> {
+        let mut configs = self.0.machine_configs.clone();
+        configs.sort_by_key(|it| it.metadata.name.clone());
+        configs
     }
 
     /// The files of a MachineConfig: the end of each path, and the content on one line.
@@ -170,4 +177,41 @@ fn the_eleventh_on_a_pool_is_refused() {
     expect!["Failure: Error: could not get ctrcfg key: max number of supported ctrcfgs (10) has been reached. Please delete old ctrcfgs before retrying"]
         .assert_eq(&world.says("c10"));
     assert_eq!(world.0.machine_configs.len(), 10);
+}
+
+#[test]
+fn templates_that_do_not_render_leave_everything_in_force() {
+    let mut world = World::new(&["worker"]);
+    world.add("a", "worker", json!({"pidsLimit": 2048}));
+    world.add("b", "worker", json!({"overlaySize": "8G"}));
+    world.settle();
+    let before = world.sorted();
+    world.0.storage = [("worker".to_owned(), Err("its head is wrong".to_owned()))].into();
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    assert!(world.says("b").contains("its head is wrong"), "{}", world.says("b"));
+    let config = world.config("a");
+    config.spec.container_runtime_config.pids_limit = Some(3000);
+    config.metadata.generation = Some(2);
+    world.settle();
+    assert_eq!(world.says("a"), "Success: Success", "what needs no storage.conf does not wait for it");
+    assert!(world.files("99-worker-generated-containerruntime").contains("pids_limit = 3000"));
+    assert_eq!(world.sorted()[1].spec, before[1].spec);
+}
+
+#[test]
+fn one_refused_on_one_pool_keeps_what_it_has_on_each() {
+    let mut world = World::new(&["worker", "infra"]);
+    world.add("a", "worker", json!({"logLevel": "debug"}));
+    world.config("a").spec.machine_config_pool_selector =
+        serde_json::from_value(json!({"matchExpressions": [{"key": "pool", "operator": "Exists"}]})).unwrap();
+    world.settle();
+    let before = world.sorted();
+    world.0.runtimes.insert("infra".to_owned(), BTreeSet::from([Runtime::Containerd { major: 2 }]));
+    let config = world.config("a");
+    config.spec.container_runtime_config.pids_limit = Some(4096);
+    config.metadata.generation = Some(2);
+    world.settle();
+    assert!(world.says("a").contains("pool \"infra\": containerd"), "{}", world.says("a"));
+    assert_eq!(world.sorted().len(), before.len());
 }

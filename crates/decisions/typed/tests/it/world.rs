@@ -97,6 +97,13 @@ impl World {
         names
     }
 
+    /// All MachineConfigs in the order of their names.
+    pub(crate) fn sorted(&self) -> Vec<MachineConfig> {
+        let mut configs = self.snapshot.machine_configs.clone();
+        configs.sort_by_key(|it| it.metadata.name.clone());
+        configs
+    }
+
     /// A file of a MachineConfig, decoded.
     pub(crate) fn file(&self, name: &str, path: &str) -> Option<String> {
         let config = self.machine_config(name)?.spec.config.clone()?;
