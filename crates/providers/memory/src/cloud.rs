@@ -80,19 +80,25 @@ impl Cloud {
         }
     }
 
-    /// Enters instances that run already. Those that are known are left as they are.
+    /// Enters instances that run already. Those that are known, or were removed since, are left as they are.
     pub fn adopt(&self, instances: impl IntoIterator<Item = Adopted>) -> Result<(), Error> {
         let mut state = self.0.state.lock();
-        let new = instances.into_iter().filter(|it| state.account.with_provider_id(&it.provider_id).is_none());
+        let is_new = |id: &str| state.account.with_provider_id(id).is_none() && !is_gone(&state.account, id);
+        let new = instances.into_iter().filter(|it| is_new(&it.provider_id));
         let entries: Vec<_> = new
             .map(|Adopted { mark, provider_id, spec }| {
                 let id = provider_id.rsplit('/').next().unwrap_or_default().to_owned();
-                let (token, user_data, created) = (None, Vec::new(), Timestamp::now());
-                let life = Life::Adopted;
+                let (token, user_data) = (Some(adoption(&provider_id)), Vec::new());
+                let (life, created) = (Life::Adopted, Timestamp::now());
                 Entry::Put(Box::new(Record { id, provider_id, mark, token, spec, user_data, life, created }))
             })
             .collect();
         state.write(entries)
+    }
+
+    /// Whether an instance was adopted once and is gone now.
+    pub fn is_gone(&self, provider_id: &str) -> bool {
+        is_gone(&self.0.state.lock().account, provider_id)
     }
 
     /// How many instances there are, in whatever state. This is the account that a test compares with the Machines.
@@ -257,6 +263,15 @@ impl State {
         entries.into_iter().for_each(|entry| self.account.apply(entry));
         Ok(())
     }
+}
+
+/// Stands for the token of an instance that was not created here.
+fn adoption(provider_id: &str) -> String {
+    format!("adopted {provider_id}")
+}
+
+fn is_gone(account: &Account, provider_id: &str) -> bool {
+    account.spent(&adoption(provider_id)).is_some()
 }
 
 /// The ids of the instances of a Machine.

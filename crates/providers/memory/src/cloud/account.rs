@@ -16,7 +16,7 @@ pub(crate) struct Record {
     pub(crate) id: String,
     pub(crate) provider_id: String,
     pub(crate) mark: Mark,
-    /// The token of the creation; an adopted instance has none.
+    /// The token of the creation, or what stands for it on an adopted instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
     /// The spec it was made from, in the simulated cloud's own words.

@@ -29,13 +29,13 @@ async fn machines_go_on_after_a_restart_and_tokens_stay_spent() {
         let provider = Memory::new(cloud.clone());
         cloud.resume();
         machines.wait(&["kept"]).await;
-        assert_eq!(look(&provider, &kept).await, [first.clone()]);
+        assert_eq!(look(&provider, &kept).await, std::slice::from_ref(&first));
         assert!(matches!(create(&provider, &removed).await.unwrap().state, State::Failed(_)));
     }
 }
 
 #[tokio::test]
-async fn an_adopted_instance_is_never_started_and_can_be_deleted() {
+async fn an_adopted_instance_is_never_started_and_once_deleted_stays_away() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cloud");
     let mut first = request("worker-1", json!({}));
@@ -56,8 +56,13 @@ async fn an_adopted_instance_is_never_started_and_can_be_deleted() {
         assert_eq!((cloud.count(), machines.running()), (1, Vec::new()));
     }
     let cloud = Cloud::open(&path, Arc::new(Machines::default())).unwrap();
+    assert!(!cloud.is_gone("memory:///zone-a/worker-1"));
     assert_eq!(Memory::new(cloud.clone()).delete(&first).await.unwrap(), Deletion::Gone);
-    assert_eq!(cloud.count(), 0);
+    for cloud in [cloud, Cloud::open(&path, Arc::new(Machines::default())).unwrap()] {
+        cloud.adopt([adopted()]).unwrap();
+        assert_eq!(cloud.count(), 0, "it came back");
+        assert!(cloud.is_gone("memory:///zone-a/worker-1"));
+    }
 }
 
 #[tokio::test]
