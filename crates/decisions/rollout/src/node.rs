@@ -52,6 +52,19 @@ pub struct NodeFacts {
     /// It was given the labels of the custom pool it was born into.
     pub labels_applied: bool,
     pub labels: BTreeMap<String, String>,
+    pub software: Software,
+}
+
+/// What runs on a machine beside the daemon, as its kubelet says. No rule of a rollout looks at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Software {
+    /// For example `v1.33.1+k3s1`.
+    pub kubelet: String,
+    /// For example `containerd://2.1.0`.
+    pub runtime: String,
+    pub os_image: String,
+    /// kubeadm joined the node to the cluster.
+    pub is_kubeadm: bool,
 }
 
 /// A resource version. Servers count them up, so that of two versions of nodes the later one can be told.
@@ -122,6 +135,24 @@ impl State {
     }
 }
 
+/// kubeadm writes it on every node that it joins.
+const KUBEADM: &str = "kubeadm.alpha.kubernetes.io/cri-socket";
+
+impl Software {
+    fn from_object(node: &Node) -> Self {
+        let is_kubeadm = node.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(KUBEADM));
+        let Some(info) = node.status.as_ref().and_then(|status| status.node_info.as_ref()) else {
+            return Self { is_kubeadm, ..Self::default() };
+        };
+        Self {
+            kubelet: info.kubelet_version.clone(),
+            runtime: info.container_runtime_version.clone(),
+            os_image: info.os_image.clone(),
+            is_kubeadm,
+        }
+    }
+}
+
 impl NodeFacts {
     /// Reads a node.
     pub fn from_object(node: &Node) -> Self {
@@ -158,6 +189,7 @@ impl NodeFacts {
             first_pivot: said(annotations::FIRST_PIVOT_CONFIG),
             labels_applied: annotation(annotations::CUSTOM_POOL_LABELS_APPLIED).is_some(),
             labels: metadata.labels.clone().unwrap_or_default(),
+            software: Software::from_object(node),
         }
     }
 

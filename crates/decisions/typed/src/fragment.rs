@@ -87,6 +87,12 @@ impl Fragment {
         Self { files, ..Self::default() }
     }
 
+    /// Whether it changes nothing on a host.
+    pub fn is_empty(&self) -> bool {
+        let Self { files, units, kernel_arguments, extensions } = self;
+        files.is_empty() && units.is_empty() && kernel_arguments.is_empty() && extensions.is_empty()
+    }
+
     /// Adds a unit, or what it says to a unit of the same name.
     pub fn add_unit(&mut self, unit: Unit) {
         match self.units.iter_mut().find(|known| known.name == unit.name) {

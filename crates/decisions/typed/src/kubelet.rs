@@ -12,6 +12,9 @@ mod read;
 mod settings;
 pub mod tls;
 
+use std::collections::BTreeMap;
+
+use api::config::FeatureGate;
 use serde_json::{Map, Value};
 
 pub use error::Error;
@@ -39,6 +42,18 @@ pub fn apply_latency(configuration: &mut Map<String, Value>, profile: &str) {
         _ => return,
     };
     configuration.insert("nodeStatusUpdateFrequency".into(), frequency.into());
+}
+
+/// The gates that a FeatureGate turns on or off: those of its newest version, or those that the user names.
+pub fn gates(feature_gate: &FeatureGate) -> BTreeMap<String, bool> {
+    let newest = feature_gate.status.as_ref().and_then(|status| status.feature_gates.last());
+    if let Some(details) = newest {
+        let on = details.enabled.iter().map(|gate| (gate.name.clone(), true));
+        return on.chain(details.disabled.iter().map(|gate| (gate.name.clone(), false))).collect();
+    }
+    let Some(named) = &feature_gate.spec.custom_no_upgrade else { return BTreeMap::new() };
+    let on = named.enabled.iter().map(|gate| (gate.clone(), true));
+    on.chain(named.disabled.iter().map(|gate| (gate.clone(), false))).collect()
 }
 
 impl Configured {

@@ -10,6 +10,7 @@ mod duration;
 pub mod fragment;
 pub mod kubelet;
 pub mod names;
+pub mod objects;
 pub mod plan;
 mod pools;
 mod quantity;

@@ -109,6 +109,11 @@ impl Templates {
         Self { templates }
     }
 
+    /// Whether hosts start from nothing.
+    pub fn is_empty(&self) -> bool {
+        self.templates.is_empty()
+    }
+
     /// What hosts of the role that the parameters name start from.
     pub fn render(&self, parameters: &Parameters) -> Result<BTreeMap<Config, Fragment>, Error> {
         let environment = environment()

@@ -1,10 +1,12 @@
-//! `machinist controller`: renders pools, rolls their configs out and drains nodes.
+//! `machinist controller`: generates fragments from typed configuration, renders pools, rolls their configs out and drains
+//! nodes.
 //!
 //! Each controller gathers what it needs, asks a decision crate for a plan, applies it and reports. The rules are in
-//! `render`, `rollout` and `drain`; nothing here decides about pools or nodes.
+//! `typed`, `render`, `rollout` and `drain`; nothing here decides about pools or nodes.
 
 mod context;
 mod drain;
+mod generate;
 pub mod metrics;
 mod render;
 mod roles;
@@ -99,15 +101,17 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     let states = Arc::downgrade(&rollout);
     context.metrics.states_from(move || states.upgrade().map(|rollout| rollout.states()).unwrap_or_default());
     let (blocked, blocks) = tokio::sync::mpsc::unbounded_channel();
+    let generating = Arc::new(generate::Generate::new(context.clone()));
     let drain = Arc::new(drain::Drain::new(context, blocked));
     let events = Events::start(client.clone(), "machineconfigcontroller", &namespace);
     tasks.spawn(report_readiness(world.clone(), health.clone(), events, namespace));
     tasks.spawn(rendering.clone().follow(changes.render));
     tasks.spawn(rollout.clone().follow(changes.rollout, blocks));
     tasks.spawn(drain.clone().follow(changes.drain));
+    tasks.spawn(generating.clone().follow(changes.typed));
     tasks.spawn(async move {
         world.synced().await;
-        tokio::join!(rendering.run(), rollout.run(), drain.run());
+        tokio::join!(generating.run(), rendering.run(), rollout.run(), drain.run());
     });
 }
 

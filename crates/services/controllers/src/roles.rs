@@ -4,13 +4,54 @@ use cluster::rights::{Right, Role, WATCH};
 
 const MACHINE_CONFIG: &str = api::machineconfiguration::GROUP;
 const OURS: &str = api::machinist::GROUP;
+const CONFIG: &str = api::config::GROUP;
 
 const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Right {
     Right { group, resource, verbs }
 }
 
+/// Generated MachineConfigs, and status and finalizers of what they are made from.
+const GENERATE: Role = Role {
+    name: "generate",
+    everywhere: &[
+        right(MACHINE_CONFIG, "machineconfigpools", WATCH),
+        right(MACHINE_CONFIG, "machineconfigs", WATCH),
+        right(MACHINE_CONFIG, "machineconfigs", &["create", "update", "delete"]),
+        right(MACHINE_CONFIG, "controllerconfigs", WATCH),
+        right(MACHINE_CONFIG, "controllerconfigs/status", &["patch"]),
+        right(MACHINE_CONFIG, "kubeletconfigs", WATCH),
+        right(MACHINE_CONFIG, "kubeletconfigs", &["patch"]),
+        right(MACHINE_CONFIG, "kubeletconfigs/status", &["patch"]),
+        right(MACHINE_CONFIG, "containerruntimeconfigs", WATCH),
+        right(MACHINE_CONFIG, "containerruntimeconfigs", &["patch"]),
+        right(MACHINE_CONFIG, "containerruntimeconfigs/status", &["patch"]),
+        // Whoever makes an owner that blocks deletion has to be allowed to hold that owner.
+        right(MACHINE_CONFIG, "controllerconfigs/finalizers", &["update"]),
+        right(MACHINE_CONFIG, "kubeletconfigs/finalizers", &["update"]),
+        right(MACHINE_CONFIG, "containerruntimeconfigs/finalizers", &["update"]),
+        right(CONFIG, "apiservers", WATCH),
+        right(CONFIG, "featuregates", WATCH),
+        right(CONFIG, "images", WATCH),
+        right(CONFIG, "imagedigestmirrorsets", WATCH),
+        right(CONFIG, "imagetagmirrorsets", WATCH),
+        right(CONFIG, "nodes", WATCH),
+        right(CONFIG, "nodes/status", &["patch"]),
+        right(CONFIG, "clusterimagepolicies", WATCH),
+        right(CONFIG, "clusterimagepolicies/status", &["patch"]),
+        right(CONFIG, "imagepolicies", WATCH),
+        right(CONFIG, "imagepolicies/status", &["patch"]),
+        right(api::operator::GROUP, "imagecontentsourcepolicies", WATCH),
+        right(OURS, "clustersettings", WATCH),
+        right("", "nodes", WATCH),
+        // Events about ImagePolicies are written beside them.
+        right("events.k8s.io", "events", &["create", "patch"]),
+    ],
+    at_home: &[],
+};
+
 /// The rights of `machinist controller`.
-pub const ROLES: [Role; 4] = [
+pub const ROLES: [Role; 5] = [
+    GENERATE,
     Role {
         name: "render",
         everywhere: &[

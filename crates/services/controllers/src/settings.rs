@@ -23,6 +23,8 @@ pub struct Settings {
     pub version: String,
     /// How rendered configs are written down and named; another one only where releases are compared.
     pub form: render::Form,
+    /// What hosts start from, instead of the templates that come with a profile.
+    pub templates: Option<typed::templates::Templates>,
 }
 
 impl Default for Settings {
@@ -38,6 +40,7 @@ impl Default for Settings {
             node: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             form: render::Settings::default().form,
+            templates: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the controllers see: one shared watch per kind, read into records.
 
+mod typed;
+
 use std::sync::Arc;
 
 use api::known::{Reading, Unread};
@@ -20,6 +22,8 @@ use rollout::control_plane::ETCD;
 use rollout::{EtcdMember, NodeFacts, Report};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
+
+pub(crate) use self::typed::TypedStores;
 
 /// Every store that controllers read from.
 #[derive(Clone)]
@@ -42,6 +46,8 @@ pub(crate) struct World {
     pub(crate) budgets: Store<DisruptionBudget>,
     /// Which DaemonSets exist; nothing else about them matters.
     pub(crate) daemon_sets: Store<()>,
+    /// What typed configuration is made from.
+    pub(crate) typed: TypedStores,
 }
 
 /// How far the watches can be believed that a rollout is planned from.
@@ -73,6 +79,8 @@ pub(crate) struct Changes {
     pub(crate) render: RenderChanges,
     pub(crate) rollout: RolloutChanges,
     pub(crate) drain: DrainChanges,
+    /// Something that typed configuration depends on has changed.
+    pub(crate) typed: UnboundedReceiver<()>,
 }
 
 /// What makes a pool worth rendering again.
@@ -135,8 +143,15 @@ impl World {
         };
         let drain =
             DrainChanges { nodes: nodes.subscribe(), ledgers: ledgers.subscribe(), budgets: budgets.subscribe() };
+        let (bell, typed_changes) = unbounded_channel();
+        typed::ring(pools.subscribe(), tasks, &bell, matters::pool);
+        typed::ring(configs.subscribe(), tasks, &bell, matters::config);
+        typed::ring(nodes.subscribe(), tasks, &bell, matters::node);
+        typed::ring(controller_configs.subscribe(), tasks, &bell, matters::controller_config);
+        typed::ring(cluster_settings.subscribe(), tasks, &bell, |_| true);
         let world = Self {
             client: client.clone(),
+            typed: TypedStores::start(client, tasks, &bell),
             pools: pools.store(),
             configs: configs.store(),
             nodes: nodes.store(),
@@ -175,7 +190,7 @@ impl World {
         }));
         // Pods are evicted for DaemonSets that are not there, so a list from an old cache will not do.
         tasks.spawn(daemon_sets.run(Api::all(client.clone()), watcher::Config::default(), |_: DaemonSet| ()));
-        (world, Changes { render, rollout, drain })
+        (world, Changes { render, rollout, drain, typed: typed_changes })
     }
 
     /// Returns once there is enough to act on: acting on half of what there is would look like deletions. For the other
@@ -196,6 +211,7 @@ impl World {
         for etcd in &self.etcd {
             etcd.settled().await;
         }
+        self.typed.settled().await;
     }
 
     /// What a rollout may be planned on now.
@@ -234,6 +250,7 @@ impl World {
             ("pods in kube-system", self.etcd[0].state()),
             ("pods in openshift-etcd", self.etcd[1].state()),
         ];
+        let states = states.into_iter().chain(self.typed.states());
         let missing = || Trouble { problem: Problem::NotFound, text: "the API has no such kind".to_owned() };
         let trouble = |(kind, state)| match state {
             State::Synced => None,
@@ -241,7 +258,7 @@ impl World {
             State::NotInstalled => Some((kind, Some(missing()))),
             State::Failing(trouble) => Some((kind, Some(trouble))),
         };
-        states.into_iter().filter_map(trouble).collect()
+        states.filter_map(trouble).collect()
     }
 }
 
@@ -255,6 +272,37 @@ impl NodeObject {
 impl Provenance {
     fn from_object(object: RenderedProvenance) -> Self {
         Self { name: object.metadata.name.unwrap_or_default(), pool: object.spec.pool, pins: object.spec.pins }
+    }
+}
+
+/// Which changes of objects matter to typed configuration. What we write ourselves into status does not.
+mod matters {
+    use super::{Arc, Change, ControllerConfig, MachineConfig, MachineConfigPool, NodeFacts};
+
+    fn differs<T, V: PartialEq>(change: &Change<T>, part: impl Fn(&T) -> V) -> bool {
+        change.old.as_ref().map(|old| part(old)) != change.new.as_ref().map(|new| part(new))
+    }
+
+    pub(super) fn pool(change: &Change<MachineConfigPool>) -> bool {
+        differs(change, |pool| {
+            let selectors = (pool.spec.machine_config_selector.clone(), pool.spec.node_selector.clone());
+            (pool.metadata.labels.clone(), selectors)
+        })
+    }
+
+    pub(super) fn config(change: &Change<MachineConfig>) -> bool {
+        typed::objects::is_generated_name(&change.key.name)
+    }
+
+    pub(super) fn node(change: &Change<NodeFacts>) -> bool {
+        differs(change, |node| (node.software.clone(), node.labels.clone()))
+    }
+
+    pub(super) fn controller_config(change: &Change<ControllerConfig>) -> bool {
+        let same = |(old, new): (&Arc<ControllerConfig>, &Arc<ControllerConfig>)| {
+            old.spec == new.spec && old.metadata.uid == new.metadata.uid
+        };
+        !change.old.as_ref().zip(change.new.as_ref()).is_some_and(same)
     }
 }
 

@@ -102,6 +102,8 @@ pub const FENCE: &str = "machinist.dev/fence";
 /// On a MachineConfig that we generated: the kind and name of the object it was made from. A generated MachineConfig
 /// without it comes from another controller and is kept as it is.
 pub const GENERATED_FROM: &str = "machinist.dev/generated-from";
+/// On a MachineConfig that another controller generated: a person wants ours in its place. The value says nothing.
+pub const ADOPT: &str = "machinist.dev/adopt";
 /// On a MachineConfig generated from a KubeletConfig or ContainerRuntimeConfig: what was accepted last, which stays in force
 /// while the object cannot be read.
 pub const ACCEPTED_SETTINGS: &str = "machinist.dev/accepted-settings";

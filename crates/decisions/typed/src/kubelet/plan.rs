@@ -126,7 +126,7 @@ fn write(
     plan: &mut Plan,
 ) {
     let released = claim::released(configurations(snapshot), claims, existing);
-    plan.tidy(existing, |live| is_generated_name(live), &wanted, &released, &snapshot.originals);
+    plan.tidy(existing, |live| is_generated(live), &wanted, &released, &snapshot.originals);
     for pool in &snapshot.pools {
         plan.rename(SUBJECT.names, pool, existing, &wanted);
     }
@@ -136,7 +136,7 @@ fn write(
 }
 
 /// Whether a MachineConfig has a name that this planner gives.
-fn is_generated_name(config: &MachineConfig) -> bool {
+fn is_generated(config: &MachineConfig) -> bool {
     let name = config.metadata.name.as_deref().unwrap_or_default();
     let of_cluster = (name.starts_with("97-") || name.starts_with("98-")) && name.ends_with("-generated-kubelet");
     of_cluster || SUBJECT.names.is_name(name)

@@ -60,7 +60,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     for pool in snapshot.pools.iter().filter(|pool| is_built_in(pool)) {
         let name = names::registries(&name_of(pool));
         let (fragment, left_out) = fragment(snapshot, pool, &accepted);
-        let is_empty = fragment.files.is_empty() && snapshot.profile != Profile::OpenShift && left_out.is_empty();
+        let is_empty = fragment.is_empty() && left_out.is_empty();
         if !is_empty && is_replaced(snapshot, &existing, &name, &mut plan) {
             let known = existing.get(&name).and_then(|live| note(live, annotations::LEFT_OUT));
             tell(&left_out, known, &mut plan);
@@ -206,6 +206,10 @@ fn fragment(
                     left_out.insert(image(), error.to_string());
                 }
             },
+            // k3s has one file of its own for registries, in another form.
+            Runtime::Containerd { .. } if snapshot.profile == Profile::K3s => {
+                left_out.extend(everything(snapshot).into_iter().map(|object| (object, K3S.to_owned())));
+            }
             Runtime::Containerd { .. } => {
                 let default = Value::Null;
                 if let Ok(found) = hosts::build(&accepted.sources(snapshot, "", &default)) {
@@ -218,6 +222,19 @@ fn fragment(
         }
     }
     (Fragment::of_files(files), left_out)
+}
+
+const K3S: &str =
+    "k3s takes registries from /etc/rancher/k3s/registries.yaml; write a MachineConfig with that file instead";
+
+/// Every object that says something about registries.
+fn everything(snapshot: &Snapshot) -> Vec<Object> {
+    let image = snapshot.image.iter().filter(|image| image.spec.registry_sources.is_some());
+    let mut objects: Vec<Object> = image.map(|image| object("Image", &image.metadata)).collect();
+    objects.extend(snapshot.content_policies.iter().map(|one| object("ImageContentSourcePolicy", &one.metadata)));
+    objects.extend(snapshot.digest_mirrors.iter().map(|one| object("ImageDigestMirrorSet", &one.metadata)));
+    objects.extend(snapshot.tag_mirrors.iter().map(|one| object("ImageTagMirrorSet", &one.metadata)));
+    objects
 }
 
 /// The last mirror set that has a word on a source whose sets contradict one another.

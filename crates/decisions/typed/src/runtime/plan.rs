@@ -20,10 +20,14 @@ use crate::fragment::{File, Fragment};
 use crate::names;
 use crate::plan::{Existing, Plan, Standing, seal};
 use crate::pools::{inherits, name_of, ordered, template_role};
-use crate::templates::Runtime;
+use crate::templates::{Profile, Runtime};
 
 const SUBJECT: Subject =
     Subject { kind: "ContainerRuntimeConfig", names: names::Kind::Runtime, no_name: "could not get ctrcfg key" };
+
+/// k3s writes its containerd's configuration at every start, from a template of its own.
+const K3S: &str = "k3s makes the configuration of its containerd itself; write a MachineConfig with \
+    /var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl instead";
 
 type Claim<'a> = claim::Claim<'a, Settings>;
 
@@ -33,6 +37,7 @@ pub struct Snapshot {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
     pub version: String,
+    pub profile: Profile,
     pub pools: Vec<MachineConfigPool>,
     pub runtime_configs: Vec<ContainerRuntimeConfig>,
     pub machine_configs: Vec<MachineConfig>,
@@ -90,6 +95,9 @@ fn configurations(snapshot: &Snapshot) -> impl Iterator<Item = Configuration<'_>
 fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool]) -> Result<Settings, String> {
     let config = snapshot.runtime_configs.iter().find(|config| config.metadata.name == metadata.name);
     let settings = Settings::parse(config.ok_or("it is gone")?).map_err(|error| error.to_string())?;
+    if snapshot.profile == Profile::K3s {
+        return Err(K3S.to_owned());
+    }
     for pool in pools {
         for runtime in runtimes(snapshot, pool) {
             let Runtime::Containerd { major } = runtime else { continue };

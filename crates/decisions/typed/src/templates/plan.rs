@@ -29,8 +29,8 @@ pub struct Snapshot {
     pub runtime: Runtime,
     pub templates: Templates,
     pub controller_config: ControllerConfig,
-    /// The secret that the ControllerConfig names, where there is one.
-    pub pull_secret: Option<Vec<u8>>,
+    /// The secret that the ControllerConfig names, where it names one, or why it cannot be read.
+    pub pull_secret: Result<Option<Vec<u8>>, String>,
     /// The TLS profile of the API servers.
     pub api_tls: Option<TlsSecurityProfile>,
     /// The certificates of the ControllerConfig's bundles, for its status.
@@ -43,8 +43,12 @@ pub struct Snapshot {
 
 /// The templates of every role, filled in.
 pub fn render(snapshot: &Snapshot) -> Result<BTreeMap<String, Rendered>, String> {
+    if snapshot.templates.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let spec = &snapshot.controller_config.spec;
-    let parameters = Parameters::new(spec, snapshot.pull_secret.as_deref(), snapshot.api_tls.as_ref())
+    let pull_secret = snapshot.pull_secret.as_ref().map_err(Clone::clone)?;
+    let parameters = Parameters::new(spec, pull_secret.as_deref(), snapshot.api_tls.as_ref())
         .map_err(|error| error.to_string())?;
     let rendered = |role: &str| {
         let given =
@@ -83,7 +87,8 @@ fn write(
     for (role, rendered) in rendered {
         match rendered {
             Ok(fragments) => {
-                for (config, fragment) in fragments {
+                // A MachineConfig that says nothing would be one more name to wonder about.
+                for (config, fragment) in fragments.iter().filter(|(_, fragment)| !fragment.is_empty()) {
                     let name = config.name(role);
                     let desired = fragment.machine_config(&name, role, &snapshot.version, owner(snapshot));
                     wanted.insert(name, seal(desired, "ControllerConfig machine-config-controller"));
@@ -97,19 +102,16 @@ fn write(
             }
         }
     }
-    wanted.retain(|name, desired| match existing.standing(name) {
+    wanted.retain(|name, _| match existing.standing(name) {
         Standing::Missing | Standing::Ours => true,
         Standing::Foreign => snapshot.adopt.contains(name),
         Standing::Users => {
-            // Where hosts start from nothing, a user's MachineConfig of this name takes nothing away.
-            let is_empty = desired.spec.config.as_ref().is_none_or(|config| config.get("storage").is_none());
-            if !is_empty {
-                problems.push(format!("MachineConfig {name} exists and was not generated; rename or delete it"));
-            }
+            problems.push(format!("MachineConfig {name} exists and was not generated; rename or delete it"));
             false
         }
     });
-    plan.tidy(existing, |live| is_generated_name(live), &wanted, &BTreeSet::new(), &snapshot.originals);
+    let is_ours = |live: &&MachineConfig| is_generated_name(live.metadata.name.as_deref().unwrap_or_default());
+    plan.tidy(existing, is_ours, &wanted, &BTreeSet::new(), &snapshot.originals);
     for desired in wanted.into_values() {
         plan.put(desired, existing);
     }
@@ -128,8 +130,8 @@ fn owner(snapshot: &Snapshot) -> Option<OwnerReference> {
     })
 }
 
-fn is_generated_name(config: &MachineConfig) -> bool {
-    let name = config.metadata.name.as_deref().unwrap_or_default();
+/// Whether templates give MachineConfigs this name.
+pub(crate) fn is_generated_name(name: &str) -> bool {
     let roles = [POOL_MASTER, POOL_WORKER, POOL_ARBITER];
     roles.iter().any(|role| Config::ALL.iter().any(|config| config.name(role) == name))
 }
@@ -152,6 +154,10 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
         false => format!("; kept as another controller made them: {}", plan.kept.join(", ")),
     };
     let (completed, failing, message) = match outcome {
+        Ok(()) if snapshot.templates.is_empty() => {
+            let message = format!("sync completed {towards}{kept}; hosts of profile {} start from nothing", snapshot.profile);
+            (TRUE, FALSE, message)
+        }
         Ok(()) => (TRUE, FALSE, format!("sync completed {towards}{kept}")),
         Err(why) => (FALSE, TRUE, format!("failed to syncing {towards}: {why}")),
     };

@@ -197,6 +197,17 @@ fn containerd_gets_host_files_and_what_it_cannot_do_is_told() {
 }
 
 #[test]
+fn on_k3s_mirror_sets_are_told_where_they_belong() {
+    let mut world = snapshot();
+    world.profile = Profile::K3s;
+    world.default_runtime = Runtime::Containerd { major: 2 };
+    world.digest_mirrors.push(mirror_set("m", "docker.io", &["mirror.local"]));
+    let told = step(&mut world);
+    assert!(told[0].starts_with("ImageDigestMirrorSet m: k3s takes registries from"), "{told:?}");
+    assert_eq!(step(&mut world), [""; 0], "it is told once");
+}
+
+#[test]
 fn a_cluster_taken_over_is_kept_until_its_mirrors_change() {
     let mut world = snapshot();
     world.digest_mirrors.push(mirror_set("m", "quay.io", &["mirror.local"]));

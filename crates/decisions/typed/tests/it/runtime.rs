@@ -20,6 +20,7 @@ impl World {
         Self(Snapshot {
             now: Timestamp::UNIX_EPOCH,
             version: "v1".to_owned(),
+            profile: typed::templates::Profile::OpenShift,
             pools: pools.iter().map(|name| pool(name)).collect(),
             runtime_configs: Vec::new(),
             machine_configs: Vec::new(),
@@ -147,6 +148,15 @@ fn what_containerd_cannot_do_is_refused_with_a_way_out() {
         .assert_eq(&world.says("a"));
     assert_eq!(world.says("b"), "Success: Success");
     assert!(world.files("99-worker-generated-containerruntime-1").contains("level = \"debug\""));
+}
+
+#[test]
+fn on_k3s_it_is_refused_with_a_way_out() {
+    let mut world = World::new(&["worker"]);
+    world.0.profile = typed::templates::Profile::K3s;
+    world.add("a", "worker", json!({"logLevel": "debug"}));
+    world.settle();
+    assert!(world.says("a").contains("config-v3.toml.tmpl instead"), "{}", world.says("a"));
 }
 
 #[test]

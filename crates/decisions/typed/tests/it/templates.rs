@@ -185,7 +185,7 @@ mod planning {
             runtime: Runtime::Crio,
             templates: Templates::builtin(profile),
             controller_config,
-            pull_secret: None,
+            pull_secret: Ok(None),
             api_tls: None,
             certificates: Vec::new(),
             machine_configs: Vec::new(),
@@ -305,7 +305,7 @@ mod planning {
     #[test]
     fn a_broken_pull_secret_is_reported_without_its_content() {
         let mut world = snapshot(Profile::OpenShift);
-        world.pull_secret = Some(b"{\"auths\": hunter2".to_vec());
+        world.pull_secret = Ok(Some(b"{\"auths\": hunter2".to_vec()));
         step(&mut world);
         let said = says(&world);
         assert!(said.contains("the pull secret is not a docker config") && !said.contains("hunter2"), "{said}");
@@ -332,10 +332,19 @@ mod planning {
         for profile in [Profile::Kubeadm, Profile::K3s, Profile::None] {
             let mut world = snapshot(profile);
             step(&mut world);
-            assert_eq!(names(&world).len(), 6);
-            for config in &world.machine_configs {
-                assert_eq!(config.spec.config.as_ref().unwrap().to_string(), r#"{"ignition":{"version":"3.5.0"}}"#);
-            }
+            assert!(world.machine_configs.is_empty(), "{:?}", names(&world));
+            assert!(says(&world).contains("TemplateControllerCompleted=True"), "{}", says(&world));
         }
+    }
+
+    #[test]
+    fn hosts_keep_what_they_have_while_the_pull_secret_cannot_be_read() {
+        let mut world = snapshot(Profile::OpenShift);
+        step(&mut world);
+        let before = world.machine_configs.clone();
+        world.pull_secret = Err("cannot read secrets: 503".to_owned());
+        step(&mut world);
+        assert_eq!(world.machine_configs, before);
+        assert!(says(&world).contains("TemplateControllerFailing=True"), "{}", says(&world));
     }
 }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("self.metadata.name == 'cluster'").message("ClusterSettings must be named cluster"),
     printcolumn(name = "AdminUser", type_ = "string", json_path = ".spec.adminUser"),
     printcolumn(name = "RuntimeService", type_ = "string", json_path = ".spec.runtimeService"),
+    printcolumn(name = "Profile", type_ = "string", json_path = ".spec.profile"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -31,6 +32,13 @@ pub struct ClusterSettingsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub runtime_service: Option<String>,
+    /// What kind of hosts these are. It decides what every host starts from and where the settings of kubelets go:
+    /// `openshift` (the kubelet and the runtime are configured by templates), `kubeadm` and `k3s` (their own files stay, ours are
+    /// drop-ins), `none` (nothing is known of the kubelet). When absent, it is found from the nodes; `openshift` is never found
+    /// where no template has configured a host before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["openshift", "kubeadm", "k3s", "none"]))]
+    pub profile: Option<String>,
 }
 
 impl ClusterSettingsSpec {

@@ -1,0 +1,351 @@
+//! The objects of a cluster that typed configuration depends on, read into what each planner looks at.
+//!
+//! The controller hands in what it watches and `machinist plan` what it lists, so both get the same answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::annotations;
+use api::config::{
+    ApiServer, ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet, Node,
+};
+use api::machineconfiguration::{
+    ContainerRuntimeConfig, ControllerCertificate, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
+    MachineConfigSpec,
+};
+use api::machinist::ClusterSettings;
+use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
+use api::operator::ImageContentSourcePolicy;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::defaults::{self, Rendered};
+use crate::plan::{Plan, Standing, standing};
+use crate::templates::profile::{Kubelet, NodeSigns, Profile, Runtime};
+use crate::templates::{self, Templates};
+use crate::{kubelet, registries, runtime};
+
+/// What all planners depend on. Every list is complete.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    pub now: Timestamp,
+    /// Version of the controller, which generated MachineConfigs are stamped with.
+    pub version: String,
+    /// ClusterSettings `cluster`.
+    pub settings: Option<ClusterSettings>,
+    /// Templates that replace those of the profile.
+    pub templates: Option<Templates>,
+    /// ControllerConfig `machine-config-controller`.
+    pub controller_config: Option<ControllerConfig>,
+    /// APIServer `cluster`.
+    pub api_server: Option<ApiServer>,
+    pub pools: Vec<MachineConfigPool>,
+    pub nodes: Vec<PoolNode>,
+    /// MachineConfigs with a name that a planner gives, see [`is_generated_name`]. Others are not looked at.
+    pub machine_configs: Vec<MachineConfig>,
+    pub memory: Memory,
+}
+
+/// A node and the pool it is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolNode {
+    /// Empty for a node that is in none.
+    pub pool: String,
+    pub signs: NodeSigns,
+}
+
+/// What was remembered of MachineConfigs that another controller made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    pub originals: BTreeMap<String, MachineConfigSpec>,
+    pub inputs: BTreeMap<String, String>,
+}
+
+/// What only the kubelet's planner depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Kubelets {
+    pub kubelet_configs: Vec<KubeletConfig>,
+    /// Node `cluster` of `config.openshift.io`.
+    pub node: Option<Node>,
+    /// FeatureGate `cluster`.
+    pub feature_gate: Option<FeatureGate>,
+}
+
+/// What only the planner of registries depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Registries {
+    /// Image `cluster`.
+    pub image: Option<Image>,
+    pub content_policies: Vec<ImageContentSourcePolicy>,
+    pub digest_mirrors: Vec<ImageDigestMirrorSet>,
+    pub tag_mirrors: Vec<ImageTagMirrorSet>,
+    pub cluster_policies: Vec<ClusterImagePolicy>,
+    pub policies: Vec<ImagePolicy>,
+}
+
+/// Whether a planner of this crate gives MachineConfigs this name. A pool's name may be anything.
+pub fn is_generated_name(name: &str) -> bool {
+    let is_numbered = |number: &str| name.starts_with(number) && name.contains("-generated-");
+    templates::plan::is_generated_name(name)
+        || ["97-", "98-", "99-"].iter().any(|number| is_numbered(number))
+        || is_older_name(name)
+}
+
+/// Early releases named MachineConfigs `99-<pool>-<uid>-kubelet`.
+fn is_older_name(name: &str) -> bool {
+    name.starts_with("99-") && (name.ends_with("-kubelet") || name.ends_with("-containerruntime"))
+}
+
+impl Objects {
+    /// What kind of hosts these are: as given, or as found.
+    pub fn profile(&self) -> Profile {
+        let given = self.settings.as_ref().and_then(|settings| Profile::parse(settings.spec.profile.as_deref()?));
+        given.unwrap_or_else(|| self.found_profile())
+    }
+
+    /// Templates that are in force say more than any node. Without them, hosts of OpenShift's kind are not taken for ours:
+    /// that would change every one of them.
+    fn found_profile(&self) -> Profile {
+        let is_template = |config: &MachineConfig| {
+            let name = config.metadata.name.as_deref().unwrap_or_default();
+            templates::plan::is_generated_name(name) && matches!(standing(config), Standing::Ours | Standing::Foreign)
+        };
+        if self.machine_configs.iter().any(is_template) {
+            return Profile::OpenShift;
+        }
+        let signs: Vec<NodeSigns> = self.nodes.iter().map(|node| node.signs.clone()).collect();
+        match Profile::detect(&signs) {
+            Profile::OpenShift => Profile::None,
+            found => found,
+        }
+    }
+
+    /// Whether templates decide what hosts start from, so that the pull secret has to be known.
+    pub fn has_templates(&self) -> bool {
+        !self.used_templates().is_empty()
+    }
+
+    fn used_templates(&self) -> Templates {
+        let profile = self.profile();
+        match (&self.templates, profile.kubelet()) {
+            (Some(given), Kubelet::Whole) => given.clone(),
+            (_, _) => Templates::builtin(profile),
+        }
+    }
+
+    /// The runtimes of each pool's nodes, as far as they are known.
+    fn runtimes(&self) -> BTreeMap<String, BTreeSet<Runtime>> {
+        let mut runtimes: BTreeMap<String, BTreeSet<Runtime>> = BTreeMap::new();
+        for node in &self.nodes {
+            if let Some(runtime) = Runtime::parse(&node.signs.runtime_version) {
+                runtimes.entry(node.pool.clone()).or_default().insert(runtime);
+            }
+        }
+        runtimes
+    }
+
+    /// The runtime of pools whose nodes do not tell: that of other nodes, or the one whose unit the settings name.
+    fn default_runtime(&self) -> Runtime {
+        let found = self.nodes.iter().find_map(|node| Runtime::parse(&node.signs.runtime_version));
+        found.unwrap_or_else(|| match self.settings.as_ref().map(|settings| settings.spec.runtime_service()) {
+            Some("containerd.service") => Runtime::Containerd { major: 2 },
+            Some(_) | None => Runtime::Crio,
+        })
+    }
+
+    /// The oldest minor version of each pool's kubelets. Versions that are not Kubernetes' own say nothing.
+    fn minors(&self) -> BTreeMap<String, u64> {
+        let mut minors: BTreeMap<String, u64> = BTreeMap::new();
+        for node in &self.nodes {
+            let Some(minor) = minor(&node.signs.kubelet_version) else { continue };
+            let oldest = minors.entry(node.pool.clone()).or_insert(minor);
+            *oldest = minor.min(*oldest);
+        }
+        minors
+    }
+
+    fn adopt(&self) -> BTreeSet<String> {
+        let asked = |config: &&MachineConfig| {
+            config.metadata.annotations.as_ref().is_some_and(|notes| notes.contains_key(annotations::ADOPT))
+        };
+        self.machine_configs.iter().filter(asked).filter_map(|config| config.metadata.name.clone()).collect()
+    }
+
+    fn template_snapshot(
+        &self,
+        pull_secret: Result<Option<Vec<u8>>, String>,
+        certificates: Vec<ControllerCertificate>,
+    ) -> Option<templates::plan::Snapshot> {
+        Some(templates::plan::Snapshot {
+            now: self.now,
+            version: self.version.clone(),
+            profile: self.profile(),
+            runtime: self.default_runtime(),
+            templates: self.used_templates(),
+            controller_config: self.controller_config.clone()?,
+            pull_secret,
+            api_tls: self.api_server.as_ref().and_then(|server| server.spec.tls_security_profile.clone()),
+            certificates,
+            machine_configs: self.machine_configs.clone(),
+            originals: self.memory.originals.clone(),
+            adopt: self.adopt(),
+        })
+    }
+
+    /// What templates make of each role, without the pull secret: no default of a kubelet or a runtime depends on it.
+    fn rendered(&self) -> Result<BTreeMap<String, Rendered>, String> {
+        let snapshot = self.template_snapshot(Ok(None), Vec::new());
+        let snapshot = snapshot.ok_or_else(|| {
+            "there is no ControllerConfig machine-config-controller; the operator makes it once the cluster's certificates are known"
+                .to_owned()
+        })?;
+        templates::plan::render(&snapshot)
+    }
+
+    /// A file of every role's templates.
+    fn of_roles<T>(
+        &self,
+        read: impl Fn(&str, &Rendered) -> Result<T, String>,
+    ) -> BTreeMap<String, Result<T, String>> {
+        let rendered = self.rendered();
+        let of_role = |role: &str| {
+            let read = match &rendered {
+                Ok(rendered) => rendered.get(role).map(|rendered| read(role, rendered))?,
+                Err(why) => Err(why.clone()),
+            };
+            Some((role.to_owned(), read))
+        };
+        [POOL_MASTER, POOL_WORKER, POOL_ARBITER].into_iter().filter_map(of_role).collect()
+    }
+
+    /// What becomes of templates; nothing without a ControllerConfig.
+    pub fn plan_templates(
+        &self,
+        pull_secret: Result<Option<Vec<u8>>, String>,
+        certificates: Vec<ControllerCertificate>,
+    ) -> Plan {
+        let snapshot = self.template_snapshot(pull_secret, certificates);
+        snapshot.map(|snapshot| templates::plan::plan(&snapshot)).unwrap_or_default()
+    }
+
+    /// What becomes of KubeletConfigs, feature gates and the Node config.
+    pub fn plan_kubelets(&self, kubelets: &Kubelets) -> Plan {
+        let profile = self.profile();
+        let bases = match profile.kubelet() {
+            Kubelet::Whole => {
+                self.of_roles(|role, rendered| defaults::kubelet_base(&self.machine_configs, rendered, role))
+            }
+            Kubelet::Dropin { .. } | Kubelet::Unknown => BTreeMap::new(),
+        };
+        kubelet::plan::plan(&kubelet::plan::Snapshot {
+            now: self.now,
+            version: self.version.clone(),
+            profile,
+            pools: self.pools.clone(),
+            kubelet_configs: kubelets.kubelet_configs.clone(),
+            machine_configs: self.machine_configs.clone(),
+            bases,
+            node: kubelets.node.clone(),
+            gates: kubelets.feature_gate.as_ref().map(kubelet::gates),
+            minors: self.minors(),
+            originals: self.memory.originals.clone(),
+            inputs: self.memory.inputs.clone(),
+            adopt: self.adopt(),
+        })
+    }
+
+    /// What becomes of ContainerRuntimeConfigs.
+    pub fn plan_runtimes(&self, runtime_configs: &[ContainerRuntimeConfig]) -> Plan {
+        let storage = if self.has_templates() && !runtime_configs.is_empty() {
+            let read = |role: &str, rendered: &Rendered| {
+                // A set of templates need not say anything about storage; CRI-O's own defaults count then.
+                let found = defaults::file(&self.machine_configs, rendered, role, runtime::STORAGE);
+                Ok(found.unwrap_or_default())
+            };
+            self.of_roles(read)
+        } else {
+            BTreeMap::new()
+        };
+        runtime::plan::plan(&runtime::plan::Snapshot {
+            now: self.now,
+            version: self.version.clone(),
+            profile: self.profile(),
+            pools: self.pools.clone(),
+            runtime_configs: runtime_configs.to_vec(),
+            machine_configs: self.machine_configs.clone(),
+            runtimes: self.runtimes(),
+            default_runtime: self.default_runtime(),
+            storage,
+            stores: true,
+            originals: self.memory.originals.clone(),
+            adopt: self.adopt(),
+        })
+    }
+
+    /// What becomes of the Image, mirror sets and image policies.
+    pub fn plan_registries(&self, given: &Registries) -> Plan {
+        let defaults = if self.has_templates() { self.registry_defaults() } else { BTreeMap::new() };
+        let release_image = self.controller_config.as_ref().map(|config| config.spec.release_image.clone());
+        registries::plan::plan(&registries::plan::Snapshot {
+            now: self.now,
+            version: self.version.clone(),
+            profile: self.profile(),
+            pools: self.pools.clone(),
+            machine_configs: self.machine_configs.clone(),
+            image: given.image.clone(),
+            content_policies: given.content_policies.clone(),
+            digest_mirrors: given.digest_mirrors.clone(),
+            tag_mirrors: given.tag_mirrors.clone(),
+            cluster_policies: given.cluster_policies.clone(),
+            policies: given.policies.clone(),
+            release_image: release_image.filter(|image| !image.is_empty()),
+            defaults,
+            runtimes: self.runtimes(),
+            default_runtime: self.default_runtime(),
+            originals: self.memory.originals.clone(),
+            inputs: self.memory.inputs.clone(),
+            adopt: self.adopt(),
+        })
+    }
+
+    /// The registries.conf and policy.json that templates make.
+    fn registry_defaults(&self) -> BTreeMap<String, (String, Value)> {
+        let read = |role: &str, rendered: &Rendered| {
+            let file = |path| defaults::file(&self.machine_configs, rendered, role, path).unwrap_or_default();
+            let policy = serde_json::from_str(&file(registries::POLICY));
+            let policy = policy.unwrap_or_else(|_| json!({"default": [{"type": "insecureAcceptAnything"}]}));
+            Ok((file(registries::REGISTRIES), policy))
+        };
+        let found = self.of_roles(read).into_iter();
+        found.filter_map(|(role, files)| Some((role, files.ok()?))).collect()
+    }
+}
+
+/// The minor version of `v1.33.1+k3s1`.
+fn minor(version: &str) -> Option<u64> {
+    let mut parts = version.strip_prefix("v1.")?.split(|c: char| !c.is_ascii_digit());
+    parts.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_kubelets_are_read_and_others_say_nothing() {
+        assert_eq!(minor("v1.33.1+k3s1"), Some(33));
+        assert_eq!(minor("v1.9.0"), Some(9));
+        assert_eq!(minor("machinist-0.1.0"), None);
+        assert_eq!(minor(""), None);
+    }
+
+    #[test]
+    fn names_that_planners_give_are_told_from_those_of_users() {
+        let generated = ["00-worker", "01-master-kubelet", "97-infra-generated-kubelet", "99-a-generated-registries"];
+        for name in generated.into_iter().chain(["99-worker-generated-kubelet-3", "99-worker-1f-kubelet"]) {
+            assert!(is_generated_name(name), "{name}");
+        }
+        for name in ["50-worker-kubelet", "99-worker-ssh", "00-infra", "rendered-worker-1"] {
+            assert!(!is_generated_name(name), "{name}");
+        }
+    }
+}

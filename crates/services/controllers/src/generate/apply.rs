@@ -1,0 +1,187 @@
+//! Carries a plan out: MachineConfigs first, then the objects that they are made from, then events.
+//!
+//! Every write names the version it was planned on. Where somebody was faster the write is refused, and the next plan knows.
+
+use std::fmt::Debug;
+
+use api::config::{ClusterImagePolicy, ImagePolicy, Node};
+use api::machineconfiguration::{ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig};
+use cluster::error::if_found;
+use cluster::events::Severity;
+use cluster::write;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::ClusterResourceScope;
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use typed::plan::{Event, Object, Plan, Update};
+
+use super::seen::find;
+use super::{COMPONENT, Error, Generate, MANAGER};
+
+impl Generate {
+    pub(super) async fn apply(&self, plan: Plan) -> Result<(), Error> {
+        let Plan { apply, delete, updates, events, kept: _, originals: _, inputs: _ } = plan;
+        for config in apply {
+            let name = config.name_any();
+            self.put(config).await.map_err(|source| Error::WriteConfig { name, source })?;
+        }
+        for name in delete {
+            self.remove(&name).await.map_err(|source| Error::DeleteConfig { name, source })?;
+        }
+        for update in updates {
+            let (kind, name) = (update.object.kind, update.object.name.clone());
+            self.update(update).await.map_err(|source| Error::WriteSource { kind, name, source })?;
+        }
+        for event in events {
+            self.tell(event);
+        }
+        Ok(())
+    }
+
+    /// Writes the whole object: a field that somebody added to a generated MachineConfig has to go again. Labels and
+    /// annotations of others stay.
+    async fn put(&self, desired: MachineConfig) -> Result<(), kube::Error> {
+        let name = desired.name_any();
+        let api: Api<MachineConfig> = Api::all(self.context.world.client.clone());
+        let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        let written = match self.context.world.configs.named(&name) {
+            None => write::in_time(api.create(&parameters, &desired)).await?,
+            Some(present) => {
+                let mut config = (*present).clone();
+                config.metadata.labels.get_or_insert_default().extend(desired.metadata.labels.unwrap_or_default());
+                let notes = config.metadata.annotations.get_or_insert_default();
+                notes.extend(desired.metadata.annotations.unwrap_or_default());
+                config.metadata.owner_references = desired.metadata.owner_references;
+                config.spec = desired.spec;
+                write::in_time(api.replace(&name, &parameters, &config)).await?
+            }
+        };
+        self.written.wrote(Object::new("MachineConfig", &name), &written.metadata);
+        self.context.metrics.wrote("MachineConfig");
+        self.context.metrics.worked(COMPONENT, "Sync Generated MachineConfig", &name);
+        tracing::info!(config = name, "generated");
+        Ok(())
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), kube::Error> {
+        let api: Api<MachineConfig> = Api::all(self.context.world.client.clone());
+        let uid = self.context.world.configs.named(name).and_then(|config| config.metadata.uid.clone());
+        let exactly = Preconditions { uid: uid.clone(), resource_version: None };
+        let parameters = DeleteParams { preconditions: Some(exactly), ..DeleteParams::default() };
+        if_found(write::in_time(api.delete(name, &parameters)).await)?;
+        self.written.deleted(Object::new("MachineConfig", name), uid);
+        tracing::info!(config = name, "removed a generated MachineConfig that nothing asks for");
+        Ok(())
+    }
+
+    async fn update(&self, update: Update) -> Result<(), kube::Error> {
+        let client = self.context.world.client.clone();
+        match update.object.kind {
+            "KubeletConfig" => self.write(&cluster_wide::<KubeletConfig>(client), update).await,
+            "ContainerRuntimeConfig" => self.write(&cluster_wide::<ContainerRuntimeConfig>(client), update).await,
+            "ControllerConfig" => self.write(&cluster_wide::<ControllerConfig>(client), update).await,
+            "Node" => self.write(&cluster_wide::<Node>(client), update).await,
+            "ClusterImagePolicy" => self.write(&cluster_wide::<ClusterImagePolicy>(client), update).await,
+            "ImagePolicy" => {
+                let namespace = update.object.namespace.clone().unwrap_or_default();
+                self.write(&namespaced::<ImagePolicy>(client, &namespace), update).await
+            }
+            other => {
+                tracing::error!(kind = other, "no planner should ask for an update of this kind");
+                Ok(())
+            }
+        }
+    }
+
+    /// Metadata and status are two writes, because status is a subresource.
+    async fn write<K>(&self, api: &Api<K>, update: Update) -> Result<(), kube::Error>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug,
+    {
+        let Update { object, annotations, finalizers, status } = update;
+        if !annotations.is_empty() || finalizers.is_some() {
+            let mut metadata = json!({});
+            // The list of finalizers is written whole, so it must not meet a version with others.
+            if let Some(version) = find(&self.context.world, &object).and_then(|present| present.resource_version) {
+                metadata["resourceVersion"] = version.into();
+            }
+            if !annotations.is_empty() {
+                metadata["annotations"] = json!(annotations);
+            }
+            if let Some(finalizers) = finalizers {
+                metadata["finalizers"] = json!(finalizers);
+            }
+            let written = if_found(write::merge(api, MANAGER, &object.name, &json!({"metadata": metadata})).await)?;
+            self.noted(&object, written.as_ref());
+        }
+        if let Some(status) = status {
+            let written = if_found(put_status(api, &object.name, status).await)?;
+            self.noted(&object, written.as_ref());
+        }
+        Ok(())
+    }
+
+    fn noted<K: Resource>(&self, object: &Object, written: Option<&K>) {
+        self.context.metrics.wrote(object.kind);
+        match written.map(Resource::meta) {
+            // The last finalizer was taken off: what came back is what is gone.
+            Some(metadata) if is_finished(metadata) => self.written.deleted(object.clone(), metadata.uid.clone()),
+            Some(metadata) => self.written.wrote(object.clone(), metadata),
+            None => {}
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        let Event { about, is_warning, reason, message } = event;
+        let namespace = about.namespace.clone().unwrap_or_else(|| self.context.settings.namespace.clone());
+        let reference = ObjectReference {
+            api_version: Some(api_version(about.kind).to_owned()),
+            kind: Some(about.kind.to_owned()),
+            uid: find(&self.context.world, &about).and_then(|present| present.uid),
+            name: Some(about.name),
+            namespace: Some(namespace),
+            ..ObjectReference::default()
+        };
+        let severity = if is_warning { Severity::Warning } else { Severity::Normal };
+        self.events.publish_about(reference, severity, reason, &message);
+    }
+}
+
+fn is_finished(metadata: &kube::api::ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && metadata.finalizers.iter().flatten().count() == 0
+}
+
+async fn put_status<K>(api: &Api<K>, name: &str, status: Value) -> Result<K, kube::Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    write::in_time(api.patch_status(name, &parameters, &Patch::Merge(json!({"status": status})))).await
+}
+
+fn api_version(kind: &str) -> &'static str {
+    match kind {
+        "MachineConfig" | "ControllerConfig" | "KubeletConfig" | "ContainerRuntimeConfig" => {
+            "machineconfiguration.openshift.io/v1"
+        }
+        "ImageContentSourcePolicy" => "operator.openshift.io/v1alpha1",
+        _ => "config.openshift.io/v1",
+    }
+}
+
+fn cluster_wide<K>(client: kube::Client) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+{
+    Api::all(client)
+}
+
+fn namespaced<K>(client: kube::Client, namespace: &str) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    Api::namespaced(client, namespace)
+}
