@@ -11,6 +11,7 @@ mod gather;
 mod help;
 mod inputs;
 mod install;
+mod machines;
 mod manifests;
 mod operator;
 mod output;
@@ -45,6 +46,8 @@ enum Verb {
     Apiserver(apiserver::Arguments),
     /// Run the controllers that render pools, roll their configs out and drain nodes.
     Controller(controller::Arguments),
+    /// Run the controllers that make, watch and replace machines in a cloud.
+    Machines(machines::Arguments),
     /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
     Crds(crds::Arguments),
     /// Make user data for new machines of a pool, with a fresh credential.
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
     let answer = match Arguments::parse().verb {
         Verb::Apiserver(arguments) => apiserver::run(arguments),
         Verb::Controller(arguments) => controller::run(arguments),
+        Verb::Machines(arguments) => machines::run(arguments),
         Verb::Crds(arguments) => crds::run(&arguments),
         Verb::Pointer(arguments) => pointer::run(&arguments),
         Verb::Install(arguments) => install::run(&arguments),

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{Change, Watch};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use kube::Client;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
+use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
@@ -67,23 +67,26 @@ impl Fleet {
 
     /// Creates Ready nodes with these role labels, each on `config` already when one is given.
     pub async fn create(&self, names: Vec<String>, roles: &[&str], config: Option<&str>) -> Result<(), kube::Error> {
-        let api: Api<Node> = Api::all(self.client.clone());
-        let made = stream::iter(names).map(|name| {
-            let (api, node) = (api.clone(), self.blank(&name, roles, config));
-            async move {
-                api.create(&PostParams::default(), &node).await?;
-                let status = json!({ "status": { "conditions": [ready("True")] } });
-                api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await
-            }
-        });
-        let mut made = made.buffer_unordered(AT_ONCE);
-        while let Some(node) = made.next().await {
-            node?;
-        }
-        Ok(())
+        let nodes = names.iter().map(|name| self.blank(name, roles, config)).collect();
+        self.join(nodes).await.map(drop)
     }
 
-    fn blank(&self, name: &str, roles: &[&str], config: Option<&str>) -> Node {
+    /// Registers nodes that [`Fleet::blank`] made, and makes them Ready. Returns them as they are stored.
+    pub async fn join(&self, nodes: Vec<Node>) -> Result<Vec<Node>, kube::Error> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let made = stream::iter(nodes).map(|node| {
+            let api = api.clone();
+            async move {
+                let node = api.create(&PostParams::default(), &node).await?;
+                let status = json!({ "status": { "conditions": [ready("True")] } });
+                api.patch_status(&node.name_any(), &PatchParams::default(), &Patch::Merge(status)).await
+            }
+        });
+        made.buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    /// A node of this fleet with these role labels, on `config` already when one is given.
+    pub fn blank(&self, name: &str, roles: &[&str], config: Option<&str>) -> Node {
         let mut labels = BTreeMap::from([(LABEL.to_owned(), self.name.clone())]);
         labels.insert(api::labels::HOSTNAME.to_owned(), name.to_owned());
         for role in roles {

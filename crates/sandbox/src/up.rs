@@ -9,9 +9,12 @@ mod config_server;
 mod content;
 mod exec;
 mod folder;
+mod hosts;
 mod limits;
 mod logs;
+mod machines;
 mod nodes;
+mod played;
 mod systemd;
 
 use std::net::SocketAddr;
@@ -27,6 +30,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt as _};
+use memory::{Boot, Cloud, Memory};
 use owo_colors::OwoColorize as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,10 +64,16 @@ pub struct Arguments {
     /// With --systemd: the daemon's binary; absent, the one beside this binary or on the PATH
     #[arg(long, value_name = "FILE", requires = "systemd")]
     machinistd: Option<PathBuf>,
+    /// Install the kinds of 2019 too: cluster.k8s.io and healthchecking.openshift.io
+    #[arg(long)]
+    legacy_kinds: bool,
     /// Run the fleet against this API, a test one, instead of the embedded one
     #[arg(long, value_name = "FILE", conflicts_with = "port")]
     kubeconfig: Option<PathBuf>,
 }
+
+/// Names and roles of nodes.
+type Names = Vec<(String, &'static str)>;
 
 /// How long the fleet may take to come up before it is worth saying what it waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -193,12 +203,13 @@ impl Fleet<'_> {
         bail!("a part of the fleet ended by itself; see {}", self.folder.log_path().display())
     }
 
-    async fn start(&mut self, server: &Server) -> anyhow::Result<Vec<String>> {
-        content::install(&self.client).await?;
+    async fn start(&mut self, server: &Server) -> anyhow::Result<Names> {
+        content::install(&self.client, self.arguments.legacy_kinds).await?;
         let (client, stopped) = (self.client.clone(), self.stopped.clone());
         let mut installation = ::operator::Installation {
             server: self.configs.as_ref().map(|(_, address)| address.to_string()),
             api_url: Some(server.address().to_owned()),
+            older_groups: self.arguments.legacy_kinds,
             ..::operator::Installation::default()
         };
         installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
@@ -213,23 +224,15 @@ impl Fleet<'_> {
             self.parts.spawn(config_server::run(client, folder, configs, url, stopped));
         }
         self.parts.spawn(components::controller(self.client.clone(), self.stopped.clone()));
-        let (control_plane, workers) = (self.arguments.control_plane, self.arguments.nodes);
-        let names = nodes::names(control_plane, workers);
-        if self.arguments.in_memory {
-            nodes::play(&self.client, &names, &mut self.parts, self.stopped.clone()).await?;
+        let names = nodes::names(self.arguments.control_plane, self.arguments.nodes);
+        let names = if self.arguments.systemd {
+            self.start_containers(&names, server).await?;
+            names
+        } else if self.arguments.in_memory {
+            self.start_in_memory(names).await?
         } else {
-            nodes::create(&self.client, &names, !self.arguments.systemd).await?;
-            for (number, (name, _)) in (0..).zip(&names) {
-                self.machines.add(name, self.folder.switch_of(name));
-                let place = nodes::Place {
-                    name: name.clone(),
-                    number,
-                    root: self.folder.root_of(name),
-                    machines: self.machines.clone(),
-                };
-                self.start_node(place, server)?;
-            }
-        }
+            self.start_on_folders(names).await?
+        };
         let options = standins::Options {
             machines: self.machines.clone(),
             daemon_sets: !self.arguments.in_memory,
@@ -240,29 +243,91 @@ impl Fleet<'_> {
             standins::run(client, options, told_to_stop(stopped)).await;
             Ok(())
         });
-        Ok(names.into_iter().map(|(name, _)| name).collect())
+        Ok(names)
     }
 
-    fn start_node(&mut self, place: nodes::Place, server: &Server) -> anyhow::Result<()> {
-        let (client, stopped) = (self.client.clone(), self.stopped.clone());
-        match (&self.systemd, server) {
-            (Some(parts), Server::Embedded(server)) => {
-                let user = format!("system:node:{}", place.name);
-                let kubeconfig = server.kubeconfig_for(&user, &["system:nodes"]).context("cannot name a node")?;
-                self.parts.spawn(systemd::run(client, place, (Arc::clone(parts), kubeconfig), stopped));
+    /// Nodes that the fleet plays, and their Machines.
+    async fn start_in_memory(&mut self, names: Names) -> anyhow::Result<Names> {
+        let fleet = nodes::fleet(&self.client);
+        let cloud = self.open_cloud(Arc::new(played::Played::new(self.client.clone(), fleet.clone())))?;
+        let names = still_there(names, &cloud);
+        let nodes = nodes::play(&fleet, &self.client, &names, machines::dressed).await?;
+        let stopped = self.stopped.clone();
+        self.parts.spawn(async move {
+            tokio::select! {
+                () = fleet.run() => bail!("the simulated nodes ended by themselves"),
+                () = told_to_stop(stopped) => Ok(()),
             }
-            _ => {
-                self.parts.spawn(nodes::run(client, place, stopped));
-            }
+        });
+        self.start_machines(&names, nodes, cloud).await?;
+        Ok(names)
+    }
+
+    /// Nodes whose daemon runs on a folder, and their Machines.
+    async fn start_on_folders(&mut self, names: Names) -> anyhow::Result<Names> {
+        let folder = self.folder.nodes();
+        let (hosts, failures) = hosts::Hosts::new(self.client.clone(), self.machines.clone(), folder);
+        let cloud = self.open_cloud(Arc::new(hosts.clone()))?;
+        let names = still_there(names, &cloud);
+        let blank = |(name, role): &(String, &'static str)| {
+            machines::dressed(nodes::blank(name, role, &nodes::zone_of(name), ""), role)
+        };
+        let blank: Vec<Node> = names.iter().map(blank).collect();
+        let nodes = nodes::create(&self.client, &blank, true).await?;
+        names.iter().for_each(|(name, _)| hosts.switch_on(name));
+        self.parts.spawn(hosts.run(failures, self.stopped.clone()));
+        self.start_machines(&names, nodes, cloud).await?;
+        Ok(names)
+    }
+
+    /// Nodes that are systemd containers. They have no Machines: the simulated cloud cannot make another one.
+    async fn start_containers(&mut self, names: &[(String, &'static str)], server: &Server) -> anyhow::Result<()> {
+        let blank: Vec<Node> =
+            names.iter().map(|(name, role)| nodes::blank(name, role, &nodes::zone_of(name), "")).collect();
+        nodes::create(&self.client, &blank, false).await?;
+        for (number, (name, _)) in (0..).zip(names) {
+            self.machines.add(name, self.folder.switch_of(name));
+            let root = self.folder.root_of(name);
+            let place = nodes::Place { name: name.clone(), number, root, machines: self.machines.clone() };
+            self.start_container(place, server)?;
         }
         Ok(())
     }
 
+    /// The simulated cloud. Its account lives as long as the API's objects do.
+    fn open_cloud(&self, boot: Arc<dyn Boot>) -> anyhow::Result<Cloud> {
+        if self.arguments.data.is_none() {
+            return Ok(Cloud::new(boot));
+        }
+        Cloud::open(&self.folder.account(), boot).context("the simulated cloud cannot open its account")
+    }
+
+    async fn start_machines(&mut self, names: &Names, nodes: Vec<Node>, cloud: Cloud) -> anyhow::Result<()> {
+        content::install_machine_api(&self.client).await?;
+        machines::install(&self.client, names, nodes, &cloud).await?;
+        cloud.resume();
+        let provider = Arc::new(Memory::new(cloud));
+        self.parts.spawn(components::machines(self.client.clone(), provider, self.stopped.clone()));
+        Ok(())
+    }
+
+    fn start_container(&mut self, place: nodes::Place, server: &Server) -> anyhow::Result<()> {
+        let (client, stopped) = (self.client.clone(), self.stopped.clone());
+        let (Some(parts), Server::Embedded(server)) = (&self.systemd, server) else {
+            bail!("--systemd needs the embedded API");
+        };
+        let user = format!("system:node:{}", place.name);
+        let kubeconfig = server.kubeconfig_for(&user, &["system:nodes"]).context("cannot name a node")?;
+        self.parts.spawn(systemd::run(client, place, (Arc::clone(parts), kubeconfig), stopped));
+        Ok(())
+    }
+
     /// Waits until every pool is updated and says how to go on.
-    async fn announce(&mut self, server: &str, names: &[String], begun: Instant) -> anyhow::Result<()> {
+    async fn announce(&mut self, server: &str, names: &[(String, &'static str)], begun: Instant) -> anyhow::Result<()> {
         let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
         let ready = async {
-            for (pool, count) in [("master", self.arguments.control_plane), ("worker", self.arguments.nodes)] {
+            for (pool, role) in [("master", "control-plane"), ("worker", "worker")] {
+                let count = names.iter().filter(|(_, own)| *own == role).count();
                 await_condition(pools.clone(), pool, move |pool: Option<&MachineConfigPool>| is_updated(pool, count))
                     .await?;
             }
@@ -291,7 +356,7 @@ impl Fleet<'_> {
             "  machinist why pool worker                  why it is in its state, and what would move it"
         );
         anstream::println!();
-        if let Some(node) = names.last().filter(|_| !self.arguments.in_memory) {
+        if let Some((node, _)) = names.last().filter(|_| !self.arguments.in_memory) {
             let (root, switch) = (folder.root_of(node), folder.switch_of(node));
             anstream::println!("What is on {node}:    ls {}", root.join("etc").display());
             if self.arguments.systemd {
@@ -314,13 +379,19 @@ impl Fleet<'_> {
     }
 }
 
+/// The nodes that `up` begins with, without those whose Machine was deleted since.
+fn still_there(mut names: Names, cloud: &Cloud) -> Names {
+    names.retain(|(name, _)| !cloud.is_gone(&machines::provider_id(name)));
+    names
+}
+
 /// Returns at the end of the fleet.
 async fn told_to_stop(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
-fn is_updated(pool: Option<&MachineConfigPool>, nodes: u32) -> bool {
+fn is_updated(pool: Option<&MachineConfigPool>, nodes: usize) -> bool {
     let Some(status) = pool.and_then(|pool| pool.status.as_ref()) else { return false };
     let updated = status.conditions.iter().any(|condition| condition.type_ == "Updated" && condition.status == "True");
-    updated && status.machine_count.is_some_and(|count| i64::from(count) >= i64::from(nodes))
+    updated && status.machine_count.is_some_and(|count| usize::try_from(count).is_ok_and(|count| count >= nodes))
 }

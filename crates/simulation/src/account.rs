@@ -233,12 +233,26 @@ impl World {
         }
     }
 
+    /// Records that a planner took a target back. A node that has not begun, and is asked for nothing else now, needs no
+    /// permission any more: daemons begin only after they have reported it and read their target again.
+    pub(crate) fn taken_back(&mut self, name: &str) {
+        if self.nodes.get(name).is_some_and(|node| !is_moving(node)) {
+            self.account.given.remove(name);
+        }
+    }
+
     /// Nodes with an unfinished target or update from a planner.
     fn open(&self) -> impl Iterator<Item = &str> {
         let away = self.account.away.iter().filter(|(_, away)| away.by_us).map(|(name, _)| name);
         let given =
             self.account.given.keys().filter(|name| !self.account.away.get(*name).is_some_and(|away| away.by_us));
         away.chain(given).map(String::as_str)
+    }
+
+    /// Machines that died in the middle of an update, as far as anyone can tell. A target that the daemon has not answered
+    /// is no update yet: it can be taken back.
+    pub(crate) fn begun_and_lost(&self) -> usize {
+        self.nodes.values().filter(|node| node.host.is_lost() && has_begun(node)).count()
     }
 
     /// Nodes that are taken away because of a planner's target.
@@ -258,6 +272,14 @@ fn is_moving(node: &Node) -> bool {
     let is_wanted =
         |desired: &String| ![&disk.current, &disk.reverted, &node.host.refused].contains(&&Some(desired.clone()));
     node.is_taken() || node.facts.desired.as_ref().is_some_and(is_wanted)
+}
+
+/// The daemon has begun to update, or has shown that it knows its target and may go on at any moment.
+fn has_begun(node: &Node) -> bool {
+    let facts = &node.facts;
+    let asks_for_drain = facts.desired_drain.as_deref().is_some_and(|asked| asked.starts_with("drain-"));
+    let is_answered = asks_for_drain || !matches!(facts.state, State::Done | State::Unreported);
+    node.is_taken() || facts.state == State::Working || (is_moving(node) && is_answered)
 }
 
 /// The node has finished or given up its update and has reported that.

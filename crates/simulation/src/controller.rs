@@ -1,14 +1,14 @@
 //! One replica of the controllers. It watches at its own pace, calls the real planners, and performs one write at a time,
 //! so that anything can happen between two writes.
 //!
-//! Targets and fences are sent without waiting for the answer, as in the real service. They land at any later time and in
-//! any order, even after the sending process has died.
+//! Targets, fences and probes are sent without waiting for the answer, as in the real service. They land at any later time
+//! and in any order, even after the sending process has died.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use rollout::{Action, EtcdMember, Next, Settings, Snapshot};
+use rollout::{Action, EtcdMember, Next, Probe, Settings, Snapshot};
 
 use crate::account::{self, Given};
 use crate::drainer::Drainer;
@@ -29,9 +29,11 @@ pub(crate) struct Controller {
     pub(crate) clock: SignedDuration,
     queue: VecDeque<Write>,
     /// Writes to nodes that were sent and have not landed.
-    flying: Vec<Order>,
+    flying: Vec<Flight>,
     /// For each node, the version that the last write was sent to, until that write succeeds.
     sent: BTreeMap<String, rollout::ResourceVersion>,
+    /// For each node, the version that the last probe was sent to.
+    asked: BTreeMap<String, rollout::ResourceVersion>,
     /// What the last plan waits for.
     pub(crate) next: Option<Next>,
 }
@@ -44,9 +46,16 @@ struct Order {
     paused: bool,
 }
 
+/// A write to a node that was sent.
+enum Flight {
+    Order(Order),
+    Probe(Probe),
+}
+
 /// A planned write that has not been sent yet.
 enum Write {
     Order(Box<Order>),
+    Probe(Probe),
     Status(Box<api::machineconfiguration::MachineConfigPoolStatus>),
 }
 
@@ -54,6 +63,7 @@ impl Write {
     fn words(&self) -> String {
         match self {
             Self::Status(_) => "the status".to_owned(),
+            Self::Probe(probe) => format!("{probe:?}"),
             Self::Order(order) => match &order.action {
                 Action::WriteLedger { .. } => "the ledger".to_owned(),
                 action => format!("{action:?} with limit {}", order.given.limit),
@@ -77,6 +87,7 @@ impl Controller {
             queue: VecDeque::new(),
             flying: Vec::new(),
             sent: BTreeMap::new(),
+            asked: BTreeMap::new(),
             next: None,
         }
     }
@@ -127,6 +138,9 @@ impl Controller {
         let paused = self.snapshot.pool.paused;
         let orders = plan.actions.into_iter().map(|action| Order { action, given: given.clone(), paused });
         self.queue.extend(orders.map(|order| Write::Order(Box::new(order))));
+        let unasked =
+            plan.probes.into_iter().filter(|probe| self.asked.get(&probe.node) != Some(&probe.resource_version));
+        self.queue.extend(unasked.map(Write::Probe));
         if plan.status != self.snapshot.pool.status {
             self.queue.push_back(Write::Status(Box::new(plan.status)));
         }
@@ -150,6 +164,11 @@ impl Controller {
                 }
                 None => roll_out(world, *order, parties),
             },
+            Write::Probe(probe) => {
+                self.asked.insert(probe.node.clone(), probe.resource_version.clone());
+                self.flying.push(Flight::Probe(probe));
+                Ok(())
+            }
             Write::Status(status) => write_status(world, *status),
         };
         if let Err(refused) = outcome {
@@ -163,7 +182,7 @@ impl Controller {
         let node = order.action.node().unwrap_or_default().to_owned();
         if self.sent.get(&node) != Some(&version) {
             self.sent.insert(node, version);
-            self.flying.push(order);
+            self.flying.push(Flight::Order(order));
         }
     }
 
@@ -172,24 +191,53 @@ impl Controller {
         if self.flying.is_empty() {
             return;
         }
-        let order = self.flying.swap_remove(random.below(self.flying.len()));
-        let node = order.action.node().unwrap_or_default().to_owned();
-        world.tell(|| format!("{}: {:?} arrives", self.name, order.action));
-        match roll_out(world, order, parties) {
+        let (node, landed) = match self.flying.swap_remove(random.below(self.flying.len())) {
+            Flight::Order(order) => {
+                let node = order.action.node().unwrap_or_default().to_owned();
+                world.tell(|| format!("{}: {:?} arrives", self.name, order.action));
+                let landed = roll_out(world, order, parties);
+                if matches!(landed, Ok(()) | Err(Refused::Outage)) {
+                    self.sent.remove(&node);
+                }
+                (node, landed)
+            }
+            Flight::Probe(probe) => {
+                world.tell(|| format!("{}: {probe:?} arrives", self.name));
+                let landed = ask(world, &probe);
+                if landed == Err(Refused::Outage) {
+                    self.asked.remove(&probe.node);
+                }
+                (probe.node, landed)
+            }
+        };
+        match landed {
             Ok(()) => {
-                self.sent.remove(&node);
                 if let Some(node) = world.nodes.get(&node) {
                     self.watching.answered(&mut self.snapshot, &node.facts);
                 }
             }
-            Err(Refused::Outage) => {
-                self.sent.remove(&node);
-            }
+            Err(Refused::Outage) => {}
             Err(refused @ (Refused::Conflict | Refused::NotFound)) => {
                 world.tell(|| format!("{}: {refused:?}", self.name));
             }
         }
     }
+}
+
+/// Asks a node whether its daemon is there, and takes its target back if that is planned.
+fn ask(world: &mut World, probe: &Probe) -> Result<(), Refused> {
+    world.write_node(&probe.node, Some(&probe.resource_version), |facts| {
+        if let Some(question) = &probe.question {
+            facts.probe = Some(question.clone());
+        }
+        if let Some(back) = &probe.takes_back {
+            facts.desired.clone_from(&back.config);
+        }
+    })?;
+    if probe.takes_back.is_some() {
+        world.taken_back(&probe.node);
+    }
+    Ok(())
 }
 
 fn roll_out(world: &mut World, order: Order, parties: &dyn Parties) -> Result<(), Refused> {

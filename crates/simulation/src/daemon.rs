@@ -85,6 +85,7 @@ impl Step<'_> {
 
     fn act(mut self, random: &mut Random) {
         let woken = !random.once_in(4) && self.look_at_node();
+        self.answer();
         let now = self.world.now;
         let Some(host) = self.host() else { return };
         if host.process.retry_at.is_some_and(|at| at > now) && !woken {

@@ -2,7 +2,9 @@
 //!
 //! Every reachable node must run the newest config and serve. The exception are serving nodes while `maxUnavailable` nodes
 //! are permanently dead or cordoned: they may wait, and the plan must say why. A node whose update failed must never wait
-//! for a dead one, nor may a worker that a person cordoned.
+//! for a dead one, nor may a worker that a person cordoned, with one exception: machines that died in the middle of their
+//! update still count as taken away, because they may come back and go on at any moment. Once there are `maxUnavailable`
+//! of them, taking one more would exceed the budget, so everybody may wait.
 
 use rollout::node::State;
 use rollout::{Next, Waiting};
@@ -49,7 +51,8 @@ fn is_through(world: &World, node: &Node) -> bool {
 /// Whether this node is allowed to wait for ever.
 fn may_wait(world: &World, node: &Node, out: usize, limit: usize) -> bool {
     let is_dispensable = rollout::control_plane::is_control_plane(&world.pool.name) && !node.host.failed;
-    ((is_available(node) || is_dispensable) && out >= limit) || costs_the_quorum(world, node)
+    let is_full = world.begun_and_lost() >= limit;
+    ((is_available(node) || is_dispensable) && out >= limit) || is_full || costs_the_quorum(world, node)
 }
 
 fn costs_the_quorum(world: &World, node: &Node) -> bool {

@@ -30,6 +30,7 @@ pub(crate) struct Pod {
     pub(crate) uid: u64,
     /// Index into the world's workloads.
     pub(crate) workload: usize,
+    pub(crate) created: Timestamp,
     pub(crate) terminating: Option<Timestamp>,
 }
 
@@ -65,7 +66,7 @@ fn spread(world: &mut World, workload: usize) {
     for node in world.nodes.values_mut() {
         if !node.pods.iter().any(|pod| pod.workload == workload) {
             world.uids += 1;
-            node.pods.push(Pod { uid: world.uids, workload, terminating: None });
+            node.pods.push(Pod { uid: world.uids, workload, created: world.now, terminating: None });
         }
     }
 }
@@ -80,7 +81,7 @@ fn schedule(world: &mut World, workload: usize, replicas: usize, random: &mut Ra
     let open: Vec<String> = world.nodes.values().filter(takes_pods).map(|node| node.facts.name.clone()).collect();
     if let Some(node) = random.pick(&open).and_then(|name| world.nodes.get_mut(name)) {
         world.uids += 1;
-        node.pods.push(Pod { uid: world.uids, workload, terminating: None });
+        node.pods.push(Pod { uid: world.uids, workload, created: world.now, terminating: None });
     }
 }
 
@@ -109,6 +110,7 @@ fn facts_of(workloads: &[Workload], pod: &Pod) -> PodFacts {
         uid: pod.uid.to_string(),
         labels: BTreeMap::from([("app".to_owned(), workload.name.clone())]),
         owner: Some(Owner { kind: kind.to_owned(), name: workload.name.clone() }),
+        created: Some(pod.created),
         terminating: pod.terminating,
         ..PodFacts::default()
     }

@@ -164,6 +164,8 @@ impl World {
             desired: config.map(str::to_owned),
             state: if config.is_some() { State::Done } else { State::Unreported },
             created: Some(self.now),
+            // A daemon of ours reports what it last repeated as soon as it runs.
+            answered: ours.then(String::new),
             ours,
             ..NodeFacts::default()
         };

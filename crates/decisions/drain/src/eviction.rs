@@ -230,11 +230,7 @@ impl Work {
 /// Pods that a drain does not touch: those that the kubelet runs by itself, those that would come back at once, and
 /// those that have ended. Pods without a controller and pods with local data are evicted like all others.
 fn is_left_alone(pod: &PodFacts, daemon_sets: Fresh<&BTreeSet<String>>) -> bool {
-    let exists = || {
-        let owner = pod.owner.as_ref().map(|owner| format!("{}/{}", pod.namespace, owner.name));
-        owner.is_some_and(|owner| daemon_sets.contains(&owner))
-    };
-    pod.mirror || pod.finished || (pod.is_of_daemon_set() && exists())
+    pod.mirror || pod.finished || pod.daemon_set().is_some_and(|owner| daemon_sets.contains(&owner))
 }
 
 /// A budget that has something to give again, or that is gone, is the event that a refused eviction waits for; the clock

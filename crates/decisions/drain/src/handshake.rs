@@ -140,6 +140,9 @@ pub enum Waiting {
 /// answer.
 const READ_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
+/// How far our clock and the API server's, which dates pods, may be apart.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(30);
+
 /// Plans one node's drain.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let desired = snapshot.desired_drain.as_deref().unwrap_or_default();
@@ -239,7 +242,23 @@ fn look(snapshot: &Snapshot) -> Result<Work, Unread> {
     let Snapshot { budgets, refusals, settings, now, .. } = snapshot;
     let pods = snapshot.pods.fresh("pods", *now)?.map(Vec::as_slice);
     let daemon_sets = snapshot.daemon_sets.fresh("daemonsets", *now)?;
+    if let Some(pod) = pods.iter().find(|pod| is_of_unseen_daemon_set(pod, &snapshot.daemon_sets)) {
+        return Err(Unread::new("daemonsets", format!("pod {} is newer than what was read", pod.full_name())));
+    }
     Ok(work(pods, budgets, refusals, daemon_sets, &settings.options, *now))
+}
+
+/// Whether a pod may belong to a DaemonSet that exists and has not been seen: the pod is not older than the list in which
+/// its DaemonSet is missing.
+fn is_of_unseen_daemon_set(pod: &PodFacts, daemon_sets: &Reading<BTreeSet<String>>) -> bool {
+    if pod.finished || pod.terminating.is_some() {
+        return false;
+    }
+    let (Some(owner), Some(created)) = (pod.daemon_set(), pod.created) else { return false };
+    match daemon_sets {
+        Reading::Known { value, as_of } => !value.contains(&owner) && as_of.duration_since(created) < CLOCK_SKEW,
+        Reading::NotInstalled | Reading::Unknown(_) => true,
+    }
 }
 
 fn plan_unread(snapshot: &Snapshot, desired: &str, started: Timestamp, unread: Unread) -> Plan {

@@ -23,6 +23,7 @@ pub struct PodFacts {
     pub mirror: bool,
     /// It has run to its end, well or badly.
     pub finished: bool,
+    pub created: Option<Timestamp>,
     /// Since when it is being deleted.
     pub terminating: Option<Timestamp>,
 }
@@ -58,12 +59,19 @@ impl PodFacts {
             owner: controller.map(|owner| Owner { kind: owner.kind.clone(), name: owner.name.clone() }),
             mirror: metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR)),
             finished: matches!(phase, Some("Succeeded" | "Failed")),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             terminating: metadata.deletion_timestamp.as_ref().map(|time| time.0),
         }
     }
 
     pub fn is_of_daemon_set(&self) -> bool {
-        self.owner.as_ref().is_some_and(|owner| owner.kind == "DaemonSet")
+        self.daemon_set().is_some()
+    }
+
+    /// `namespace/name` of the DaemonSet that controls the pod.
+    pub fn daemon_set(&self) -> Option<String> {
+        let owner = self.owner.as_ref().filter(|owner| owner.kind == "DaemonSet")?;
+        Some(format!("{}/{}", self.namespace, owner.name))
     }
 
     /// `namespace/name`, as people write it.

@@ -28,7 +28,7 @@ use crate::provider::{Deletion, Error, Instance, Intent};
 pub use claims::Rival;
 pub use record::{Record, token};
 pub use retry::pause;
-pub use validation::Invalid;
+pub use validation::{Invalid, provider_spec};
 
 pub(crate) use report::hook_list;
 

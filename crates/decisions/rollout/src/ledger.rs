@@ -126,12 +126,15 @@ impl Stand {
         let desired = node.desired.as_ref();
         let is_asked = desired == Some(&claim.config);
         // Should the patch never have landed, the node goes on with what it was busy with, and the place is still its own.
-        let goes_on = desired.is_some() && desired == claim.instead_of.as_ref();
+        // Once it has finished that, whatever it reports since then, it is asked for something only like any other node.
+        let goes_on = node.is_in_motion() && desired.is_some() && desired == claim.instead_of.as_ref();
         // A node that rested when it was claimed runs this only if it has finished. Whatever it reports since then, a
         // drift for example, this claim gives it no right to another target.
         let is_reached =
             claim.instead_of.is_none() && node.current.as_ref() == Some(&claim.config) && node.state != State::Working;
-        let is_over = is_reached || node.is_done() || node.is_at_rest();
+        // Nothing keeps a node busy that has no config and is asked for none, whatever state somebody wrote on it.
+        let is_idle = node.is_blank() && !node.is_emptied() && node.state != State::Working;
+        let is_over = is_reached || node.is_done() || node.is_at_rest() || is_idle;
         if (is_asked || goes_on) && !is_reached && !node.is_done() {
             Self::Taken
         } else if is_over && !(is_asked && node.is_emptied()) {

@@ -276,8 +276,21 @@ impl NodeFacts {
 
     /// The node serves, has nothing to do with any config, and nobody looks after it as far as we know.
     fn is_unattended(&self) -> bool {
-        let is_blank = self.current.is_none() && self.desired.is_none();
-        is_blank && self.is_serving() && self.probe.is_some() && self.answered != self.probe
+        self.is_blank() && self.is_serving() && self.probe.is_some() && self.answered != self.probe
+    }
+
+    /// The node has no config and is asked for none.
+    pub fn is_blank(&self) -> bool {
+        self.current.is_none() && self.desired.is_none()
+    }
+
+    /// The daemon refused the target, or reverted its trial. It does not try again by itself, and a node that is not kept
+    /// empty serves until it gets another target.
+    pub fn has_given_up(&self) -> bool {
+        let is_refused = self.state == State::Unreconcilable;
+        let is_reverted = self.is_degraded() && self.reverted.is_some() && self.reverted == self.desired;
+        let is_kept = self.unschedulable && self.is_emptied();
+        self.is_failing() && (is_refused || is_reverted) && !is_kept
     }
 
     /// Nothing is asked of the node that it does not run, and its daemon says that it rests or never spoke.

@@ -52,6 +52,14 @@ impl Machines {
         self.0.lock().switches.insert(name.to_owned(), switch);
     }
 
+    /// Forgets a machine that is gone for good.
+    pub fn remove(&self, name: &str) {
+        let mut inner = self.0.lock();
+        inner.switches.remove(name);
+        inner.rebooting.remove(name);
+        inner.restarts.remove(name);
+    }
+
     /// Whether there is such a machine, on or off.
     pub fn knows(&self, name: &str) -> bool {
         self.0.lock().switches.contains_key(name)

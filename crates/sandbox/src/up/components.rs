@@ -2,6 +2,7 @@
 //!
 //! `kubectl scale deploy/machine-config-controller --replicas=0` really stops it, as on a cluster where it is a pod.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -9,6 +10,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
+use machine::provider::Provider;
 use tokio::sync::watch;
 
 use super::told_to_stop;
@@ -16,21 +18,43 @@ use super::told_to_stop;
 /// The Deployment of the controllers.
 pub(super) const CONTROLLER: &str = "machine-config-controller";
 
+/// The Deployment of the machine controllers.
+pub(super) const MACHINES: &str = "machine-api-controllers";
+
 /// Runs the controllers while their Deployment has replicas, without settling: a trial should answer at once.
 pub(super) async fn controller(client: Client, stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
-    let mut wanted = follow(client.clone(), CONTROLLER, stopped.clone());
+    let mut wanted = follow(client.clone(), api::names::NAMESPACE, CONTROLLER, stopped.clone());
     while wait_for(&mut wanted, true).await {
         let settings =
             controllers::Settings { identity: "machinist-up".to_owned(), settle: Duration::ZERO, ..Default::default() };
-        let mut until = wanted.clone();
-        let stop = async move {
-            while until.borrow_and_update().is_some_and(|wanted| wanted) && until.changed().await.is_ok() {}
-        };
         tracing::info!(component = CONTROLLER, "starting");
-        controllers::run(client.clone(), settings, stop).await.context("the controllers failed")?;
+        controllers::run(client.clone(), settings, unwanted(&wanted)).await.context("the controllers failed")?;
         tracing::info!(component = CONTROLLER, "stopped");
     }
     Ok(())
+}
+
+/// Runs the machine controllers while their Deployment has replicas.
+pub(super) async fn machines(
+    client: Client,
+    provider: Arc<dyn Provider>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let mut wanted = follow(client.clone(), api::names::MACHINE_API_NAMESPACE, MACHINES, stopped);
+    while wait_for(&mut wanted, true).await {
+        let settings = ::machines::Settings { identity: "machinist-up".to_owned(), ..Default::default() };
+        tracing::info!(component = MACHINES, "starting");
+        let ended = ::machines::run(client.clone(), settings, Arc::clone(&provider), unwanted(&wanted)).await;
+        ended.context("the machine controllers failed")?;
+        tracing::info!(component = MACHINES, "stopped");
+    }
+    Ok(())
+}
+
+/// Returns when the component is not wanted any more.
+fn unwanted(wanted: &watch::Receiver<Option<bool>>) -> impl Future<Output = ()> + use<> {
+    let mut until = wanted.clone();
+    async move { while until.borrow_and_update().is_some_and(|wanted| wanted) && until.changed().await.is_ok() {} }
 }
 
 /// Runs the operator, which looks at its own Deployment.
@@ -60,11 +84,16 @@ async fn wait_for(wanted: &mut watch::Receiver<Option<bool>>, this: bool) -> boo
 }
 
 /// Follows whether a Deployment has replicas; `None` at the end of the fleet.
-fn follow(client: Client, name: &'static str, stopped: watch::Receiver<bool>) -> watch::Receiver<Option<bool>> {
+fn follow(
+    client: Client,
+    namespace: &'static str,
+    name: &'static str,
+    stopped: watch::Receiver<bool>,
+) -> watch::Receiver<Option<bool>> {
     // Until it was first seen it is on its way: the operator makes it, and nobody should wait for that.
     let (sender, receiver) = watch::channel(Some(true));
     tokio::spawn(async move {
-        let api: Api<Deployment> = Api::namespaced(client, api::names::NAMESPACE);
+        let api: Api<Deployment> = Api::namespaced(client, namespace);
         let mut states = watch_object(api, name).boxed();
         let mut seen = false;
         loop {

@@ -95,6 +95,11 @@ impl Folder {
         written.with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// The account of the simulated cloud.
+    pub(super) fn account(&self) -> PathBuf {
+        self.path.join("cloud.jsonl")
+    }
+
     pub(super) fn log_path(&self) -> PathBuf {
         self.path.join("machinist.log")
     }

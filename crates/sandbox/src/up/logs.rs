@@ -51,6 +51,7 @@ fn whose(pod: &str, machines: &Machines) -> Option<Whose> {
         ("machine-config-controller-", "controllers"),
         ("machine-config-operator-", "operator"),
         ("machine-config-server-", "server"),
+        ("machine-api-controllers-", "machines"),
     ];
     if let Some((_, code)) = code.iter().find(|(prefix, _)| pod.starts_with(prefix)) {
         return Some(Whose::Code(code));

@@ -1,22 +1,23 @@
 //! The nodes of `up`: a Node object each, and the real daemon on a folder, or a fleet that lives in memory.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::{Behaviour, Fleet};
 use crate::standins::Machines;
 use anyhow::Context;
 use api::machineconfiguration::MachineConfigPool;
 use daemon::run::{Ended, Options};
 use host::directory::Directory;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::told_to_stop;
@@ -46,45 +47,71 @@ pub(super) fn names(control_plane: u32, workers: u32) -> Vec<(String, &'static s
     named("control-plane", control_plane).chain(named("worker", workers)).collect()
 }
 
-/// Makes the Node objects that are not there yet; simulated machines are up at once.
-pub(super) async fn create(client: &Client, names: &[(String, &'static str)], are_up: bool) -> anyhow::Result<()> {
+/// Makes the Node objects that are not there yet; simulated machines are up at once. Returns them as they are stored.
+pub(super) async fn create(client: &Client, nodes: &[Node], are_up: bool) -> anyhow::Result<Vec<Node>> {
     let api: Api<Node> = Api::all(client.clone());
-    for (name, role) in names {
-        let node: Node = serde_json::from_value(node_of(name, role)).context("our own manifest is not valid")?;
-        match api.create(&PostParams::default(), &node).await {
-            Err(error) if cluster::problem(&error) != cluster::Problem::Conflict => {
-                return Err(error).with_context(|| format!("cannot create node {name}"));
-            }
-            _ => {}
-        }
+    let mut stored = Vec::new();
+    for node in nodes {
+        let name = node.name_any();
+        let made = match api.create(&PostParams::default(), node).await {
+            Err(error) if cluster::problem(&error) == cluster::Problem::Conflict => identify(&api, node).await,
+            made => made,
+        };
+        stored.push(made.with_context(|| format!("cannot create node {name}"))?);
         let message = if are_up { SIMULATED } else { "booting" };
-        set_ready(&api, name, are_up, message, &node_info())
+        set_ready(&api, &name, are_up, message, &node_info())
             .await
             .with_context(|| format!("cannot write the status of node {name}"))?;
     }
-    Ok(())
+    Ok(stored)
 }
 
-/// Three zones, so that a rollout has an order to keep.
-fn node_of(name: &str, role: &str) -> Value {
-    let taints = if role == "worker" {
-        json!([])
-    } else {
-        json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+/// The kubelet of a machine that is up registers its Node.
+pub(super) async fn register(client: &Client, node: &Node) -> anyhow::Result<()> {
+    create(client, std::slice::from_ref(node), true).await.map(drop)
+}
+
+/// A node that is there already, with its provider ID and its link to a Machine if it had none.
+async fn identify(api: &Api<Node>, wanted: &Node) -> Result<Node, kube::Error> {
+    let name = wanted.name_any();
+    let node = api.get(&name).await?;
+    let has_identity = node.spec.as_ref().is_some_and(|spec| spec.provider_id.is_some());
+    let Some(id) = wanted.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).filter(|_| !has_identity) else {
+        return Ok(node);
     };
+    let patch = json!({"metadata": {"annotations": wanted.annotations()}, "spec": {"providerID": id}});
+    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await
+}
+
+/// Three zones, so that a rollout has an order to keep: `zone-a` to `zone-c`.
+pub(super) fn zone_of(name: &str) -> String {
     let number: usize = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);
-    let zone = format!("zone-{}", ["a", "b", "c"][(number + 2) % 3]);
-    json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name, "labels": {
-            format!("node-role.kubernetes.io/{role}"): "",
-            "kubernetes.io/hostname": name,
-            "kubernetes.io/os": "linux",
-            "topology.kubernetes.io/zone": zone,
-            LABEL: FLEET,
-        }},
-        "spec": {"taints": taints},
-    })
+    format!("zone-{}", ["a", "b", "c"][(number + 2) % 3])
+}
+
+/// A Node as its kubelet would register it.
+pub(super) fn blank(name: &str, role: &str, zone: &str, provider_id: &str) -> Node {
+    let labels = [
+        (format!("{}{role}", api::labels::NODE_ROLE_PREFIX), ""),
+        (api::labels::HOSTNAME.to_owned(), name),
+        ("kubernetes.io/os".to_owned(), "linux"),
+        ("topology.kubernetes.io/zone".to_owned(), zone),
+        (LABEL.to_owned(), FLEET),
+    ];
+    let taint = Taint {
+        key: api::labels::NODE_ROLE_CONTROL_PLANE.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    let mut node = Node::default();
+    node.metadata.name = Some(name.to_owned());
+    node.metadata.labels = Some(labels.map(|(key, value)| (key, value.to_owned())).into());
+    node.spec = Some(NodeSpec {
+        taints: (role != "worker").then(|| vec![taint]),
+        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
+        ..NodeSpec::default()
+    });
+    node
 }
 
 pub(super) async fn set_ready(
@@ -113,7 +140,7 @@ pub(super) fn node_info() -> Value {
 }
 
 /// What every machine has before its first config: an administrator, and a home for their keys.
-fn furnish(root: &Path) -> std::io::Result<()> {
+pub(super) fn furnish(root: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(root.join("home/core"))?;
     std::fs::create_dir_all(root.join("etc"))?;
     for (file, text) in [
@@ -193,42 +220,35 @@ async fn cut_power(name: String, machines: Machines, stopped: watch::Receiver<bo
     }
 }
 
-/// Plays every node in memory, each on its pool's config already.
+/// Plays every node in memory. Those that are not there yet are made by `dress`, each on its pool's config already, and
+/// returned as they are stored.
 pub(super) async fn play(
+    fleet: &Fleet,
     client: &Client,
     names: &[(String, &'static str)],
-    parts: &mut JoinSet<anyhow::Result<()>>,
-    stopped: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
-    let behaviour = crate::fleet::Behaviour { update: Duration::from_millis(500), drains: true };
-    let fleet = crate::fleet::Fleet::new(client.clone(), FLEET, behaviour);
+    dress: impl Fn(Node, &str) -> Node,
+) -> anyhow::Result<Vec<Node>> {
     let pools: Api<MachineConfigPool> = Api::all(client.clone());
+    let mut stored = Vec::new();
     for (pool, role) in [("master", "control-plane"), ("worker", "worker")] {
         let there = |pool: Option<&MachineConfigPool>| target(pool).is_some();
         let pool = await_condition(pools.clone(), pool, there).await.context("cannot watch the pools")?;
         let config = target(pool.as_ref());
-        let known: Vec<String> = Api::<Node>::all(client.clone())
-            .list_metadata(
-                &kube::api::ListParams::default().labels(&format!("{}{role}", api::labels::NODE_ROLE_PREFIX)),
-            )
-            .await
-            .context("cannot list nodes")?
-            .items
-            .into_iter()
-            .filter_map(|node| node.metadata.name)
-            .collect();
-        let known: std::collections::BTreeSet<String> = known.into_iter().collect();
-        let new =
-            names.iter().filter(|(name, own)| *own == role && !known.contains(name)).map(|(name, _)| name.clone());
-        fleet.create(new.collect(), &[role], config.as_deref()).await.context("cannot create nodes")?;
+        let selector = ListParams::default().labels(&format!("{}{role}", api::labels::NODE_ROLE_PREFIX));
+        let known = Api::<Node>::all(client.clone()).list(&selector).await.context("cannot list nodes")?.items;
+        let is_known: BTreeSet<String> = known.iter().map(ResourceExt::name_any).collect();
+        let new = names.iter().filter(|(name, own)| *own == role && !is_known.contains(name));
+        let new = new.map(|(name, role)| dress(fleet.blank(name, &[role], config.as_deref()), role)).collect();
+        stored.extend(known);
+        stored.extend(fleet.join(new).await.context("cannot create nodes")?);
     }
-    parts.spawn(async move {
-        tokio::select! {
-            () = fleet.run() => anyhow::bail!("the simulated nodes ended by themselves"),
-            () = told_to_stop(stopped) => Ok(()),
-        }
-    });
-    Ok(())
+    Ok(stored)
+}
+
+/// The fleet of nodes that live in memory.
+pub(super) fn fleet(client: &Client) -> Fleet {
+    let behaviour = Behaviour { update: Duration::from_millis(500), drains: true };
+    Fleet::new(client.clone(), FLEET, behaviour)
 }
 
 fn target(pool: Option<&MachineConfigPool>) -> Option<String> {

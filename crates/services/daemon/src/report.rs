@@ -69,11 +69,12 @@ fn contents(config: &Value, path: &str) -> Option<Vec<u8>> {
     ignition::decode(&contents).ok()
 }
 
-/// Sends a report, with what Ignition says about itself.
+/// Sends a report, with what Ignition says about itself and, unless it is given, the host's name.
 pub async fn send(root: &Path, credential: &Credential, mut report: Report) -> Result<(), Error> {
     let result = std::fs::read(root.join(IGNITION_RESULT)).ok();
     report.ignition = result.and_then(|text| serde_json::from_slice(&text).ok());
-    report.host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned());
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned());
+    report.host = report.host.or_else(host);
     let address: http::Uri = credential.report.parse().map_err(|_| Error::Address(credential.report.clone()))?;
     let authority = address.authority().ok_or_else(|| Error::Address(credential.report.clone()))?;
     let server = format!("https://{authority}");

@@ -282,22 +282,31 @@ impl Daemon {
         if let Standing::WentBack { reason } = &standing {
             return self.went_back(reason).await;
         }
-        match next {
-            Move::Idle => Ok(Next::OnChange),
-            Move::Adopt { config } => self.adopt(&config).await,
-            Move::Update { to, forced } => self.update(&to, forced).await,
-            Move::Act => self.act().await,
-            Move::Reboot => self.reboot().await,
-            Move::Try => self.try_out().await,
+        let next = match next {
+            Move::Idle => Next::OnChange,
+            Move::Adopt { config } => self.adopt(&config).await?,
+            Move::Update { to, forced } => self.update(&to, forced).await?,
+            Move::Act => self.act().await?,
+            Move::Reboot => self.reboot().await?,
+            Move::Try => self.try_out().await?,
             Move::Held { config } => {
                 // Also after a restart, when this process has not seen the trial itself.
                 self.report.reverted = config;
                 let reason = reverted.map(|reverted| reverted.reason).unwrap_or_default();
-                self.hold(&reason).await
+                self.hold(&reason).await?
             }
-            Move::Release { drain } => self.release(&drain).await,
-            Move::Rest => self.rest(on_disk.unwrap_or_default()).await,
-        }
+            Move::Release { drain } => self.release(&drain).await?,
+            Move::Rest => self.rest(on_disk.unwrap_or_default()).await?,
+        };
+        let waits = matches!(next, Next::OnChange | Next::After(_));
+        Ok(if waits && self.is_asked_anew(&view) { Next::Again } else { next })
+    }
+
+    /// Whether something was asked of the node since `before`. The API's answer to a report may be the first to say so, and
+    /// the watch does not repeat what the daemon has seen in an answer: whoever waits for the next change would miss it.
+    fn is_asked_anew(&self, before: &View) -> bool {
+        let asked = |view: &View| (view.desired.clone(), view.last_applied_drain.clone(), view.probe.clone());
+        self.view.as_ref().is_some_and(|view| asked(view) != asked(before))
     }
 
     async fn look(&self) -> Result<Looked, Problem> {

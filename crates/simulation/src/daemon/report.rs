@@ -45,9 +45,28 @@ impl Step<'_> {
             current: host.disk.current.clone().unwrap_or_default(),
             state: state::DONE.to_owned(),
             desired_drain: process.report.desired_drain.clone(),
+            answered: process.report.answered.clone(),
             ..Report::default()
         };
         self.publish();
+    }
+
+    /// Repeats what the controller asked, if the daemon is ours and knows of probes.
+    pub(super) fn answer(&mut self) {
+        let Some(node) = self.world.nodes.get_mut(self.name).filter(|node| node.facts.ours) else { return };
+        let process = &mut node.host.process;
+        let Some(view) = process.view.as_ref().filter(|view| view.probe != view.answered) else { return };
+        process.report.answered.clone_from(&view.probe);
+        self.publish();
+    }
+
+    /// Whether an update may begin: the API knows of it and, after that report, still asks for it. Until then the target
+    /// can be taken back.
+    pub(super) fn may_begin(&mut self, to: &str) -> bool {
+        self.publish();
+        let Some(view) = self.host().and_then(|host| host.process.view.as_ref()) else { return false };
+        let wanted = if view.desired.is_empty() { &view.current } else { &view.desired };
+        wanted == to
     }
 
     /// The update failed on this machine.
@@ -90,6 +109,7 @@ impl Step<'_> {
             facts.reason = optional(&report.reason);
             facts.desired_drain = optional(&report.desired_drain);
             facts.reverted = optional(&report.reverted);
+            facts.answered = facts.ours.then(|| report.answered.clone());
         });
         self.look_at_node();
     }
@@ -106,6 +126,8 @@ pub(super) fn view(facts: &NodeFacts) -> View {
         desired_drain: text(&facts.desired_drain),
         last_applied_drain: text(&facts.last_applied_drain),
         reverted: text(&facts.reverted),
+        probe: text(&facts.probe),
+        answered: text(&facts.answered),
         daemon: "simulation".to_owned(),
         ..View::default()
     }

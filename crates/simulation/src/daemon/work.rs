@@ -82,6 +82,10 @@ impl Step<'_> {
             self.publish();
             return;
         }
+        if !foreign && !self.may_begin(to) {
+            return;
+        }
+        let Some(host) = self.host() else { return };
         host.disk.journal = Some(Work {
             from: host.disk.current.clone(),
             to: to.to_owned(),

@@ -8,12 +8,8 @@ use simulation::{Real, Scenario, Summary, run, trace};
 /// As many as fit into a test run. `cargo xtask simulate --minutes N` runs fresh seeds.
 const SEEDS: u64 = 2000;
 
-/// Runs that break a rule today. This is wrong: the planner still exceeds the budget where a claimed node serves with a state
-/// that no daemon writes while the limit shrinks. The number goes to zero with that mend, and must never grow.
-const BROKEN_TODAY: usize = 38;
-
 #[test]
-fn two_thousand_runs_break_no_more_rules_than_are_known() {
+fn two_thousand_runs_keep_every_rule() {
     let summary = Summary::of(0..SEEDS, &Real);
     for (kind, outcomes) in summary.by_kind() {
         println!("{} runs: {kind}", outcomes.len());
@@ -21,7 +17,7 @@ fn two_thousand_runs_break_no_more_rules_than_are_known() {
             println!("  {}: {}", outcome.scenario, outcome.violations[0]);
         }
     }
-    assert_eq!(summary.failed.len(), BROKEN_TODAY, "see `cargo xtask simulate --scenario SEED --trace`");
+    assert_eq!(summary.failed.len(), 0, "see `cargo xtask simulate --scenario SEED --trace`");
     assert!(summary.faults > 20 * summary.runs, "runs without faults prove little: {}", summary.faults);
 }
 

@@ -26,9 +26,17 @@ impl JsonPath {
         let mut steps = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
-            let (step, after) = if rest.starts_with('[') { bracket(rest) } else { dotted(rest) };
-            steps.extend(step);
-            rest = after;
+            rest = match quoted(rest) {
+                Some((name, after)) => {
+                    steps.extend(JsonPath::parse(name).0);
+                    after
+                }
+                None => {
+                    let (step, after) = if rest.starts_with('[') { bracket(rest) } else { dotted(rest) };
+                    steps.extend(step);
+                    after
+                }
+            };
         }
         JsonPath(steps)
     }
@@ -38,6 +46,12 @@ impl JsonPath {
     pub fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         follow(&self.0, value)
     }
+}
+
+/// `['name']`, and what follows it. Kubernetes reads the name as if it stood after a dot, so its own dots need backslashes.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let (name, after) = text.strip_prefix("['")?.split_once('\'')?;
+    Some((name, after.strip_prefix(']')?))
 }
 
 /// `.name`, where a backslash protects a dot.
@@ -66,10 +80,7 @@ fn field(name: String) -> Option<Step> {
 fn bracket(text: &str) -> (Option<Step>, &str) {
     let Some(end) = closing(text) else { return (Some(Step::Nothing), "") };
     let (inside, after) = (text[1..end].trim(), &text[end + 1..]);
-    let quoted = |text: &str| {
-        let unquoted = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
-        unquoted('\'').or_else(|| unquoted('"')).map(str::to_string)
-    };
+    let quoted = |text: &str| text.strip_prefix('"')?.strip_suffix('"').map(str::to_string);
     let step = if inside == "*" {
         Step::All
     } else if let Ok(index) = inside.parse::<i64>() {
@@ -155,7 +166,8 @@ mod tests {
     fn paths_find_their_first_value() {
         let value = json!({"a": {"b.c": 1, "d": [10, 20]}, "l": [{"t": "x", "v": 1}, {"t": "y", "v": 2}]});
         let find = |path: &str| JsonPath::parse(path).first(&value).cloned();
-        assert_eq!(find(".a['b.c']"), Some(json!(1)));
+        assert_eq!(find(".a['b\\.c']"), Some(json!(1)));
+        assert_eq!(find("['a'].d[0]"), Some(json!(10)));
         assert_eq!(find(".a.b\\.c"), Some(json!(1)));
         assert_eq!(find(".a.d[1]"), Some(json!(20)));
         assert_eq!(find(".a.d[-1]"), Some(json!(20)));
@@ -163,7 +175,7 @@ mod tests {
         assert_eq!(find(".l[?(@.t==\"y\")].v"), Some(json!(2)));
         assert_eq!(find(".l[?(@.t=='y')].v"), Some(json!(2)));
         assert_eq!(find(".l[?(@.t!='x')].v"), Some(json!(2)));
-        for nothing in [".z", ".a.d[9]", ".l[?(@.t==\"z\")].v", ".a[", ".a[?(x)]"] {
+        for nothing in [".z", ".a['b.c']", ".a.d[9]", ".l[?(@.t==\"z\")].v", ".a[", ".a[?(x)]"] {
             assert_eq!(find(nothing), None, "{nothing}");
         }
     }

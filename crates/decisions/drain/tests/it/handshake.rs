@@ -113,6 +113,22 @@ fn nothing_is_evicted_or_confirmed_on_what_could_not_be_read() {
 }
 
 #[test]
+fn a_pod_whose_daemon_set_is_missing_in_an_older_list_is_not_taken_for_an_orphan() {
+    let born = |seconds| PodFacts { created: Some(at(seconds)), ..owned("new", "DaemonSet") };
+    let drains = |pod: PodFacts| Snapshot { pods: seen([pod, owned("web", "ReplicaSet")]), ..under_way() };
+    check(
+        &drains(born(-5)),
+        expect![[
+            r#" then After(5s, Unread(Unread { what: "daemonsets", why: "pod shop/new is newer than what was read" }))"#
+        ]],
+    );
+    check(&drains(born(-60)), expect!["Evict(shop/new), Evict(shop/web) then OnChange(Evictions)"]);
+    let known =
+        Snapshot { daemon_sets: Reading::known(BTreeSet::from(["shop/new".to_owned()]), at(0)), ..drains(born(-5)) };
+    check(&known, expect!["Evict(shop/web) then OnChange(Evictions)"]);
+}
+
+#[test]
 fn a_node_is_cordoned_and_released_without_a_look_at_its_pods() {
     let blind = |snapshot| Snapshot { pods: Reading::default(), daemon_sets: Reading::default(), ..snapshot };
     check(

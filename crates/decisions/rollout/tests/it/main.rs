@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod control_plane;
+mod crowd;
 mod fleet;
 mod ledger;
 mod line;

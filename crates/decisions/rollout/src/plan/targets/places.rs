@@ -43,18 +43,31 @@ impl Draft<'_> {
         }
     }
 
-    /// Nodes that were asked and have not finished: the newest target costs nothing more. While there are too many, one
-    /// that has not begun is left alone.
+    /// Nodes that were asked and have not finished: the newest target costs nothing more. When the limit has become smaller
+    /// meanwhile, there may be too many of them. Then one that has not begun is left alone, and those that have given up
+    /// are taken again only while fewer than the limit are at it.
     pub(super) fn retarget_taken(&mut self) {
-        let is_crowded = self.claims.len() > self.spending.limit;
-        for node in self.claimed(Stand::Taken) {
-            if let Some(facts) = self.wanting(&node)
-                && !(is_crowded && facts.is_unanswered())
-                && self.keeps_quorum(facts)
-            {
+        let limit = self.spending.limit;
+        let is_crowded = self.claims.len() > limit;
+        let taken = self.claimed(Stand::Taken);
+        let mut busy = self.claims.len() - taken.iter().filter(|node| self.has_given_up(node)).count();
+        for node in taken {
+            let Some(facts) = self.wanting(&node) else { continue };
+            let begins = is_crowded && facts.has_given_up();
+            if is_crowded && (facts.is_unanswered() || (begins && !facts.is_running())) {
+                continue;
+            }
+            if begins && busy >= limit {
+                self.blocked.get_or_insert(Waiting::Budget { limit, used: busy });
+            } else if self.keeps_quorum(facts) {
+                busy += usize::from(begins);
                 self.target(facts);
             }
         }
+    }
+
+    fn has_given_up(&self, node: &str) -> bool {
+        self.snapshot.nodes.get(node).is_some_and(NodeFacts::has_given_up)
     }
 
     fn claimed(&self, wanted: Stand) -> Vec<String> {
@@ -160,16 +173,24 @@ impl Draft<'_> {
         let limit = self.spending.limit;
         let is_claimed = self.claims.contains_key(&facts.name);
         let places = if is_claimed {
-            // Of several that were led astray none waits for the others: each holds a place already.
+            // Of several that were led astray none waits for the others: each holds a place already. Nor does it wait for
+            // those that have given up, which wait for it.
             let others = self.claims.iter().filter(|(node, _)| **node != facts.name);
-            others.filter(|(_, (_, stand))| *stand != Stand::Loose).count()
+            let is_at_it = |node: &str, stand: Stand| match stand {
+                Stand::Loose | Stand::Over => false,
+                Stand::Taken => !self.has_given_up(node),
+                Stand::Pending | Stand::Ahead => true,
+            };
+            others.filter(|(node, (_, stand))| is_at_it(node, *stand)).count()
         } else {
             self.claims.len()
         };
         // What the node runs already takes nothing away from it.
         let goes_home = facts.current.as_deref() == Some(self.snapshot.pool.target());
-        let is_spared = facts.is_serving() && !is_claimed && !facts.is_at_work() && !goes_home;
-        let away = if is_spared { self.away } else { 0 };
+        // A claimed node that is not on its way serves like any other, though its claim counts it as away.
+        let is_spared = !is_claimed || !facts.is_in_motion();
+        let is_spared = is_spared && facts.is_serving() && !facts.is_at_work() && !goes_home;
+        let away = if is_spared { self.away - usize::from(is_claimed) } else { 0 };
         // Those in line may be targeted by anyone at any moment, so there is no place before they were fenced off.
         let is_free = self.next.is_empty() && places < limit && away < limit;
         if !is_free {
@@ -211,9 +232,11 @@ impl Draft<'_> {
     }
 
     /// Whether another node of the control plane is off, or is or will be changed. Of two that are on their way without
-    /// a place neither waits for the other: one of them has to get it first.
+    /// a place neither waits for the other: one of them has to get it first. One that reports a fault does not wait for one
+    /// that is off, which may be for ever: only the quorum decides whether it can be healed.
     fn is_in_the_way(&self, other: &NodeFacts, facts: &NodeFacts) -> bool {
         let is_moving = other.is_in_motion() && !facts.is_in_motion();
-        self.claims.contains_key(&other.name) || !other.is_running() || is_moving
+        let is_off = !other.is_running() && !facts.is_degraded();
+        self.claims.contains_key(&other.name) || is_off || is_moving
     }
 }

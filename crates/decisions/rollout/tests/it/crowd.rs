@@ -1,0 +1,109 @@
+//! Claims that are more than the limit, because the limit has become smaller, and claims of nodes that report nonsense.
+
+use api::known::Reading;
+use rollout::{Action, EtcdMember, NodeFacts, Snapshot, plan};
+use serde_json::{Value, json};
+
+use crate::world::{NEW, OLD, annotated, down, ledger, node, pool, snapshot, workers};
+
+const OTHER: &str = "rendered-worker-other";
+
+/// A node as it was claimed at version 5. All nodes here have version 10, so no patch depends on a claim any more.
+fn claim(node: &str, instead_of: Option<&str>) -> Value {
+    json!({"node": node, "nodeResourceVersion": "5", "config": OTHER, "insteadOf": instead_of, "since": "2027-01-15T08:00:00Z"})
+}
+
+fn with_claims(mut world: Snapshot, claims: &[Value]) -> Snapshot {
+    world.ledger = ledger(json!({"target": {"config": NEW, "since": "2027-01-15T07:59:00Z"}, "claims": claims}));
+    world
+}
+
+fn masters(nodes: Vec<NodeFacts>, ill: &[&str]) -> Snapshot {
+    let mut world = snapshot(&pool("master", json!({})), nodes);
+    let member =
+        |facts: &NodeFacts| EtcdMember { node: facts.name.clone(), ready: !ill.contains(&facts.name.as_str()) };
+    world.etcd = Reading::known(world.nodes.iter().map(member).collect(), world.now);
+    world
+}
+
+/// The nodes that a plan targets.
+#[track_caller]
+fn targeted(world: &Snapshot) -> Vec<String> {
+    let targets = plan(world).actions.into_iter().filter_map(|action| match action {
+        Action::Target(target) => Some(target.node),
+        _ => None,
+    });
+    targets.collect()
+}
+
+/// A node that rests, as far as anyone can tell from a state that no daemon writes.
+fn garbled(name: &str) -> NodeFacts {
+    node(name, OLD, annotated(&[("state", "garbage")]))
+}
+
+/// A node that has not answered its target.
+fn asked(name: &str) -> NodeFacts {
+    node(name, OLD, annotated(&[("desiredConfig", OTHER)]))
+}
+
+/// A node whose daemon has refused its target.
+fn refused(name: &str) -> NodeFacts {
+    node(name, OLD, annotated(&[("desiredConfig", OTHER), ("state", "Unreconcilable")]))
+}
+
+#[test]
+fn a_claimed_node_that_has_finished_what_it_was_busy_with_is_not_asked_beyond_the_limit() {
+    let nodes = vec![asked("n0"), garbled("n1")];
+    let claims = [claim("n0", None), claim("n1", Some(OLD))];
+    assert!(targeted(&with_claims(workers(json!(1), nodes.clone()), &claims)).is_empty());
+    assert_eq!(targeted(&with_claims(workers(json!(2), nodes), &claims)), ["n0", "n1"]);
+}
+
+#[test]
+fn a_claimed_node_that_serves_is_not_asked_while_the_limit_is_unavailable() {
+    let claims = [claim("n1", None)];
+    let of = |limit| with_claims(workers(json!(limit), vec![node("n0", OLD, down()), garbled("n1")]), &claims);
+    assert!(targeted(&of(1)).is_empty());
+    assert_eq!(targeted(&of(2)), ["n1"]);
+}
+
+#[test]
+fn nodes_that_refused_a_target_are_taken_again_within_a_limit_that_has_become_smaller() {
+    let claims = ["n0", "n1", "n2"].map(|name| claim(name, None));
+    let of = |limit| with_claims(workers(json!(limit), vec![refused("n0"), refused("n1"), refused("n2")]), &claims);
+    assert_eq!(targeted(&of(1)), ["n0"]);
+    assert_eq!(targeted(&of(2)), ["n0", "n1"]);
+    assert_eq!(targeted(&of(3)), ["n0", "n1", "n2"]);
+}
+
+#[test]
+fn a_dead_node_that_refused_its_target_does_not_take_the_turn_of_a_living_one() {
+    let dead = NodeFacts { unready: node("n0", OLD, down()).unready, kubelet_down: true, ..refused("n0") };
+    let world = workers(json!(1), vec![dead, refused("n1")]);
+    assert_eq!(targeted(&with_claims(world, &["n0", "n1"].map(|name| claim(name, None)))), ["n1"]);
+}
+
+#[test]
+fn a_node_that_refused_its_target_and_one_that_was_led_astray_do_not_wait_for_each_other() {
+    let astray = annotated(&[("desiredConfig", OLD), ("currentConfig", "rendered-worker-first"), ("state", "Working")]);
+    let world = workers(json!(1), vec![refused("n0"), node("n1", OLD, astray)]);
+    assert_eq!(targeted(&with_claims(world, &["n0", "n1"].map(|name| claim(name, None)))), ["n1"]);
+}
+
+#[test]
+fn a_claimed_node_that_never_had_a_config_gives_its_place_to_one_that_is_on_its_way() {
+    let blank = NodeFacts { current: None, desired: None, ..garbled("m0") };
+    let moving = annotated(&[("desiredConfig", OTHER), ("state", "Working"), ("desiredDrain", "drain-other")]);
+    let world = masters(vec![blank, node("m1", OLD, moving), node("m2", OLD, json!({}))], &[]);
+    assert_eq!(targeted(&with_claims(world, &[claim("m0", None)])), ["m1"]);
+}
+
+#[test]
+fn a_failed_master_is_healed_beside_a_dead_one_that_etcd_can_spare() {
+    let rest = ["m2", "m3", "m4"].map(|name| node(name, OLD, json!({})));
+    let five = [node("m0", OLD, down()), refused("m1")].into_iter().chain(rest).collect();
+    let claims = [claim("m1", None)];
+    assert_eq!(targeted(&with_claims(masters(five, &["m0"]), &claims)), ["m1"]);
+    let three = vec![node("m0", OLD, down()), refused("m1"), node("m2", OLD, json!({}))];
+    assert!(targeted(&with_claims(masters(three, &["m0"]), &claims)).is_empty());
+}

@@ -1,0 +1,125 @@
+//! `machinist machines`: flags, environment and wiring of the machine controllers.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::machines::{End, Settings};
+use anyhow::Context;
+use aws::Aws;
+use clap::{Args, ValueEnum};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use machine::provider::Provider;
+use memory::{Cloud, Memory, Nothing};
+use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Cloud that the machines are in
+    #[arg(long, value_enum)]
+    provider: Platform,
+    /// With the simulated cloud: file that keeps its instances across restarts; absent, they are gone with this process
+    #[arg(long, value_name = "FILE")]
+    account: Option<PathBuf>,
+    /// Kubeconfig of the cluster; absent, as kubectl would find it, or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Namespace of the Lease
+    #[arg(long, default_value = api::names::MACHINE_API_NAMESPACE)]
+    namespace: String,
+    /// Name of this process among the candidates for leadership; absent, the pod's or host's name and a number
+    #[arg(long, env = "POD_NAME")]
+    identity: Option<String>,
+    /// How long a leader that vanished still counts, in seconds; 0 runs without an election
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    lease_duration: u64,
+    /// Where /healthz, /readyz and /metrics are served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8799")]
+    listen: SocketAddr,
+}
+
+/// The clouds whose machines can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Platform {
+    /// Amazon EC2
+    Aws,
+    /// Simulated: instances that nothing boots on
+    Memory,
+    /// The simulated cloud, with the spec of kubemark
+    Kubemark,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.account.is_some() && arguments.provider == Platform::Aws {
+        anyhow::bail!("--account is for the simulated cloud; AWS keeps its own");
+    }
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(control(arguments))
+}
+
+async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let client = cluster::connect(arguments.kubeconfig.as_deref()).await?;
+    let provider = provider(&arguments, &client).await?;
+    let settings = Settings {
+        namespace: arguments.namespace,
+        identity: arguments.identity.unwrap_or_else(identity),
+        lease: (arguments.lease_duration > 0).then(|| Duration::from_secs(arguments.lease_duration)),
+        listen: Some(arguments.listen),
+        ..Settings::default()
+    };
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    match ::machines::run(client, settings, provider, stop).await? {
+        End::Stopped => tracing::info!("stopped"),
+        End::Deposed => tracing::warn!("another process leads now"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn provider(arguments: &Arguments, client: &Client) -> anyhow::Result<Arc<dyn Provider>> {
+    let simulated = || {
+        let boot = Arc::new(Nothing);
+        let cloud = match &arguments.account {
+            Some(path) => Cloud::open(path, boot).context("the simulated cloud cannot open its account")?,
+            None => Cloud::new(boot),
+        };
+        cloud.resume();
+        anyhow::Ok(cloud)
+    };
+    Ok(match arguments.provider {
+        Platform::Aws => {
+            let settings = aws::Settings::from_platform_status(&platform_status(client).await?);
+            Arc::new(Aws::new(settings).context("AWS cannot be used")?)
+        }
+        Platform::Memory => Arc::new(Memory::new(simulated()?)),
+        Platform::Kubemark => Arc::new(Memory::kubemark(simulated()?)),
+    })
+}
+
+/// `status.platformStatus` of the Infrastructure object; nothing on a cluster that has none.
+async fn platform_status(client: &Client) -> anyhow::Result<Value> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "Infrastructure"));
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let found = cluster::error::if_found(cluster::write::in_time(api.get("cluster")).await);
+    let found = found.map_err(|error| crate::gather::refusal(error, "get", "infrastructures"))?;
+    Ok(found.map(|object| object.data["status"]["platformStatus"].clone()).unwrap_or_default())
+}
+
+/// Two processes on one host must not take each other for themselves, so a host's name alone is not enough.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{}", host.trim(), std::process::id())
+}

@@ -1,0 +1,243 @@
+//! The Machines of `up`: one for each node it begins with, and three MachineSets, one a zone.
+//!
+//! The nodes keep their names, and nothing boots for them: the simulated cloud is told of instances that run already. Objects
+//! are written as the machine controllers would leave them, by the same planners, so that those find nothing to do.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use api::labels::{MACHINE_CLUSTER, MACHINE_ROLE, MACHINE_SET, MACHINE_TYPE};
+use api::machine::{Machine, MachineSet};
+use api::names::{MACHINE_API_NAMESPACE, MACHINE_FINALIZER};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use machine::lifecycle::{self, Answer, LinkedNode, Snapshot};
+use machine::link::{self, Match};
+use machine::provider::{Instance, Mark, Provider, Request, SpecRules as _, Surroundings};
+use memory::{Adopted, Cloud, Memory};
+use serde_json::{Value, json};
+
+use super::content::MANAGER;
+use super::nodes::zone_of;
+
+/// The id of this cluster in its cloud.
+const CLUSTER: &str = "up";
+/// Writes at once.
+const AT_ONCE: usize = 32;
+
+/// The provider ID of a node that `up` begins with.
+pub(super) fn provider_id(name: &str) -> String {
+    format!("memory:///{}/{name}", zone_of(name))
+}
+
+/// A node with its provider ID, and with what it has from its Machine.
+pub(super) fn dressed(mut node: Node, role: &str) -> Node {
+    let name = node.name_any();
+    node.spec.get_or_insert_default().provider_id = Some(provider_id(&name));
+    let machine = machine_of(&name, role, None);
+    let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine) });
+    for action in plan.actions {
+        if let link::Action::PatchNode(patch) = action {
+            let set = |(key, value): (String, Option<String>)| value.map(|value| (key, value));
+            node.labels_mut().extend(patch.labels.into_iter().filter_map(set));
+            node.annotations_mut().extend(patch.annotations.into_iter().filter_map(set));
+        }
+    }
+    node
+}
+
+/// Makes the sets and Machines that are not there yet, and tells the cloud of their instances.
+pub(super) async fn install(
+    client: &Client,
+    names: &[(String, &'static str)],
+    nodes: Vec<Node>,
+    cloud: &Cloud,
+) -> anyhow::Result<()> {
+    let sets = install_sets(client).await?;
+    let api: Api<Machine> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
+    let known = api.list(&ListParams::default()).await.context("cannot list machines")?.items;
+    let known: BTreeMap<String, Machine> = known.into_iter().map(|machine| (machine.name_any(), machine)).collect();
+    let new = names.iter().filter(|(name, _)| !known.contains_key(name)).map(|(name, role)| {
+        let machine = machine_of(name, role, sets.iter().find(|set| belongs_to(name, role, set)));
+        let api = &api;
+        async move { api.create(&post(), &machine).await.with_context(|| format!("cannot create machine {name}")) }
+    });
+    let new: Vec<Machine> = stream::iter(new).buffer_unordered(AT_ONCE).try_collect().await?;
+    let initial = names.iter().filter_map(|(name, _)| known.get(name)).chain(&new);
+    cloud.adopt(initial.map(adopted)).context("the simulated cloud cannot keep its account")?;
+    write_status(&api, &new, nodes, cloud).await?;
+    let of_known = known.values().filter(|machine| machine.metadata.deletion_timestamp.is_none());
+    let all: Vec<&Machine> = of_known.chain(&new).collect();
+    grow(client, &sets, &new, &all).await
+}
+
+/// The sets, without machines as long as their initial ones are not there.
+async fn install_sets(client: &Client) -> anyhow::Result<Vec<MachineSet>> {
+    let api: Api<MachineSet> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
+    let mut sets = Vec::new();
+    for zone in ["a", "b", "c"] {
+        let name = format!("worker-{zone}");
+        let set: MachineSet =
+            serde_json::from_value(set_of(&name, &format!("zone-{zone}"))).context("our own manifest is not valid")?;
+        let made = match api.create(&post(), &set).await {
+            Err(error) if cluster::problem(&error) == cluster::Problem::Conflict => api.get(&name).await,
+            made => made,
+        };
+        sets.push(made.with_context(|| format!("cannot create machineset {name}"))?);
+    }
+    Ok(sets)
+}
+
+/// Each set wants the initial machines that it was just given, besides those it had.
+async fn grow(client: &Client, sets: &[MachineSet], new: &[Machine], all: &[&Machine]) -> anyhow::Result<()> {
+    let api: Api<MachineSet> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
+    for set in sets {
+        let is_of = |machine: &&Machine| machine.labels().get(MACHINE_SET) == Some(&set.name_any());
+        let count = i32::try_from(all.iter().copied().filter(is_of).count()).unwrap_or(i32::MAX);
+        if new.iter().any(|machine| is_of(&machine)) && set.spec.replicas.unwrap_or(1) < count {
+            let patch = json!({"spec": {"replicas": count}});
+            let written = cluster::write::merge(&api, MANAGER, &set.name_any(), &patch).await;
+            written.with_context(|| format!("cannot scale machineset {}", set.name_any()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Says of new Machines what their controller would: that they run, and as which node.
+async fn write_status(api: &Api<Machine>, new: &[Machine], nodes: Vec<Node>, cloud: &Cloud) -> anyhow::Result<()> {
+    let nodes: BTreeMap<String, Node> = nodes.into_iter().map(|node| (node.name_any(), node)).collect();
+    let requests: Vec<Request> = new.iter().map(request).collect();
+    let instances = Memory::new(cloud.clone()).instances(&requests).await;
+    let found = new.iter().zip(instances).filter_map(|(machine, instances)| {
+        let instance = instances.ok()?.into_iter().next()?;
+        Some((machine, instance, nodes.get(&machine.name_any())?))
+    });
+    let writes = found.map(|(machine, instance, node)| {
+        let (name, status) = (machine.name_any(), status_of(machine, instance, node));
+        async move {
+            let patch = json!({"status": status});
+            let written = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+            written.map(drop).with_context(|| format!("cannot write the status of machine {name}"))
+        }
+    });
+    stream::iter(writes).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+fn status_of(machine: &Machine, instance: Instance, node: &Node) -> Value {
+    let mut machine = machine.clone();
+    machine.status.get_or_insert_default().node_ref = Some(ObjectReference {
+        kind: Some("Node".to_owned()),
+        name: node.metadata.name.clone(),
+        uid: node.metadata.uid.clone(),
+        ..ObjectReference::default()
+    });
+    let linked = LinkedNode::of(&machine, Some(node));
+    let mut snapshot = Snapshot::from_objects(&machine, [], linked, Timestamp::now());
+    snapshot.sighting = Some(Ok(vec![instance.clone()]));
+    snapshot.answer = Some(Answer::Updated(Ok(instance)));
+    json!(lifecycle::plan(&snapshot).status)
+}
+
+fn request(machine: &Machine) -> Request {
+    Request {
+        mark: mark(machine),
+        labels: machine.labels().clone(),
+        control_plane: false,
+        spec: std::sync::Arc::default(),
+        provider_id: machine.spec.provider_id.clone(),
+        provider_status: None,
+        intent: None,
+        secrets: std::sync::Arc::default(),
+    }
+}
+
+fn adopted(machine: &Machine) -> Adopted {
+    let spec = machine.spec.provider_spec.as_ref().and_then(|spec| spec.value.clone()).unwrap_or_default();
+    Adopted { mark: mark(machine), provider_id: machine.spec.provider_id.clone().unwrap_or_default(), spec }
+}
+
+fn mark(machine: &Machine) -> Mark {
+    Mark {
+        cluster: CLUSTER.to_owned(),
+        namespace: MACHINE_API_NAMESPACE.to_owned(),
+        machine: machine.name_any(),
+        uid: machine.uid().unwrap_or_default(),
+    }
+}
+
+fn belongs_to(name: &str, role: &str, set: &MachineSet) -> bool {
+    role == "worker" && set.name_any().strip_prefix("worker-") == zone_of(name).strip_prefix("zone-")
+}
+
+/// The Machine of a node that `up` begins with.
+fn machine_of(name: &str, role: &str, set: Option<&MachineSet>) -> Machine {
+    let zone = zone_of(name);
+    let machine_role = if role == "worker" { "worker" } else { "master" };
+    let spec = provider_spec(machine_role, &zone);
+    let mut labels = labels_of(machine_role);
+    labels[api::labels::MACHINE_REGION] = spec["region"].clone();
+    labels[api::labels::MACHINE_ZONE] = json!(zone);
+    labels[api::labels::MACHINE_INSTANCE_TYPE] = spec["instanceType"].clone();
+    let mut owners = json!([]);
+    if let Some(set) = set {
+        labels[MACHINE_SET] = json!(set.name_any());
+        owners = json!([{
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "name": set.name_any(), "uid": set.uid(),
+            "controller": true, "blockOwnerDeletion": true,
+        }]);
+    }
+    let object = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {
+            "name": name, "namespace": MACHINE_API_NAMESPACE, "labels": labels, "ownerReferences": owners,
+            "finalizers": [MACHINE_FINALIZER], "annotations": {api::annotations::INSTANCE_STATE: "running"},
+        },
+        "spec": {
+            "metadata": node_metadata(role), "providerID": provider_id(name), "providerSpec": {"value": spec},
+        },
+    });
+    serde_json::from_value(object).expect("our own manifest is valid: its only variables are names")
+}
+
+fn set_of(name: &str, zone: &str) -> Value {
+    let mut labels = labels_of("worker");
+    labels[MACHINE_SET] = json!(name);
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
+        "metadata": {"name": name, "namespace": MACHINE_API_NAMESPACE, "labels": {MACHINE_CLUSTER: CLUSTER}},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {MACHINE_CLUSTER: CLUSTER, MACHINE_SET: name}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "metadata": node_metadata("worker"), "providerSpec": {"value": provider_spec("worker", zone)},
+                },
+            },
+        },
+    })
+}
+
+fn labels_of(role: &str) -> Value {
+    json!({MACHINE_CLUSTER: CLUSTER, MACHINE_ROLE: role, MACHINE_TYPE: role})
+}
+
+fn node_metadata(role: &str) -> Value {
+    json!({"labels": {format!("{}{role}", api::labels::NODE_ROLE_PREFIX): ""}})
+}
+
+/// With the defaults that admission would fill in.
+fn provider_spec(role: &str, zone: &str) -> Value {
+    let spec = json!({
+        "apiVersion": "machinist.dev/v1alpha1", "kind": "MemoryMachineProviderSpec", "zone": zone,
+        "userDataSecret": {"name": format!("{role}-user-data-managed")},
+    });
+    memory::spec::Rules.default(&spec, &Surroundings::default()).unwrap_or(spec)
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}

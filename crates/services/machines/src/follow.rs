@@ -1,0 +1,136 @@
+//! Turns changes of objects into work: brings the index up to date and queues whatever a change concerns.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::machine::{Machine, MachineSet};
+use api::selector::Selector;
+use cluster::Change;
+use cluster::watch::Key;
+use machine::set::Readiness;
+
+use crate::context::Context;
+use crate::index::controller;
+use crate::life::Machines;
+use crate::link::Links;
+use crate::set::Sets;
+use crate::world::{Changes, NodeRecord};
+
+/// Everything that has a queue.
+pub(crate) struct Controllers {
+    pub(crate) context: Arc<Context>,
+    pub(crate) machines: Arc<Machines>,
+    pub(crate) sets: Arc<Sets>,
+    pub(crate) links: Arc<Links>,
+}
+
+impl Controllers {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self {
+            machines: Arc::new(Machines::new(context.clone())),
+            sets: Arc::new(Sets::new(context.clone())),
+            links: Arc::new(Links::new(context.clone())),
+            context,
+        }
+    }
+
+    /// Runs every controller for ever. To be called once everything was listed.
+    pub(crate) async fn run(self: Arc<Self>) {
+        self.prime();
+        tokio::join!(self.machines.clone().run(), self.sets.clone().run(), self.links.clone().run());
+    }
+
+    /// Takes in everything at once, so that the first plan cannot see half a set. The changes that tell the same arrive
+    /// later and change nothing.
+    fn prime(&self) {
+        let world = &self.context.world;
+        let mut index = self.context.index.lock();
+        for machine in world.machines.all() {
+            index.put_machine(&Key::of(&*machine), Some(&machine));
+        }
+        for node in world.nodes.all() {
+            index.put_node(&Key::of(&**node), Some(&node));
+        }
+    }
+
+    /// Takes in changes for ever.
+    pub(crate) async fn follow(self: Arc<Self>, mut changes: Changes) {
+        loop {
+            tokio::select! {
+                Some(change) = changes.machines.recv() => self.machine_changed(&change),
+                Some(change) = changes.nodes.recv() => self.node_changed(&change),
+                Some(change) = changes.sets.recv() => self.sets.changed(change.key),
+                Some(_) = changes.budgets.recv() => self.machines.budgets_changed(),
+                else => return,
+            }
+        }
+    }
+
+    fn machine_changed(&self, change: &Change<Machine>) {
+        let Change { key, old, new } = change;
+        let sides = || old.iter().chain(new);
+        // The store may be ahead of this change, and the index must not fall behind it.
+        let now = self.context.world.machines.get(key);
+        let nodes = {
+            let mut index = self.context.index.lock();
+            let mut nodes: BTreeSet<String> = sides().flat_map(|machine| index.nodes_of(machine)).collect();
+            index.put_machine(key, now.as_deref());
+            nodes.extend(now.iter().flat_map(|machine| index.nodes_of(machine)));
+            nodes
+        };
+        self.machines.changed(key, new.as_deref());
+        nodes.into_iter().for_each(|node| self.links.queue.add(node));
+        sides().flat_map(|machine| self.sets_of(machine)).for_each(|set| self.sets.disturbed(set));
+        let claims = |machine: &Option<Arc<Machine>>| {
+            machine.as_ref().map(|it| (it.spec.provider_id.clone(), it.metadata.deletion_timestamp.is_some()))
+        };
+        if claims(old) != claims(new) {
+            self.rivals_of(sides());
+        }
+    }
+
+    /// Machines that claim the same instance look again when one of them comes or goes.
+    fn rivals_of<'a>(&self, machines: impl Iterator<Item = &'a Arc<Machine>>) {
+        let index = self.context.index.lock();
+        for id in machines.filter_map(|machine| machine.spec.provider_id.as_deref()) {
+            index.with_provider_id(id).into_iter().for_each(|key| self.machines.queue.add(key));
+        }
+    }
+
+    fn node_changed(&self, change: &Change<NodeRecord>) {
+        let Change { key, old, new } = change;
+        let now = self.context.world.node(&key.name);
+        let linked = {
+            let mut index = self.context.index.lock();
+            index.put_node(key, now.as_deref().map(|node| &**node));
+            index.of_node(&key.name)
+        };
+        self.links.queue.add(key.name.clone());
+        let uid = |node: &Option<Arc<NodeRecord>>| node.as_ref().map(|node| node.metadata.uid.clone());
+        let ready = |node: &Option<Arc<NodeRecord>>| node.as_ref().map(|node| Readiness::of_node(node));
+        if uid(old) != uid(new) {
+            linked.iter().for_each(|machine| self.machines.queue.add(machine.clone()));
+        }
+        if uid(old) != uid(new) || ready(old) != ready(new) {
+            let machines = linked.iter().filter_map(|key| self.context.world.machines.get(key));
+            machines.flat_map(|machine| self.sets_of(&machine)).for_each(|set| self.sets.disturbed(set));
+        }
+    }
+
+    /// The set that controls a Machine, or those that could adopt it.
+    fn sets_of(&self, machine: &Machine) -> Vec<Key> {
+        let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+        if let Some(owner) = controller(machine) {
+            let is_set = owner.kind == "MachineSet";
+            return is_set.then(|| Key::in_namespace(namespace, &owner.name)).into_iter().collect();
+        }
+        let labels = machine.metadata.labels.clone().unwrap_or_default();
+        let selects = |set: &MachineSet| {
+            let selector = set.spec.selector.as_ref().and_then(|selector| Selector::parse(selector).ok());
+            selector.is_some_and(|selector| selector.matches(&labels))
+        };
+        let sets = self.context.world.sets.all();
+        let near = sets.iter().filter(|set| set.metadata.namespace.as_deref() == Some(namespace));
+        near.filter(|set| selects(set)).map(|set| Key::of(&**set)).collect()
+    }
+}

@@ -1,0 +1,247 @@
+//! Carries out the life of each Machine: finalizer, intent, instance, phases, drain, removal.
+//!
+//! What is next is decided by `machine::lifecycle` and `machine::draining`. Both are asked here, one after the other, by the
+//! one worker that has the Machine: so there is one writer of what they say. Nothing that has to survive a crash is kept in
+//! memory; what is kept saves questions.
+
+mod apply;
+mod ask;
+mod drain;
+mod look;
+mod pods;
+mod request;
+mod secrets;
+mod sweep;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::machine::Machine;
+use cluster::watch::Key;
+use cluster::{Outcome, Problem, Queue, problem};
+use jiff::Timestamp;
+use machine::lifecycle::{self, Answer, LinkedNode, Next, Rival, Snapshot, Waiting};
+use machine::provider::{Error as ProviderError, Instance};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::context::{Context, UNREAD, positive};
+use crate::index::node_name;
+use crate::write::is_as_new;
+use look::Looks;
+use pods::Drains;
+use secrets::SecretCache;
+use sweep::Sightings;
+
+pub(crate) const MANAGER: &str = "machinist-machine";
+
+/// Machines wait for the cloud most of the time; those that wait at the same time share a lookup.
+const WORKERS: usize = 256;
+
+/// A pass ends after so many plans whatever they say, so that a disagreement with the API server cannot spin.
+const ROUNDS: usize = 32;
+
+/// Longer waits end together, so that the Machines that poll share their lookups.
+const GRID: Duration = Duration::from_secs(5);
+
+pub(crate) struct Machines {
+    context: Arc<Context>,
+    pub(crate) queue: Queue<Key>,
+    looks: Looks,
+    secrets: SecretCache,
+    drains: Drains,
+    sightings: Sightings,
+    /// Machines as this process last wrote them, until the watch shows as much.
+    written: Mutex<HashMap<Key, Machine>>,
+    started: Instant,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot write machine {key:?}")]
+    Write {
+        key: Key,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("cannot write node {node}")]
+    Node {
+        node: String,
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// One pass over one Machine.
+struct Pass {
+    key: Key,
+    machine: Machine,
+    sighting: Option<Result<Vec<Instance>, ProviderError>>,
+    answer: Option<Answer>,
+}
+
+/// What follows from one plan.
+enum Step {
+    /// Plan again.
+    On,
+    End(Outcome),
+}
+
+impl Machines {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        let queue = Queue::default();
+        Self {
+            looks: Looks::start(context.provider.clone()),
+            secrets: SecretCache::new(context.world.client.clone()),
+            drains: Drains::new(queue.clone()),
+            sightings: Sightings::default(),
+            written: Mutex::default(),
+            started: Instant::now(),
+            queue,
+            context,
+        }
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
+        let queue = self.queue.clone();
+        tokio::join!(queue.run(WORKERS, |key| self.clone().reconcile(key)), self.sweep());
+    }
+
+    /// Queues a Machine that changed, unless the change is a write of our own: whoever wrote it goes on by itself.
+    pub(crate) fn changed(&self, key: &Key, machine: Option<&Machine>) {
+        let mut written = self.written.lock();
+        let is_known = match (written.get(key), machine) {
+            (Some(own), Some(seen)) if own.metadata.uid == seen.metadata.uid => {
+                let is_known = is_as_new(own, seen);
+                if is_as_new(seen, own) {
+                    written.remove(key);
+                }
+                is_known
+            }
+            (Some(_), _) => {
+                written.remove(key);
+                false
+            }
+            (None, _) => false,
+        };
+        drop(written);
+        if !is_known {
+            self.queue.add(key.clone());
+        }
+    }
+
+    /// Drains wait for what the budgets allow.
+    pub(crate) fn budgets_changed(&self) {
+        self.drains.wake();
+    }
+
+    async fn reconcile(self: Arc<Self>, key: Key) -> Outcome {
+        // Two Machines may claim one instance, so none is acted on while some could be missing.
+        if let Err(unread) = self.context.world.machines_known() {
+            tracing::debug!(?key, %unread, "nothing is done for the machine");
+            return UNREAD;
+        }
+        let Some(machine) = self.latest(&key) else {
+            self.forget(&key);
+            return Outcome::Done;
+        };
+        let sighting = self.sightings.take(&key, &machine);
+        let mut pass = Pass { key: key.clone(), machine, sighting, answer: None };
+        for _ in 0..ROUNDS {
+            match self.round(&mut pass).await {
+                Ok(Step::On) => {}
+                Ok(Step::End(outcome)) => return outcome,
+                Err(Error::Write { source, .. }) if problem(&source) == Problem::NotFound => {
+                    self.forget(&key);
+                    return Outcome::Done;
+                }
+                Err(Error::Write { source, .. }) if problem(&source) == Problem::Conflict => {
+                    tracing::debug!(?key, "the machine has changed meanwhile");
+                    self.written.lock().remove(&key);
+                    return Outcome::Retry;
+                }
+                Err(error) => {
+                    tracing::warn!(?key, error = &error as &dyn std::error::Error, "cannot carry out the plan");
+                    return Outcome::Retry;
+                }
+            }
+        }
+        Outcome::Again(GRID)
+    }
+
+    /// One plan and what it asks for.
+    async fn round(&self, pass: &mut Pass) -> Result<Step, Error> {
+        let plan = lifecycle::plan(&self.snapshot(pass));
+        tracing::debug!(key = ?pass.key, actions = ?plan.actions, next = ?plan.next, "planned");
+        let before = pass.machine.metadata.resource_version.clone();
+        self.apply(pass, &plan).await?;
+        let is_changed = before != pass.machine.metadata.resource_version;
+        match plan.next {
+            Next::Ask(call) => {
+                self.ask(pass, call).await;
+                Ok(Step::On)
+            }
+            Next::OnChange(Waiting::OwnWrite) if is_changed => {
+                pass.answer = None;
+                Ok(Step::On)
+            }
+            Next::OnChange(Waiting::Drain) => self.drain(pass).await,
+            Next::OnChange(_) => Ok(Step::End(Outcome::Done)),
+            Next::After(delay, _) => Ok(Step::End(Outcome::Again(self.on_grid(positive(delay))))),
+        }
+    }
+
+    fn snapshot(&self, pass: &Pass) -> Snapshot {
+        let rivals = self.rivals(&pass.machine);
+        let node = self.linked_node(&pass.machine);
+        let mut snapshot = Snapshot::from_objects(&pass.machine, [], node, Timestamp::now());
+        snapshot.rivals = rivals;
+        snapshot.sighting.clone_from(&pass.sighting);
+        snapshot.answer.clone_from(&pass.answer);
+        snapshot.settling = self.context.provider.settling_time();
+        snapshot.draft = request::draft(&pass.machine, self.context.provider.rules());
+        snapshot
+    }
+
+    /// The other Machines that claim the same instance.
+    fn rivals(&self, machine: &Machine) -> Vec<Rival> {
+        let Some(id) = machine.spec.provider_id.as_deref().filter(|id| !id.is_empty()) else { return Vec::new() };
+        let keys = self.context.index.lock().with_provider_id(id);
+        let others = keys.iter().filter_map(|key| self.context.world.machines.get(key));
+        others.filter_map(|other| Rival::between(machine, &other)).collect()
+    }
+
+    fn linked_node(&self, machine: &Machine) -> LinkedNode {
+        let world = &self.context.world;
+        let Some(name) = node_name(machine) else { return LinkedNode::of(machine, None) };
+        if world.nodes_known().is_err() {
+            return LinkedNode::Unknown;
+        }
+        LinkedNode::of(machine, world.node(name).as_deref().map(|node| &**node))
+    }
+
+    /// The Machine as it was last seen or written.
+    fn latest(&self, key: &Key) -> Option<Machine> {
+        let seen = self.context.world.machines.get(key)?;
+        let written = self.written.lock();
+        let own = written.get(key).filter(|own| own.metadata.uid == seen.metadata.uid && is_as_new(*own, &*seen));
+        Some(own.cloned().unwrap_or_else(|| (*seen).clone()))
+    }
+
+    fn forget(&self, key: &Key) {
+        self.written.lock().remove(key);
+        self.drains.finish(key);
+        self.sightings.forget(key);
+        self.context.forget::<Machine>(key);
+    }
+
+    /// The end of a wait: short ones to the point, longer ones where others end too.
+    fn on_grid(&self, delay: Duration) -> Duration {
+        if delay < GRID {
+            return delay;
+        }
+        let end = (self.started.elapsed() + delay).as_secs_f64() / GRID.as_secs_f64();
+        Duration::from_secs_f64(end.ceil() * GRID.as_secs_f64()).saturating_sub(self.started.elapsed())
+    }
+}

@@ -1,0 +1,75 @@
+//! Lookups, gathered: Machines that ask at about the same time share one call to the provider.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use machine::provider::{Error, ErrorKind, Instance, Provider, Request};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::ask::in_time;
+
+/// How long a lookup waits for others. A cloud takes longer to answer than this, and nobody notices it.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// How many Machines one call asks about.
+pub(super) const AT_ONCE: usize = 1000;
+
+pub(super) type Sighting = Result<Vec<Instance>, Error>;
+
+pub(super) struct Looks {
+    waiting: mpsc::UnboundedSender<(Request, oneshot::Sender<Sighting>)>,
+    _asking: JoinSet<()>,
+}
+
+impl Looks {
+    pub(super) fn start(provider: Arc<dyn Provider>) -> Self {
+        let (waiting, mut requests) = mpsc::unbounded_channel();
+        let mut asking = JoinSet::new();
+        asking.spawn(async move {
+            let mut calls = JoinSet::new();
+            let mut batch = Vec::new();
+            while requests.recv_many(&mut batch, AT_ONCE).await > 0 {
+                tokio::time::sleep(GATHER).await;
+                while batch.len() < AT_ONCE
+                    && let Ok(more) = requests.try_recv()
+                {
+                    batch.push(more);
+                }
+                let (batch, provider) = (std::mem::take(&mut batch), provider.clone());
+                calls.spawn(answer(provider, batch));
+                while calls.try_join_next().is_some() {}
+            }
+        });
+        Self { waiting, _asking: asking }
+    }
+
+    /// The instances of one Machine.
+    pub(super) async fn look(&self, request: Request) -> Sighting {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.waiting.send((request, answer));
+        answered.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unreachable, "the lookup was given up")))
+    }
+}
+
+async fn answer(provider: Arc<dyn Provider>, batch: Vec<(Request, oneshot::Sender<Sighting>)>) {
+    let (requests, waiting): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let sightings = look_at(&*provider, &requests).await;
+    for (waiting, sighting) in waiting.into_iter().zip(sightings) {
+        // Whoever asked may have gone meanwhile.
+        let _ = waiting.send(sighting);
+    }
+}
+
+/// Asks about many Machines at once: one answer for each.
+pub(super) async fn look_at(provider: &dyn Provider, requests: &[Request]) -> Vec<Sighting> {
+    let answers = in_time(async { Ok(provider.instances(requests).await) }).await;
+    let missing = || Error::new(ErrorKind::Other, format!("provider {} left out an answer", provider.name()));
+    match answers {
+        Ok(answers) => {
+            let rest = std::iter::repeat_with(|| Err(missing()));
+            answers.into_iter().chain(rest).take(requests.len()).collect()
+        }
+        Err(error) => requests.iter().map(|_| Err(error.clone())).collect(),
+    }
+}

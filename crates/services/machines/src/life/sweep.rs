@@ -1,0 +1,99 @@
+//! Looks at the instances of all Machines at rest from time to time, many at a time.
+//!
+//! Most changes arrive as events; that an instance was removed or stopped behind our back does not.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use api::machine::{Machine, phase};
+use cluster::watch::Key;
+use machine::lifecycle::Record;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::Machines;
+use super::look::{AT_ONCE, Sighting, look_at};
+
+/// A sighting is used by the pass that follows at once, or not at all.
+const SHORTLY: Duration = Duration::from_secs(30);
+
+/// What the last sweep saw, until the Machine's worker takes it.
+#[derive(Default)]
+pub(super) struct Sightings(Mutex<HashMap<Key, Seen>>);
+
+struct Seen {
+    at: Instant,
+    asked: Asked,
+    sighting: Sighting,
+}
+
+/// What a Machine was looked for by. A sighting does not speak about a Machine that has got an instance since.
+#[derive(PartialEq, Eq)]
+struct Asked {
+    uid: Option<String>,
+    provider_id: Option<String>,
+    token: Option<String>,
+}
+
+impl Machines {
+    pub(super) async fn sweep(&self) {
+        // The first pass over every Machine looks at its instance anyway.
+        loop {
+            tokio::time::sleep(self.context.settings.resync).await;
+            if let Err(unread) = self.context.world.machines_known() {
+                tracing::debug!(%unread, "instances are not looked at");
+                continue;
+            }
+            let resting: Vec<_> = self.context.world.machines.all().into_iter().filter(|it| rests(it)).collect();
+            for some in resting.chunks(AT_ONCE) {
+                self.sweep_some(some).await;
+            }
+        }
+    }
+
+    async fn sweep_some(&self, machines: &[std::sync::Arc<Machine>]) {
+        let (mut keys, mut requests) = (Vec::new(), Vec::new());
+        for machine in machines {
+            // One whose Secrets cannot be read says so in a pass of its own.
+            if let Ok(request) = self.request(machine).await {
+                keys.push((Key::of(&**machine), Asked::of(machine)));
+                requests.push(request);
+            }
+        }
+        let sightings = look_at(&*self.context.provider, &requests).await;
+        let mut seen = self.sightings.0.lock();
+        for ((key, asked), sighting) in keys.into_iter().zip(sightings) {
+            seen.insert(key.clone(), Seen { at: Instant::now(), asked, sighting });
+            self.queue.add(key);
+        }
+    }
+}
+
+/// Whether nothing else would bring the Machine back.
+fn rests(machine: &Machine) -> bool {
+    let phase = machine.status.as_ref().and_then(|status| status.phase.as_deref());
+    machine.metadata.deletion_timestamp.is_none() && phase == Some(phase::RUNNING)
+}
+
+impl Sightings {
+    /// What was seen of a Machine a moment ago.
+    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<Sighting> {
+        let Seen { at, asked, sighting } = self.0.lock().remove(key)?;
+        let is_leaving = machine.metadata.deletion_timestamp.is_some();
+        (!is_leaving && at.elapsed() < SHORTLY && asked == Asked::of(machine)).then_some(sighting)
+    }
+
+    pub(super) fn forget(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+}
+
+impl Asked {
+    fn of(machine: &Machine) -> Self {
+        Self {
+            uid: machine.metadata.uid.clone(),
+            provider_id: machine.spec.provider_id.clone(),
+            token: Record::of(machine).map(|record| record.intent.token),
+        }
+    }
+}

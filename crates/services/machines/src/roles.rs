@@ -1,0 +1,61 @@
+//! What each controller reads and writes. RBAC is generated from this table.
+
+use cluster::rights::{Right, Role, WATCH};
+
+const MACHINE: &str = api::machine::GROUP;
+
+const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Right {
+    Right { group, resource, verbs }
+}
+
+/// The rights of `machinist machines`.
+pub const ROLES: [Role; 4] = [
+    Role {
+        name: "machine",
+        everywhere: &[
+            right(MACHINE, "machines", WATCH),
+            // Finalizer, intent, provider ID, labels and annotations, always with a resource version.
+            right(MACHINE, "machines", &["patch"]),
+            right(MACHINE, "machines/status", &["patch"]),
+            right("", "nodes", &["get", "list", "watch", "patch", "delete"]),
+            right("", "pods", WATCH),
+            right("", "pods/eviction", &["create"]),
+            right("policy", "poddisruptionbudgets", WATCH),
+            right("apps", "daemonsets", WATCH),
+            // Credentials and user data, by the names in the specs.
+            right("", "secrets", &["get"]),
+            right("events.k8s.io", "events", &["create", "patch"]),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "machineset",
+        everywhere: &[
+            right(MACHINE, "machinesets", WATCH),
+            right(MACHINE, "machinesets/status", &["patch"]),
+            // Machines carry an owner reference that blocks the deletion of their set.
+            right(MACHINE, "machinesets/finalizers", &["update"]),
+            right(MACHINE, "machines", &["get", "list", "watch", "create", "patch", "delete"]),
+            right("", "nodes", WATCH),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "nodelink",
+        everywhere: &[
+            right(MACHINE, "machines", WATCH),
+            right(MACHINE, "machines/status", &["patch"]),
+            // The annotation, labels and taints, always with a resource version.
+            right("", "nodes", &["get", "list", "watch", "patch"]),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "process",
+        everywhere: &[right("", "namespaces", &["get"])],
+        at_home: &[
+            right("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "update", "patch"]),
+            right("events.k8s.io", "events", &["create", "patch"]),
+        ],
+    },
+];

@@ -1,0 +1,31 @@
+//! How one process of the machine controllers is set up. Parsed once by the binary; only this type travels.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Namespace of the Lease and of events about cluster-scoped objects.
+    pub namespace: String,
+    /// Name of this process in the Lease and the logs.
+    pub identity: String,
+    /// How long a leader that vanished still counts; absent, there is no election.
+    pub lease: Option<Duration>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served; absent, nowhere.
+    pub listen: Option<SocketAddr>,
+    /// How often the provider is asked about every machine, to notice instances that vanished or changed by themselves.
+    pub resync: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: api::names::MACHINE_API_NAMESPACE.to_owned(),
+            identity: "machinist".to_owned(),
+            lease: None,
+            listen: None,
+            // Upstream's resync period, which people know as the longest time until a lost instance is noticed.
+            resync: Duration::from_secs(600),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! An instance belongs to exactly one Machine.
+
+use serde_json::json;
+use testkit::Kind;
+
+use crate::on_both;
+use crate::stage::Stage;
+
+on_both!(an_instance_that_two_machines_claim_is_touched_for_neither);
+
+async fn an_instance_that_two_machines_claim_is_touched_for_neither(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let first = stage.control();
+    stage.create_machine("original", json!({})).await;
+    let original = stage.running("original").await;
+    first.kill().await;
+    let id = original.spec.provider_id.clone().unwrap();
+    stage.create_machine("copy", json!({"spec": {"providerID": id}})).await;
+    let before = stage.account.lock().unwrap().looks.len();
+    let _second = stage.control();
+    stage.says("copy", "InstanceUnique", "False", "openshift-machine-api/original").await;
+    stage.says("original", "InstanceUnique", "False", "openshift-machine-api/copy").await;
+
+    stage.delete_machine("copy").await;
+    stage.machine_gone("copy").await;
+    let alone = |machine: &api::machine::Machine| crate::stage::condition(machine, "InstanceUnique").is_none();
+    stage.machine_is("original", "alone again", alone).await;
+    let account = stage.account.lock().unwrap();
+    assert!(account.has(&id), "the copy's deletion left the instance alone");
+    assert_eq!(account.deletions, 0);
+    assert!(account.looks[before..].iter().all(|asked| *asked == 1), "only the original was ever looked for");
+}

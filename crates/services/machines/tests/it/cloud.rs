@@ -1,0 +1,203 @@
+//! A cloud in memory that keeps account of every instance, with faults on demand.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::NodeAddress;
+use machine::provider::{
+    Capacity, Deletion, Error, ErrorKind, Instance, Intent, Mark, Marked, Problem, Provider, Request, Search,
+    SecretNeed, SecretPurpose, SpecRules, State, Surroundings, Verdict,
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::wire::Life;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) mark: Mark,
+    token: String,
+    /// It was asked to go and is still listed once more.
+    leaving: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Account {
+    pub(crate) entries: Vec<Entry>,
+    /// Refusals of the next creations.
+    pub(crate) refusals: VecDeque<ErrorKind>,
+    /// Every refusal from now on is this one.
+    pub(crate) refuses: Option<ErrorKind>,
+    /// Instances that are asked to go stay for one more look.
+    pub(crate) lingers: bool,
+    /// Machines, by uid, that ever had two instances at once.
+    pub(crate) doubles: BTreeSet<String>,
+    /// How many machines each lookup asked about.
+    pub(crate) looks: Vec<usize>,
+    pub(crate) creations: usize,
+    pub(crate) deletions: usize,
+    /// The user data of the last creation.
+    pub(crate) user_data: Option<String>,
+    counter: u32,
+}
+
+/// The account, as one process reaches it.
+#[derive(Clone)]
+pub(crate) struct Cloud {
+    pub(crate) account: Arc<Mutex<Account>>,
+    pub(crate) life: Life,
+    /// Where new instances are told of, so that they boot.
+    pub(crate) boots: UnboundedSender<Entry>,
+}
+
+impl Account {
+    /// An instance that was there before.
+    pub(crate) fn add(&mut self, id: &str) {
+        let entry = Entry { id: id.to_owned(), mark: Mark::default(), token: String::new(), leaving: false };
+        self.entries.push(entry);
+    }
+
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.entries.iter().any(|entry| entry.id == id)
+    }
+
+    fn find(&self, request: &Request) -> Vec<Entry> {
+        let is_its =
+            |entry: &&Entry| (entry.mark.uid == request.mark.uid) || request.provider_id.as_deref() == Some(&entry.id);
+        self.entries.iter().filter(is_its).cloned().collect()
+    }
+
+    fn create(&mut self, request: &Request, intent: &Intent) -> Result<Entry, Error> {
+        self.creations += 1;
+        self.user_data = request.secrets.user_data.as_ref().and_then(|data| data.text("userData")).map(str::to_owned);
+        if request.spec["broken"] == json!(true) {
+            return Err(Error::new(ErrorKind::InvalidSpec, "providerSpec.broken: no such machine"));
+        }
+        if let Some(entry) = self.entries.iter().find(|entry| entry.token == intent.token) {
+            return Ok(entry.clone());
+        }
+        if let Some(kind) = self.refusals.pop_front().or(self.refuses) {
+            return Err(Error::new(kind, "not now"));
+        }
+        if !self.find(request).is_empty() {
+            self.doubles.insert(request.mark.uid.clone());
+        }
+        self.counter += 1;
+        let id = format!("fake:///{}", self.counter);
+        let entry = Entry { id, mark: request.mark.clone(), token: intent.token.clone(), leaving: false };
+        self.entries.push(entry.clone());
+        Ok(entry)
+    }
+
+    fn delete(&mut self, request: &Request) -> Deletion {
+        self.deletions += 1;
+        let found = self.find(request);
+        if self.lingers {
+            let is_its = |entry: &&mut Entry| found.iter().any(|other| other.id == entry.id);
+            self.entries.iter_mut().filter(is_its).for_each(|entry| entry.leaving = true);
+            return Deletion::Requested;
+        }
+        self.entries.retain(|entry| found.iter().all(|other| other.id != entry.id));
+        Deletion::Gone
+    }
+}
+
+impl Entry {
+    fn shown(&self) -> Instance {
+        let number: u32 = self.id.rsplit('/').next().unwrap().parse().unwrap_or(0);
+        let address = format!("10.0.{}.{}", number / 250, number % 250);
+        Instance {
+            provider_id: Some(self.id.clone()),
+            state: State::Running,
+            state_word: "running".to_owned(),
+            addresses: vec![NodeAddress { address, type_: "InternalIP".to_owned() }],
+            zone: Some("z1".to_owned()),
+            region: Some("r1".to_owned()),
+            instance_type: Some("small".to_owned()),
+            provider_status: Some(json!({"instanceId": self.id, "instanceState": "running"})),
+            created: Some(Timestamp::UNIX_EPOCH),
+            ..Instance::default()
+        }
+    }
+}
+
+impl Provider for Cloud {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn rules(&self) -> &dyn SpecRules {
+        self
+    }
+
+    fn instances<'a>(&'a self, requests: &'a [Request]) -> BoxFuture<'a, Vec<Result<Vec<Instance>, Error>>> {
+        let mut account = self.account.lock().unwrap();
+        account.looks.push(requests.len());
+        let answer = |request: &Request| Ok(account.find(request).iter().map(Entry::shown).collect());
+        let answers = requests.iter().map(answer).collect();
+        account.entries.retain(|entry| !entry.leaving);
+        std::future::ready(answers).boxed()
+    }
+
+    fn create<'a>(&'a self, request: &'a Request, intent: &'a Intent) -> BoxFuture<'a, Result<Instance, Error>> {
+        let made = async {
+            let entry = self.account.lock().unwrap().create(request, intent)?;
+            let _ = self.boots.send(entry.clone());
+            Ok(entry.shown())
+        };
+        self.life.effect(made).boxed()
+    }
+
+    fn update<'a>(&'a self, _: &'a Request, instance: &'a Instance) -> BoxFuture<'a, Result<Instance, Error>> {
+        std::future::ready(Ok(instance.clone())).boxed()
+    }
+
+    fn delete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Deletion, Error>> {
+        self.life.effect(async { Ok(self.account.lock().unwrap().delete(request)) }).boxed()
+    }
+
+    fn marked<'a>(&'a self, _: &'a Search) -> BoxFuture<'a, Result<Vec<Marked>, Error>> {
+        std::future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn remove<'a>(&'a self, _: &'a Search, _: &'a Marked) -> BoxFuture<'a, Result<Deletion, Error>> {
+        std::future::ready(Ok(Deletion::Gone)).boxed()
+    }
+}
+
+impl SpecRules for Cloud {
+    fn default(&self, spec: &Value, _: &Surroundings) -> Result<Value, Problem> {
+        Ok(spec.clone())
+    }
+
+    fn validate(&self, _: &Value, _: &Surroundings) -> Verdict {
+        Verdict::default()
+    }
+
+    fn secrets(&self, spec: &Value) -> Vec<SecretNeed> {
+        let name = spec["userDataSecret"]["name"].as_str();
+        let need = |name: &str| SecretNeed {
+            purpose: SecretPurpose::UserData,
+            namespace: None,
+            name: name.to_owned(),
+            field: "providerSpec.userDataSecret.name".to_owned(),
+        };
+        name.map(need).into_iter().collect()
+    }
+
+    fn place(&self, _: &Value) -> Value {
+        json!({"region": "r1"})
+    }
+
+    fn children(&self, _: &Request) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    fn capacity(&self, _: &Value) -> Option<Capacity> {
+        None
+    }
+}

@@ -1,0 +1,84 @@
+//! What a provider refuses is said on the Machine, and what may work later is tried again.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ListParams, PostParams};
+use machine::provider::ErrorKind;
+use serde_json::json;
+use testkit::Kind;
+
+use crate::on_both;
+use crate::stage::{NAMESPACE, Stage, phase};
+
+on_both!(
+    what_a_provider_refuses_is_a_condition_and_an_event,
+    an_instance_that_vanished_fails_its_machine,
+    the_instance_is_waited_for_until_the_cloud_no_longer_shows_it,
+);
+
+async fn what_a_provider_refuses_is_a_condition_and_an_event(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    stage.create_machine("broken", json!({"spec": {"providerSpec": {"value": {"broken": true}}}})).await;
+    let failed = stage.machine_is("broken", "failed", |machine| phase(machine) == Some("Failed")).await;
+    let status = failed.status.unwrap();
+    assert_eq!(status.error_reason.as_deref(), Some("InvalidConfiguration"));
+    assert_eq!(status.error_message.as_deref(), Some("providerSpec.broken: no such machine"));
+    stage.event("FailedCreate", "providerSpec.broken: no such machine").await;
+
+    // Throttled calls are repeated after seconds.
+    stage.account.lock().unwrap().refusals.push_back(ErrorKind::Throttled { retry_after: None });
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "user-data"},
+        "stringData": {"userData": "the words"}});
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let spec = json!({"providerSpec": {"value": {"userDataSecret": {"name": "user-data"}}}});
+    stage.create_machine("slow", json!({"spec": spec})).await;
+    stage.says("slow", "InstanceCreated", "False", "Throttled: not now").await;
+    let running = stage.running("slow").await;
+    assert_eq!(crate::stage::condition(&running, "InstanceCreated"), None);
+    assert_eq!(stage.account.lock().unwrap().user_data.as_deref(), Some("the words"));
+
+    // Without capacity a set makes one machine and no more.
+    stage.account.lock().unwrap().refuses = Some(ErrorKind::NoCapacity);
+    let before = stage.machines.list(&ListParams::default()).await.unwrap().items.len();
+    stage.create_set("worker", 1).await;
+    let is_starved = |machine: &api::machine::Machine| {
+        crate::stage::condition(machine, "InstanceCreated").is_some_and(|(_, text)| text.starts_with("NoCapacity"))
+    };
+    testkit::wait_for_all(&stage.machines, "a starved machine", |all| all.iter().any(is_starved)).await;
+    stage.scale("worker", 5).await;
+    testkit::wait_for(&stage.sets, "worker", "the new size to be seen", |set| {
+        let set = set.and_then(|set| Some((set.metadata.generation, set.status.as_ref()?)));
+        set.is_some_and(|(generation, status)| status.observed_generation == generation && status.replicas == Some(1))
+    })
+    .await;
+    assert_eq!(stage.machines.list(&ListParams::default()).await.unwrap().items.len(), before + 1);
+}
+
+async fn an_instance_that_vanished_fails_its_machine(kind: Kind) {
+    let Some(mut stage) = Stage::start(kind).await else { return };
+    stage.resync = Duration::from_millis(200);
+    let _controllers = stage.control();
+    stage.create_machine("a", json!({})).await;
+    stage.create_machine("b", json!({})).await;
+    stage.running("a").await;
+    stage.running("b").await;
+    stage.account.lock().unwrap().entries.retain(|entry| entry.mark.machine != "a");
+    let failed = stage.machine_is("a", "failed", |machine| phase(machine) == Some("Failed")).await;
+    assert_eq!(failed.status.unwrap().error_message.as_deref(), Some("can't find created instance"));
+    assert_eq!(phase(&stage.machines.get("b").await.unwrap()), Some("Running"));
+    assert_eq!(stage.account.lock().unwrap().creations, 2, "it is not made again under the same machine");
+}
+
+async fn the_instance_is_waited_for_until_the_cloud_no_longer_shows_it(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    stage.account.lock().unwrap().lingers = true;
+    stage.create_machine("a", json!({})).await;
+    stage.running("a").await;
+    stage.delete_machine("a").await;
+    stage.machine_gone("a").await;
+    assert_eq!(stage.instances(), Vec::<String>::new());
+}

@@ -1,0 +1,100 @@
+//! MachineSets: up, down, adoption and release.
+
+use api::annotations;
+use api::machine::Machine;
+use kube::ResourceExt;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+use testkit::{Kind, wait_for, wait_for_all};
+
+use crate::on_both;
+use crate::stage::{Stage, machine, names};
+
+on_both!(
+    a_set_gets_its_machines_and_loses_those_it_no_longer_wants,
+    a_machine_of_the_right_labels_is_adopted_and_one_that_lost_them_is_let_go,
+    a_set_that_cannot_be_acted_on_says_so_and_stops_nothing_else,
+);
+
+async fn a_set_gets_its_machines_and_loses_those_it_no_longer_wants(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    stage.create_set("worker", 3).await;
+    stage.available("worker", 3).await;
+    let machines = stage.machines.list(&ListParams::default()).await.unwrap().items;
+    for machine in &machines {
+        let machine = stage.running(&machine.name_any()).await;
+        let status = machine.status.unwrap();
+        assert_eq!(status.node_ref.unwrap().name, machine.metadata.name);
+        assert!(machine.spec.provider_id.unwrap().starts_with("fake:///"));
+        assert_eq!(machine.metadata.labels.unwrap()["machine.openshift.io/zone"], "z1");
+    }
+    let selector = stage.sets.get_scale("worker").await.unwrap().status.unwrap().selector.unwrap();
+    assert!(selector.contains("machine.openshift.io/cluster-api-machineset=worker"), "{selector}");
+
+    // The one that a person marked goes first.
+    let marked = machines[1].name_any();
+    stage.patch_machine(&marked, json!({"metadata": {"annotations": {annotations::DELETE_MACHINE: "yes"}}})).await;
+    stage.scale("worker", 2).await;
+    stage.machine_gone(&marked).await;
+    stage.available("worker", 2).await;
+    assert!(!stage.instances().contains(&marked));
+    assert!(stage.nodes.get_opt(&marked).await.unwrap().is_none(), "its node goes with it");
+
+    stage.scale("worker", 0).await;
+    wait_for_all(&stage.machines, "no machines", <[Machine]>::is_empty).await;
+    stage.available("worker", 0).await;
+    assert_eq!(stage.instances(), Vec::<String>::new());
+    assert_eq!(stage.account.lock().unwrap().creations, 3);
+}
+
+async fn a_machine_of_the_right_labels_is_adopted_and_one_that_lost_them_is_let_go(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    stage.account.lock().unwrap().add("fake:///100");
+    let labels = json!({"machine.openshift.io/cluster-api-machineset": "worker"});
+    stage.create_machine("old", json!({"metadata": {"labels": labels}, "spec": {"providerID": "fake:///100"}})).await;
+    let set = stage.create_set("worker", 1).await;
+    let _controllers = stage.control();
+    let adopted = stage
+        .machine_is("old", "adopted", |machine| {
+            machine.owner_references().iter().any(|it| it.uid == set.uid().unwrap())
+        })
+        .await;
+    assert_eq!(adopted.owner_references()[0].controller, Some(true));
+    stage.machine_is("old", "provisioned", |it| crate::stage::phase(it) == Some("Provisioned")).await;
+    assert_eq!(stage.account.lock().unwrap().creations, 0, "the machine that was there is enough");
+
+    stage
+        .patch_machine("old", json!({"metadata": {"labels": {"machine.openshift.io/cluster-api-machineset": null}}}))
+        .await;
+    stage.available("worker", 1).await;
+    let old = stage.machine_is("old", "released", |machine| machine.owner_references().is_empty()).await;
+    assert!(old.metadata.deletion_timestamp.is_none());
+    assert!(stage.account.lock().unwrap().has("fake:///100"));
+    assert_eq!(stage.account.lock().unwrap().creations, 1);
+}
+
+async fn a_set_that_cannot_be_acted_on_says_so_and_stops_nothing_else(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    let mut broken = crate::stage::set("broken", 1);
+    broken.spec.template.as_mut().unwrap().metadata = None;
+    stage.sets.create(&PostParams::default(), &broken).await.unwrap();
+    let invalid =
+        machine("invalid", json!({"metadata": {"labels": {"machine.openshift.io/cluster-api-cluster": null}}}));
+    stage.machines.create(&PostParams::default(), &invalid).await.unwrap();
+    stage.create_set("worker", 1).await;
+    stage.available("worker", 1).await;
+    wait_for(&stage.sets, "broken", "a word about the selector", |set| {
+        let message = set.and_then(|set| set.status.as_ref()?.error_message.as_deref());
+        message.is_some_and(|message| message.contains("`selector` does not match template `labels`"))
+    })
+    .await;
+    stage.says("invalid", "Valid", "False", "missing machine.openshift.io/cluster-api-cluster label").await;
+    stage.event("FailedValidate", "missing machine.openshift.io/cluster-api-cluster label").await;
+    // A Machine that is wrong can still go.
+    stage.delete_machine("invalid").await;
+    stage.machine_gone("invalid").await;
+    let left = stage.machines.list(&ListParams::default()).await.unwrap().items;
+    assert!(names(&left).iter().all(|name| name.starts_with("worker-")), "{:?}", names(&left));
+}

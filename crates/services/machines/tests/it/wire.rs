@@ -1,0 +1,83 @@
+//! A process that can die: its writes and its calls to the cloud are counted, and after the last one nothing gets through.
+//!
+//! The last effect still happens. Its answer is lost, which is the worst moment to die: whoever comes next has to find out.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::watch;
+
+/// One life of a process. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Life {
+    effects: Arc<AtomicUsize>,
+    /// The number of the effect that it dies with.
+    last: usize,
+    dead: watch::Sender<bool>,
+}
+
+impl Life {
+    pub(crate) fn endless() -> Self {
+        Self::until(usize::MAX)
+    }
+
+    /// Dies with this effect, counted from 1.
+    pub(crate) fn until(last: usize) -> Self {
+        Self { effects: Arc::default(), last, dead: watch::channel(false).0 }
+    }
+
+    /// How many writes and calls there were.
+    pub(crate) fn effects(&self) -> usize {
+        self.effects.load(Ordering::SeqCst)
+    }
+
+    pub(crate) async fn died(&self) {
+        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+    }
+
+    /// Lets one effect happen, if the process lives, and its answer through, if it lives on.
+    pub(crate) async fn effect<T>(&self, effect: impl Future<Output = T>) -> T {
+        self.alive().await;
+        let number = self.effects.fetch_add(1, Ordering::SeqCst) + 1;
+        if number > self.last {
+            return pending().await;
+        }
+        let answer = effect.await;
+        if number == self.last {
+            self.dead.send_replace(true);
+        }
+        self.alive().await;
+        answer
+    }
+
+    async fn alive(&self) {
+        if *self.dead.borrow() {
+            pending::<()>().await;
+        }
+    }
+
+    /// A client of this process.
+    pub(crate) fn client(&self, client: Client) -> Client {
+        let this = self.clone();
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (this, client) = (this.clone(), client.clone());
+            async move { this.send(&client, request).await }
+        });
+        Client::new(service, namespace)
+    }
+
+    async fn send(&self, client: &Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+        // Events are news, and nothing depends on them.
+        let is_effect = request.method() != Method::GET && !request.uri().path().contains("/events");
+        if is_effect {
+            return self.effect(client.send(request)).await;
+        }
+        self.alive().await;
+        client.send(request).await
+    }
+}
