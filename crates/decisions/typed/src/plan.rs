@@ -82,7 +82,8 @@ impl Plan {
             return;
         }
         let name = desired.metadata.name.clone().unwrap_or_default();
-        if existing.get(&name).is_some_and(is_edited) {
+        let is_put_back = |live: &MachineConfig| is_edited(live) && live.spec != desired.spec;
+        if existing.get(&name).is_some_and(is_put_back) {
             let from = note(&desired, annotations::GENERATED_FROM).unwrap_or_default();
             let message = format!("MachineConfig {name} was changed by somebody and put back; change {from} instead");
             self.warn(Object::new("MachineConfig", name), "GeneratedConfigRestored", message);
@@ -248,7 +249,9 @@ pub(crate) fn note<'a>(config: &'a MachineConfig, key: &str) -> Option<&'a str> 
 
 /// Whose a MachineConfig is.
 pub fn standing(config: &MachineConfig) -> Standing {
-    if note(config, annotations::GENERATED_FROM).is_some() {
+    // Any of our notes will do: one is soon lost to somebody who edits the object.
+    let ours = [annotations::GENERATED_FROM, annotations::CONTENT_HASH, annotations::ACCEPTED_SETTINGS];
+    if ours.iter().any(|key| note(config, key).is_some()) {
         Standing::Ours
     } else if note(config, annotations::GENERATED_BY_CONTROLLER_VERSION).is_some_and(|version| !version.is_empty()) {
         Standing::Foreign
