@@ -253,12 +253,8 @@ impl Objects {
     /// What becomes of ContainerRuntimeConfigs.
     pub fn plan_runtimes(&self, runtime_configs: &[ContainerRuntimeConfig]) -> Plan {
         let storage = if self.has_templates() && !runtime_configs.is_empty() {
-            let read = |role: &str, rendered: &Rendered| {
-                // A set of templates need not say anything about storage; CRI-O's own defaults count then.
-                let found = defaults::file(&self.machine_configs, rendered, role, runtime::STORAGE);
-                Ok(found.unwrap_or_default())
-            };
-            self.of_roles(read)
+            // A set of templates need not say anything about storage; CRI-O's own defaults count then.
+            self.of_roles(|role, rendered| self.file_or_none(rendered, role, runtime::STORAGE))
         } else {
             BTreeMap::new()
         };
@@ -304,16 +300,24 @@ impl Objects {
         })
     }
 
-    /// The registries.conf and policy.json that templates make.
-    fn registry_defaults(&self) -> BTreeMap<String, (String, Value)> {
-        let read = |role: &str, rendered: &Rendered| {
-            let file = |path| defaults::file(&self.machine_configs, rendered, role, path).unwrap_or_default();
-            let policy = serde_json::from_str(&file(registries::POLICY));
-            let policy = policy.unwrap_or_else(|_| json!({"default": [{"type": "insecureAcceptAnything"}]}));
-            Ok((file(registries::REGISTRIES), policy))
-        };
-        let found = self.of_roles(read).into_iter();
-        found.filter_map(|(role, files)| Some((role, files.ok()?))).collect()
+    /// The registries.conf and policy.json that templates make. A set of templates need not make them; what it makes has
+    /// to be readable, because the cluster's own policy is made from it.
+    fn registry_defaults(&self) -> BTreeMap<String, Result<(String, Value), String>> {
+        self.of_roles(|role, rendered| {
+            let registries = self.file_or_none(rendered, role, registries::REGISTRIES)?;
+            let policy = match self.file_or_none(rendered, role, registries::POLICY)?.as_str() {
+                "" => json!({"default": [{"type": "insecureAcceptAnything"}]}),
+                text => serde_json::from_str(text)
+                    .map_err(|error| format!("{} of role {role} is not JSON: {error}", registries::POLICY))?,
+            };
+            Ok((registries, policy))
+        })
+    }
+
+    /// A file of a role's templates, empty where templates that work do not make it.
+    fn file_or_none(&self, rendered: &Rendered, role: &str, path: &str) -> Result<String, String> {
+        let found = defaults::file(&self.machine_configs, rendered, role, path);
+        found.or_else(|why| if rendered.is_ok() { Ok(String::new()) } else { Err(why) })
     }
 }
 

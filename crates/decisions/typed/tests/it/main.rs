@@ -6,6 +6,7 @@ mod kubelet;
 mod kubelet_faults;
 mod limits;
 mod registries;
+mod registries_faults;
 mod runtime;
 mod templates;
 mod world;

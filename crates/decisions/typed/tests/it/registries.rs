@@ -11,9 +11,9 @@ use typed::templates::{Profile, Runtime};
 
 use crate::world::{pool, readable};
 
-const NAME: &str = "99-worker-generated-registries";
+pub(crate) const NAME: &str = "99-worker-generated-registries";
 
-fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     let mut worker = pool("worker");
     worker.metadata.labels.get_or_insert_default().insert(api::labels::MCO_BUILT_IN.to_owned(), String::new());
     Snapshot {
@@ -38,7 +38,7 @@ fn snapshot() -> Snapshot {
     }
 }
 
-fn mirror_set<T: serde::de::DeserializeOwned>(name: &str, source: &str, mirrors: &[&str]) -> T {
+pub(crate) fn mirror_set<T: serde::de::DeserializeOwned>(name: &str, source: &str, mirrors: &[&str]) -> T {
     let set = json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet", "metadata": {"name": name},
         "spec": {"imageDigestMirrors": [{"source": source, "mirrors": mirrors}]},
@@ -46,7 +46,7 @@ fn mirror_set<T: serde::de::DeserializeOwned>(name: &str, source: &str, mirrors:
     serde_json::from_value(set).unwrap()
 }
 
-fn image(sources: &Value) -> api::config::Image {
+pub(crate) fn image(sources: &Value) -> api::config::Image {
     let image = json!({
         "apiVersion": "config.openshift.io/v1", "kind": "Image", "metadata": {"name": "cluster", "uid": "u"},
         "spec": {"registrySources": sources},
@@ -55,7 +55,7 @@ fn image(sources: &Value) -> api::config::Image {
 }
 
 /// Carries a plan out and returns what it told.
-fn step(snapshot: &mut Snapshot) -> Vec<String> {
+pub(crate) fn step(snapshot: &mut Snapshot) -> Vec<String> {
     let Plan { apply, delete, events, inputs, originals, .. } = plan(snapshot);
     for config in apply {
         readable(&config);
@@ -68,7 +68,7 @@ fn step(snapshot: &mut Snapshot) -> Vec<String> {
     events.into_iter().map(|event| format!("{} {}: {}", event.about.kind, event.about.name, event.message)).collect()
 }
 
-fn file(snapshot: &Snapshot, path: &str) -> Option<String> {
+pub(crate) fn file(snapshot: &Snapshot, path: &str) -> Option<String> {
     let config = snapshot.machine_configs.iter().find(|it| it.metadata.name.as_deref() == Some(NAME))?;
     let files = config.spec.config.as_ref()?["storage"]["files"].as_array().cloned().unwrap_or_default();
     let source = files.iter().find(|file| file["path"] == path)?["contents"]["source"].as_str()?.to_owned();
@@ -188,7 +188,7 @@ fn containerd_gets_host_files_and_what_it_cannot_do_is_told() {
     world.digest_mirrors.push(mirror_set("n", "quay.io/org", &["mirror.local"]));
     assert_eq!(
         step(&mut world),
-        ["Image cluster: containerd has no settings for \"quay.io/org\", only for whole registries"]
+        ["ImageDigestMirrorSet n: containerd has no settings for \"quay.io/org\", only for whole registries"]
     );
     let hosts = file(&world, "/etc/containerd/certs.d/docker.io/hosts.toml").unwrap();
     assert!(hosts.contains("[host.\"https://mirror.local\"]"), "{hosts}");
