@@ -72,7 +72,7 @@ fn amount(text: &str) -> Option<i64> {
 }
 
 fn percent(text: &str) -> Option<f64> {
-    text.strip_suffix('%')?.parse().ok().filter(|share: &f64| *share >= 0.0)
+    text.strip_suffix('%')?.parse().ok().filter(|share: &f64| share.is_finite() && *share >= 0.0)
 }
 
 pub(super) fn reservations(view: View<'_>, fields: &[&str], found: &mut Vec<Violation>) {
