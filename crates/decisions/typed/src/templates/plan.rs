@@ -175,8 +175,11 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
             last_transition_time: Some(since.unwrap_or(Time(snapshot.now))),
         }
     });
+    let is_ours = |it: &&ControllerConfigCondition| [RUNNING, COMPLETED, FAILING].contains(&it.type_.as_str());
+    let others = known.conditions.iter().filter(|it| !is_ours(it));
     let status = ControllerConfigStatus {
-        conditions: conditions.to_vec(),
+        // The list is written whole, so it has to keep what others wrote.
+        conditions: others.cloned().chain(conditions).collect(),
         controller_certificates: snapshot.certificates.clone(),
         observed_generation: generation,
     };
