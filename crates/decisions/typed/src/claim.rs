@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::conditions::Outcome;
 use crate::names::{self, Claimant};
-use crate::plan::{Existing, Object, Plan, Update, note};
+use crate::plan::{Existing, Object, Plan, Update, is_edited, note};
 use crate::pools::name_of;
 use crate::selection;
 
@@ -99,10 +99,16 @@ impl<S: Clone + DeserializeOwned + Serialize> Claim<'_, S> {
     /// Leaves the MachineConfig that a pool has as it is.
     pub(crate) fn hold(&mut self, pool: &str, existing: &Existing<'_>, wanted: &mut BTreeMap<String, MachineConfig>) {
         let Some(name) = self.config_name(pool) else { return };
-        if let Some(live) = existing.get(&name) {
-            self.names.insert(name.clone());
-            wanted.insert(name, live.clone());
+        let Some(live) = existing.get(&name) else { return };
+        if let Err(why) = &mut self.outcome
+            && is_edited(live)
+        {
+            why.push_str(&format!(
+                "; MachineConfig {name} was changed by somebody and is put back once this is mended"
+            ));
         }
+        self.names.insert(name.clone());
+        wanted.insert(name, live.clone());
     }
 
     /// The settings of a pool as they are noted on its MachineConfig.
@@ -377,11 +383,10 @@ pub(crate) fn release(subject: Subject, metadata: &ObjectMeta, existing: &Existi
 
 /// Finalizers that name a generated MachineConfig, in today's or in an older form, and others.
 fn partition(subject: Subject, finalizers: &[String], existing: &Existing<'_>) -> (Vec<String>, Vec<String>) {
-    let (today, older) = (subject.names.plain(""), subject.names.older());
-    // `99-<pool>-generated-<word>`, with anything for the pool.
-    let today = today.trim_start_matches("99-");
+    let older = subject.names.older();
     let is_ours = |finalizer: &String| {
-        finalizer.starts_with("99-") && (finalizer.contains(today) || finalizer.ends_with(&older))
+        subject.names.is_name(finalizer)
+            || finalizer.starts_with("99-") && finalizer.ends_with(&older)
             || existing.get(finalizer).is_some()
     };
     finalizers.iter().cloned().partition(is_ours)

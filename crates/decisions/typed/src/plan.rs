@@ -112,6 +112,20 @@ impl Plan {
         self.kept.push(name);
     }
 
+    /// Leaves a user's MachineConfig that has a name of ours as it is. The note on it keeps us from telling it again.
+    pub(crate) fn stand_aside(&mut self, live: &MachineConfig, what: &str) -> MachineConfig {
+        let name = live.metadata.name.clone().unwrap_or_default();
+        let why = format!(
+            "MachineConfig {name} exists and was not generated, so {what} cannot reach its pool; rename or delete it"
+        );
+        if note(live, annotations::LEFT_OUT) != Some(why.as_str()) {
+            self.warn(Object::new("MachineConfig", name), "GeneratedConfigNotWritten", why.clone());
+        }
+        let mut noted = live.clone();
+        noted.metadata.annotations.get_or_insert_default().insert(annotations::LEFT_OUT.to_owned(), why);
+        noted
+    }
+
     /// Deletes generated MachineConfigs that nobody wants any more. Those of another controller stay unless their object
     /// gave them up.
     pub(crate) fn tidy(
@@ -230,7 +244,7 @@ pub(crate) fn seal(mut config: MachineConfig, from: &str) -> MachineConfig {
 }
 
 /// Whether somebody changed the content of a MachineConfig that we generated.
-fn is_edited(live: &MachineConfig) -> bool {
+pub(crate) fn is_edited(live: &MachineConfig) -> bool {
     note(live, annotations::CONTENT_HASH).is_some_and(|hash| hash != content_hash(&live.spec))
 }
 

@@ -70,8 +70,10 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         let name = names::registries(&name_of(pool));
         let made = make(snapshot, pool, &accepted);
         if let Some(desired) = desired(snapshot, pool, &name, &made, &accepted, &existing, &mut plan) {
-            let known = existing.get(&name).and_then(|live| note(live, annotations::LEFT_OUT));
-            left_out::tell(&made.left_out, known, &mut plan);
+            if existing.standing(&name) != Standing::Users {
+                let known = existing.get(&name).and_then(|live| note(live, annotations::LEFT_OUT));
+                left_out::tell(&made.left_out, known, &mut plan);
+            }
             wanted.insert(name, desired);
         }
     }
@@ -101,7 +103,9 @@ fn desired(
     let live = existing.get(name);
     let standing = existing.standing(name);
     if standing == Standing::Users {
-        return live.filter(|_| !made.fragment.is_empty()).map(|live| in_the_way(live, plan));
+        return live
+            .filter(|_| !made.fragment.is_empty())
+            .map(|live| plan.stand_aside(live, "registries, mirrors and image policies"));
     }
     if made.fragment.is_empty() && made.left_out.is_empty() && (live.is_none() || !accepted.is_lost) {
         return None;
@@ -121,19 +125,6 @@ fn desired(
             })
         }
     }
-}
-
-/// A user's MachineConfig under our name. It stays, and its note keeps us from telling it at every look.
-fn in_the_way(live: &MachineConfig, plan: &mut Plan) -> MachineConfig {
-    let name = live.metadata.name.clone().unwrap_or_default();
-    let why = format!(
-        "MachineConfig {name} exists and was not generated, so registries, mirrors and image policies do not reach this pool; rename or delete it"
-    );
-    let about = Object::new("MachineConfig", name);
-    let known = note(live, annotations::LEFT_OUT);
-    let left_out = BTreeMap::from([(about, why)]);
-    left_out::tell(&left_out, known, plan);
-    left_out::note_on(live.clone(), &left_out)
 }
 
 fn object(kind: &'static str, metadata: &ObjectMeta) -> Object {
