@@ -46,7 +46,12 @@ pub struct Provenance {
 
 /// Puts `settings` over `base` in the given order.
 pub fn merge(base: &Map<String, Value>, settings: &[&Settings]) -> Result<Configured, Error> {
-    let mut result = Configured { configuration: base.clone(), ..Configured::default() };
+    merge_over(&Configured { configuration: base.clone(), ..Configured::default() }, settings)
+}
+
+/// [`merge`] over what another pool ended up with. Who set what there is noted there.
+pub(super) fn merge_over(base: &Configured, settings: &[&Settings]) -> Result<Configured, Error> {
+    let mut result = Configured { provenance: Vec::new(), ..base.clone() };
     for one in settings {
         // Settings that were accepted before may be read back from an annotation, which anybody may have written.
         limits::check_reservations(&one.fields)?;
@@ -73,7 +78,9 @@ impl Configured {
             self.credit("spec.logLevel", &settings.name);
         }
         if let Some(auto) = settings.auto_sizing {
-            self.sizing = Some(Sizing { auto, ..Sizing::default() });
+            let sizing = self.sizing.get_or_insert_default();
+            // Amounts that an earlier one set stand, unless they are to be computed.
+            *sizing = if auto { Sizing { auto, ..Sizing::default() } } else { Sizing { auto, ..sizing.clone() } };
             self.credit("spec.autoSizingReserved", &settings.name);
         }
         self.take_sizes(&mut set, &settings.name);

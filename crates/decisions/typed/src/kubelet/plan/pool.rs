@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Claim, SUBJECT, Settings, Snapshot, name_of, place};
 use crate::conditions;
 use crate::fragment::{File, Fragment};
-use crate::kubelet::{Configured, Provenance, limits, merge};
+use crate::kubelet::{Configured, Provenance, limits, merge_over};
 use crate::plan::{Existing, Standing, seal};
 use crate::templates::profile::Kubelet;
 
@@ -17,11 +17,11 @@ use crate::templates::profile::Kubelet;
 pub(super) fn add(
     snapshot: &Snapshot,
     pool: &MachineConfigPool,
-    base: Result<Map<String, Value>, String>,
+    base: Result<Configured, String>,
     claims: &mut [Claim<'_>],
     existing: &Existing<'_>,
     wanted: &mut BTreeMap<String, MachineConfig>,
-) -> Map<String, Value> {
+) -> Configured {
     let name = name_of(pool);
     let base = match base {
         Ok(base) => base,
@@ -30,7 +30,7 @@ pub(super) fn add(
                 claim.fail(format!("could not get original kubelet config: {why}"));
                 claim.hold(&name, existing, wanted);
             }
-            return Map::new();
+            return Configured::default();
         }
     };
     let members = members(pool, claims, existing, wanted);
@@ -48,7 +48,7 @@ pub(super) fn add(
         // Of those that another controller wrote only the last was ever in force.
         let from = kept.saturating_sub(1).min(index);
         let settings = in_order(claims, &name, &accepted[from..=index]);
-        match merge(&base, &settings) {
+        match merge_over(&base, &settings) {
             Ok(configured) => {
                 let config = generated(snapshot, &config_name, &name, &claims[*member], &configured);
                 wanted.insert(config_name, config);
@@ -58,8 +58,8 @@ pub(super) fn add(
         }
     }
     let from = kept.saturating_sub(1).min(accepted.len().saturating_sub(1));
-    match accepted.get(from..).map(|all| merge(&base, &in_order(claims, &name, all))) {
-        Some(Ok(configured)) => configured.configuration,
+    match accepted.get(from..).map(|all| merge_over(&base, &in_order(claims, &name, all))) {
+        Some(Ok(configured)) => configured,
         Some(Err(_)) | None => base,
     }
 }
@@ -95,16 +95,16 @@ fn members(
 fn accept(
     snapshot: &Snapshot,
     pool: &str,
-    base: &Map<String, Value>,
+    base: &Configured,
     members: &[usize],
     claims: &mut [Claim<'_>],
     existing: &Existing<'_>,
 ) -> Vec<usize> {
     let is_whole = matches!(place(snapshot), Ok(Kubelet::Whole));
     let check = |settings: &[&Settings]| -> Result<(), String> {
-        let merged = merge(base, settings).map_err(|error| error.to_string())?;
+        let merged = merge_over(base, settings).map_err(|error| error.to_string())?;
         let checked = match is_whole {
-            true => limits::check(base, &merged.configuration),
+            true => limits::check(&base.configuration, &merged.configuration),
             false => limits::check_part(&merged.configuration),
         };
         checked.map_err(|error| error.to_string())
