@@ -25,7 +25,7 @@ use crate::templates::{self, Templates};
 use crate::{kubelet, registries, runtime};
 
 /// What all planners depend on. Every list is complete.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Objects {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -45,6 +45,8 @@ pub struct Objects {
     pub memory: Memory,
 }
 
+debug_without_contents!(Objects { version, nodes });
+
 /// A node and the pool it is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolNode {
@@ -54,11 +56,13 @@ pub struct PoolNode {
 }
 
 /// What was remembered of MachineConfigs that another controller made.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Memory {
     pub originals: BTreeMap<String, MachineConfigSpec>,
     pub inputs: BTreeMap<String, String>,
 }
+
+debug_without_contents!(Memory { inputs });
 
 /// What only the kubelet's planner depends on.
 #[derive(Clone, Debug, Default)]

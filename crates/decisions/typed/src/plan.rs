@@ -4,6 +4,7 @@
 //! are updated. Any of it may be cut off; the next plan finishes it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigSpec};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::names;
 
 /// What to do.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Plan {
     /// MachineConfigs to write.
     pub apply: Vec<MachineConfig>,
@@ -28,6 +29,23 @@ pub struct Plan {
     pub originals: BTreeMap<String, MachineConfigSpec>,
     /// Fingerprints of what such MachineConfigs were made from, to be remembered: once that changes, ours replace them.
     pub inputs: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Plan {
+    /// MachineConfigs by name: some of them hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { apply, delete, updates, events, kept, originals, inputs } = self;
+        let apply: Vec<_> = apply.iter().filter_map(|config| config.metadata.name.as_deref()).collect();
+        f.debug_struct("Plan")
+            .field("apply", &apply)
+            .field("delete", delete)
+            .field("updates", updates)
+            .field("events", events)
+            .field("kept", kept)
+            .field("originals", &originals.keys())
+            .field("inputs", inputs)
+            .finish()
+    }
 }
 
 /// An object of the API.

@@ -31,7 +31,7 @@ use crate::templates::{Profile, Runtime};
 use accept::Accepted;
 
 /// What the planner looks at. All lists are complete.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -59,6 +59,8 @@ pub struct Snapshot {
     pub inputs: BTreeMap<String, String>,
     pub adopt: BTreeSet<String>,
 }
+
+debug_without_contents!(Snapshot { version, profile });
 
 /// Decides what to write, delete and tell.
 pub fn plan(snapshot: &Snapshot) -> Plan {

@@ -33,7 +33,7 @@ const K3S: &str = "k3s makes the configuration of its containerd itself; write a
 type Claim<'a> = claim::Claim<'a, Settings>;
 
 /// What the planner looks at. All lists are complete.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -55,6 +55,8 @@ pub struct Snapshot {
     /// MachineConfigs of another controller that are to be replaced by ours.
     pub adopt: BTreeSet<String>,
 }
+
+debug_without_contents!(Snapshot { version, profile });
 
 /// Decides what to write, delete and tell.
 pub fn plan(snapshot: &Snapshot) -> Plan {
