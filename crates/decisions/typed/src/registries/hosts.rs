@@ -70,7 +70,7 @@ fn file(registry: &Registry) -> String {
     // Docker Hub answers under another name than its images have.
     let own = if scope == "docker.io" { "registry-1.docker.io" } else { scope };
     let server = if registry.is_blocked() { NOWHERE.to_owned() } else { format!("https://{own}") };
-    let mut text = format!("server = {server:?}\n");
+    let mut text = format!("server = {}\n", toml::Value::String(server));
     for (location, insecure, _, tags) in registry.mirrors() {
         host(&mut text, location, insecure, tags);
     }
@@ -91,7 +91,7 @@ fn host(text: &mut String, location: &str, insecure: bool, tags: bool) {
     let schemes: &[&str] = if insecure { &["https", "http"] } else { &["https"] };
     for scheme in schemes {
         // Writing to a text cannot fail.
-        let _ = write!(text, "\n[host.{:?}]\n  capabilities = {capabilities}\n", url(scheme));
+        let _ = write!(text, "\n[host.{}]\n  capabilities = {capabilities}\n", toml::Value::String(url(scheme)));
         if !path.is_empty() {
             text.push_str("  override_path = true\n");
         }
