@@ -9,4 +9,5 @@ mod registries;
 mod registries_faults;
 mod runtime;
 mod templates;
+mod templates_faults;
 mod world;

@@ -208,3 +208,29 @@ fn what_containerd_lacks_is_told_on_the_object_that_asks_for_it() {
         ["ImageDigestMirrorSet m: containerd has no settings for \"quay.io/org\", only for whole registries"]
     );
 }
+
+#[test]
+fn entries_that_would_break_a_file_on_the_node_are_refused_by_name() {
+    let lists = ["insecureRegistries", "blockedRegistries", "allowedRegistries", "containerRuntimeSearchRegistries"];
+    for entry in ["https://r.io", "..", "r.io/", "_default", "r.io/../x", "r io", "r.io\n", "[::1]"] {
+        for list in lists {
+            for runtime in [Runtime::Crio, Runtime::Containerd { major: 2 }] {
+                let mut world = snapshot();
+                world.default_runtime = runtime;
+                world.image = Some(image(&json!({list: ["r.io", entry]})));
+                let told = step(&mut world);
+                assert!(told.iter().any(|it| it.contains(&format!("{entry:?}"))), "{list} {entry:?}: {told:?}");
+                assert!(file(&world, REGISTRIES).is_none() && file(&world, POLICY).is_none(), "{list} {entry:?}");
+            }
+        }
+        let mut world = snapshot();
+        world.cluster_policies.push(policy(None, "p", entry, "MatchRepository"));
+        let status = plan(&world).updates.first().and_then(|update| update.status.clone()).unwrap_or_default();
+        assert_eq!(status["conditions"][0]["reason"], "InvalidPolicy", "{entry:?}");
+    }
+    for entry in ["r.io", "R.io:5000/a/b", "*.r.io", "localhost", "r.io/a:latest"] {
+        let mut world = snapshot();
+        world.image = Some(image(&json!({"allowedRegistries": [entry]})));
+        assert_eq!(step(&mut world), [""; 0], "{entry:?}");
+    }
+}

@@ -215,3 +215,33 @@ fn one_refused_on_one_pool_keeps_what_it_has_on_each() {
     assert!(world.says("a").contains("pool \"infra\": containerd"), "{}", world.says("a"));
     assert_eq!(world.sorted().len(), before.len());
 }
+
+#[test]
+fn sizes_that_a_runtime_would_read_otherwise_are_refused() {
+    for (field, size) in [
+        ("logSizeMax", "-500m"),
+        ("logSizeMax", "8191.5"),
+        ("logSizeMax", "9000.5"),
+        ("logSizeMax", "-1.0001"),
+        ("overlaySize", "1E"),
+        ("overlaySize", "1Ei"),
+        ("overlaySize", "1e9"),
+        ("overlaySize", "500m"),
+        ("overlaySize", "0.5"),
+        ("overlaySize", "7u"),
+    ] {
+        let mut world = World::new(&["worker"]);
+        world.add("a", "worker", json!({field: size}));
+        world.settle();
+        assert!(world.says("a").starts_with("Failure: "), "{field} {size}: {}", world.says("a"));
+        assert!(world.says("a").contains(&format!("spec.containerRuntimeConfig.{field}")), "{}", world.says("a"));
+    }
+    for (field, size) in
+        [("logSizeMax", "0.5Mi"), ("logSizeMax", "9e3"), ("overlaySize", "1.5Gi"), ("overlaySize", "0")]
+    {
+        let mut world = World::new(&["worker"]);
+        world.add("a", "worker", json!({field: size}));
+        world.settle();
+        assert_eq!(world.says("a"), "Success: Success", "{field} {size}");
+    }
+}
