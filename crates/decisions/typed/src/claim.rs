@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::conditions::Outcome;
 use crate::names::{self, Claimant};
-use crate::plan::{Existing, Object, Plan, Update, is_edited, note};
+use crate::plan::{Existing, Object, Plan, Standing, Update, is_edited, note, standing};
 use crate::pools::name_of;
 use crate::selection;
 
@@ -94,6 +94,13 @@ impl<S: Clone + DeserializeOwned + Serialize> Claim<'_, S> {
     /// The MachineConfig that is generated for it on a pool.
     pub(crate) fn config_name(&self, pool: &str) -> Option<String> {
         self.suffix.as_ref().map(|suffix| self.subject.names.suffixed(pool, suffix))
+    }
+
+    /// Whether a user wrote the MachineConfig that stands in its place on a pool. One that it owns was generated, whoever
+    /// took our notes off.
+    pub(crate) fn is_displaced(&self, pool: &str, existing: &Existing<'_>) -> bool {
+        let live = self.config_name(pool).and_then(|name| existing.get(&name));
+        live.is_some_and(|live| standing(live) == Standing::Users && !is_owner(live, self.metadata))
     }
 
     /// Leaves the MachineConfig that a pool has as it is.
