@@ -152,14 +152,12 @@ fn a_missing_right_is_named_with_the_command_that_grants_it() {
 }
 
 #[test]
-fn a_kind_that_no_controller_looks_at_yet_is_not_planned() {
-    let folder = Folder::new(&[(
-        "kubelet.yaml",
-        "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: max-pods}\nspec: {kubeletConfig: {maxPods: 100}}\n",
-    )]);
-    let run = folder.run(&["plan", "-f", "kubelet.yaml", "--kubeconfig", "nowhere"]);
+fn a_kind_that_no_config_is_made_from_is_not_planned() {
+    let folder = Folder::new(&[("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")]);
+    let run = folder.run(&["plan", "-f", "map.yaml", "--kubeconfig", "nowhere"]);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("KubeletConfig \"max-pods\" cannot be planned yet: no controller"), "{}", run.stderr);
+    assert!(run.stderr.contains("ConfigMap \"a\" cannot be planned; plan takes MachineConfig"), "{}", run.stderr);
+    assert!(run.stderr.contains("KubeletConfig"), "{}", run.stderr);
 }
 
 #[test]
