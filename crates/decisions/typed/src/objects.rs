@@ -18,7 +18,7 @@ use api::operator::ImageContentSourcePolicy;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::defaults::{self, Rendered};
+use crate::defaults::{self, Rendered, Source};
 use crate::plan::{Plan, Standing, standing};
 use crate::templates::profile::{Kubelet, NodeSigns, Profile, Runtime};
 use crate::templates::{self, Templates};
@@ -32,8 +32,7 @@ pub struct Objects {
     pub version: String,
     /// ClusterSettings `cluster`.
     pub settings: Option<ClusterSettings>,
-    /// Templates that replace those of the profile.
-    pub templates: Option<Templates>,
+    pub templates: Given,
     /// ControllerConfig `machine-config-controller`.
     pub controller_config: Option<ControllerConfig>,
     /// APIServer `cluster`.
@@ -46,6 +45,18 @@ pub struct Objects {
 }
 
 debug_without_contents!(Objects { version, nodes });
+
+/// Which templates hosts start from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Given {
+    /// Those that come with the profile.
+    #[default]
+    Profile,
+    /// Those that a user gives instead.
+    Templates(Templates),
+    /// Nobody knows here: what they have made in the cluster counts, and none are planned.
+    Cluster,
+}
 
 /// A node and the pool it is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,14 +136,20 @@ impl Objects {
 
     /// Whether templates decide what hosts start from, so that the pull secret has to be known.
     pub fn has_templates(&self) -> bool {
-        !self.used_templates().is_empty()
+        match self.templates {
+            Given::Cluster => matches!(self.profile().kubelet(), Kubelet::Whole),
+            Given::Profile | Given::Templates(_) => {
+                // A folder without templates is a mistake that the planner of templates tells.
+                matches!(self.profile().kubelet(), Kubelet::Whole) || !self.used_templates().is_empty()
+            }
+        }
     }
 
     fn used_templates(&self) -> Templates {
         let profile = self.profile();
         match (&self.templates, profile.kubelet()) {
-            (Some(given), Kubelet::Whole) => given.clone(),
-            (_, _) => Templates::builtin(profile),
+            (Given::Templates(given), Kubelet::Whole) => given.clone(),
+            (Given::Profile | Given::Templates(_) | Given::Cluster, _) => Templates::builtin(profile),
         }
     }
 
@@ -206,16 +223,20 @@ impl Objects {
     }
 
     /// A file of every role's templates.
-    fn of_roles<T>(&self, read: impl Fn(&str, &Rendered) -> Result<T, String>) -> BTreeMap<String, Result<T, String>> {
+    fn of_roles<T>(&self, read: impl Fn(&str, Source<'_>) -> Result<T, String>) -> BTreeMap<String, Result<T, String>> {
+        let roles = [POOL_MASTER, POOL_WORKER, POOL_ARBITER].into_iter();
+        if self.templates == Given::Cluster {
+            return roles.map(|role| (role.to_owned(), read(role, Source::Cluster))).collect();
+        }
         let rendered = self.rendered();
         let of_role = |role: &str| {
             let read = match &rendered {
-                Ok(rendered) => rendered.get(role).map(|rendered| read(role, rendered))?,
+                Ok(rendered) => rendered.get(role).map(|rendered| read(role, Source::Templates(rendered)))?,
                 Err(why) => Err(why.clone()),
             };
             Some((role.to_owned(), read))
         };
-        [POOL_MASTER, POOL_WORKER, POOL_ARBITER].into_iter().filter_map(of_role).collect()
+        roles.filter_map(of_role).collect()
     }
 
     /// What becomes of templates; nothing without a ControllerConfig.
@@ -224,6 +245,9 @@ impl Objects {
         pull_secret: Result<Option<Vec<u8>>, String>,
         certificates: Vec<ControllerCertificate>,
     ) -> Plan {
+        if self.templates == Given::Cluster {
+            return Plan::default();
+        }
         let snapshot = self.template_snapshot(pull_secret, certificates);
         snapshot.map(|snapshot| templates::plan::plan(&snapshot)).unwrap_or_default()
     }
@@ -232,9 +256,7 @@ impl Objects {
     pub fn plan_kubelets(&self, kubelets: &Kubelets) -> Plan {
         let profile = self.profile();
         let bases = match profile.kubelet() {
-            Kubelet::Whole => {
-                self.of_roles(|role, rendered| defaults::kubelet_base(&self.machine_configs, rendered, role))
-            }
+            Kubelet::Whole => self.of_roles(|role, source| defaults::kubelet_base(&self.machine_configs, source, role)),
             Kubelet::Dropin { .. } | Kubelet::Unknown => BTreeMap::new(),
         };
         kubelet::plan::plan(&kubelet::plan::Snapshot {
@@ -258,7 +280,7 @@ impl Objects {
     pub fn plan_runtimes(&self, runtime_configs: &[ContainerRuntimeConfig]) -> Plan {
         let storage = if self.has_templates() && !runtime_configs.is_empty() {
             // A set of templates need not say anything about storage; CRI-O's own defaults count then.
-            self.of_roles(|role, rendered| self.file_or_none(rendered, role, runtime::STORAGE))
+            self.of_roles(|role, source| self.file_or_none(source, role, runtime::STORAGE))
         } else {
             BTreeMap::new()
         };
@@ -307,9 +329,9 @@ impl Objects {
     /// The registries.conf and policy.json that templates make. A set of templates need not make them; what it makes has
     /// to be readable, because the cluster's own policy is made from it.
     fn registry_defaults(&self) -> BTreeMap<String, Result<(String, Value), String>> {
-        self.of_roles(|role, rendered| {
-            let registries = self.file_or_none(rendered, role, registries::REGISTRIES)?;
-            let policy = match self.file_or_none(rendered, role, registries::POLICY)?.as_str() {
+        self.of_roles(|role, source| {
+            let registries = self.file_or_none(source, role, registries::REGISTRIES)?;
+            let policy = match self.file_or_none(source, role, registries::POLICY)?.as_str() {
                 "" => json!({"default": [{"type": "insecureAcceptAnything"}]}),
                 text => serde_json::from_str(text)
                     .map_err(|error| format!("{} of role {role} is not JSON: {error}", registries::POLICY))?,
@@ -319,9 +341,12 @@ impl Objects {
     }
 
     /// A file of a role's templates, empty where templates that work do not make it.
-    fn file_or_none(&self, rendered: &Rendered, role: &str, path: &str) -> Result<String, String> {
-        let found = defaults::file(&self.machine_configs, rendered, role, path);
-        found.or_else(|why| if rendered.is_ok() { Ok(String::new()) } else { Err(why) })
+    fn file_or_none(&self, source: Source<'_>, role: &str, path: &str) -> Result<String, String> {
+        let found = defaults::file(&self.machine_configs, source, role, path);
+        found.or_else(|why| match source {
+            Source::Templates(Err(_)) => Err(why),
+            Source::Templates(Ok(_)) | Source::Cluster => Ok(String::new()),
+        })
     }
 }
 
