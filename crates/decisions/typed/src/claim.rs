@@ -107,17 +107,22 @@ impl<S: Clone + DeserializeOwned + Serialize> Claim<'_, S> {
 
     /// Leaves the MachineConfig that a pool has as it is.
     pub(crate) fn hold(&mut self, pool: &str, existing: &Existing<'_>, wanted: &mut BTreeMap<String, MachineConfig>) {
-        let Some(name) = self.config_name(pool) else { return };
-        let Some(live) = existing.get(&name) else { return };
-        if let Err(why) = &mut self.outcome
-            && is_edited(live)
-        {
-            why.push_str(&format!(
-                "; MachineConfig {name} was changed by somebody and is put back once this is mended"
-            ));
+        // It may have one under the suffix that it had before.
+        let named = self.config_name(pool).into_iter();
+        let owned = names::SUFFIXES.into_iter().map(|suffix| self.subject.names.suffixed(pool, suffix));
+        let owned = owned.filter(|name| existing.get(name).is_some_and(|live| is_owner(live, self.metadata)));
+        for name in named.chain(owned).collect::<BTreeSet<_>>() {
+            let Some(live) = existing.get(&name) else { continue };
+            if let Err(why) = &mut self.outcome
+                && is_edited(live)
+            {
+                why.push_str(&format!(
+                    "; MachineConfig {name} was changed by somebody and is put back once this is mended"
+                ));
+            }
+            self.names.insert(name.clone());
+            wanted.insert(name, live.clone());
         }
-        self.names.insert(name.clone());
-        wanted.insert(name, live.clone());
     }
 
     /// The settings of a pool as they are noted on its MachineConfig.

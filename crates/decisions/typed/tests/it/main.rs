@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod force;
 mod kubelet;
 mod kubelet_faults;
 mod limits;
