@@ -23,7 +23,7 @@ use crate::condition;
 
 pub use check::{Check, Invalid, Limit, Strategy, Symptom, TERMINATION_CHECK, termination_check};
 pub use legacy::{CONFIG_MAP, ConfigMapError, symptoms_from_config_map};
-pub use target::{NodeFacts, Target, TargetNode};
+pub use target::{NodeFacts, REBOOT, Target, TargetNode};
 pub use verdict::{Cause, Verdict};
 
 /// The longest time between two looks. Everything that matters also arrives as an event.

@@ -37,6 +37,9 @@ use report::Report;
 /// Instances take tens of seconds to change; asking more often only spends the provider's rate limit.
 pub const POLL: SignedDuration = SignedDuration::from_secs(30);
 
+/// Some clouds are quicker. What was only just asked for is looked at after this time, and then less and less often.
+const FIRST_POLL: SignedDuration = SignedDuration::from_secs(2);
+
 /// Everything that is known about one Machine.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -302,7 +305,8 @@ fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> 
     report.several(snapshot.sighting.as_ref());
     let actions: Vec<_> = amendment.map(Action::Amend).into_iter().collect();
     if !report.is_identified(instance) {
-        return Plan::after(actions, report.finish(), POLL, Waiting::Identity);
+        let waited = Record::of(&snapshot.machine).map(|record| snapshot.now.duration_since(record.last_try));
+        return Plan::after(actions, report.finish(), poll(waited.unwrap_or(POLL)), Waiting::Identity);
     }
     if snapshot.node == LinkedNode::Unlinked {
         // A Machine that once ran does not begin anew because its link was taken away.
@@ -319,6 +323,11 @@ fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> 
     report.node(&snapshot.node);
     report.set_phase(phase::RUNNING);
     Plan::wait(actions, report.finish(), Waiting::Settled)
+}
+
+/// When to look again at an instance that has been waited for so long.
+fn poll(waited: SignedDuration) -> SignedDuration {
+    waited.clamp(FIRST_POLL, POLL)
 }
 
 impl Plan {

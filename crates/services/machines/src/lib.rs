@@ -5,12 +5,15 @@
 
 mod context;
 mod delete;
+mod deployment;
 mod expectations;
 mod follow;
+mod health;
 mod index;
 mod life;
 mod link;
 mod metrics;
+mod owners;
 mod roles;
 mod set;
 mod settings;
@@ -21,12 +24,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::health::{Health, Readiness};
 use cluster::events::Severity;
 pub use cluster::leader::End;
 use cluster::leader::{self, Election, Leadership};
 use cluster::watch::Trouble;
 use cluster::{Events, Problem};
-use health::{Health, Readiness};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use machine::provider::Provider;
@@ -113,6 +116,7 @@ fn lead(
     tasks: &mut JoinSet<()>,
 ) {
     let (world, changes) = World::start(client, tasks);
+    metrics.objects_from(&world);
     let namespace = settings.namespace.clone();
     let context = Arc::new(Context::new(world.clone(), settings, provider, metrics));
     let controllers = Arc::new(Controllers::new(context));

@@ -9,7 +9,7 @@ const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'s
 }
 
 /// The rights of `machinist machines`.
-pub const ROLES: [Role; 4] = [
+pub const ROLES: [Role; 6] = [
     Role {
         name: "machine",
         everywhere: &[
@@ -46,6 +46,27 @@ pub const ROLES: [Role; 4] = [
             right(MACHINE, "machines", WATCH),
             right(MACHINE, "machines/status", &["patch"]),
             // The annotation, labels and taints, always with a resource version.
+            right("", "nodes", &["get", "list", "watch", "patch"]),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "machinedeployment",
+        everywhere: &[
+            right(MACHINE, "machinedeployments", WATCH),
+            right(MACHINE, "machinedeployments", &["patch"]),
+            right(MACHINE, "machinedeployments/status", &["patch"]),
+            right(MACHINE, "machinedeployments/finalizers", &["update"]),
+            right(MACHINE, "machinesets", &["get", "list", "watch", "create", "patch", "delete"]),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "machinehealthcheck",
+        everywhere: &[
+            right(MACHINE, "machinehealthchecks", WATCH),
+            right(MACHINE, "machinehealthchecks/status", &["patch"]),
+            right(MACHINE, "machines", &["get", "list", "watch", "patch", "delete"]),
             right("", "nodes", &["get", "list", "watch", "patch"]),
         ],
         at_home: &[],

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use api::known::Unread;
-use api::machine::{Machine, MachineSet};
+use api::machine::{Machine, MachineDeployment, MachineHealthCheck, MachineSet};
 use cluster::watch::{Key, State, Trouble};
 use cluster::{Change, Problem, Store, Watch};
 use drain::DisruptionBudget;
@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) machines: Store<Machine>,
     pub(crate) sets: Store<MachineSet>,
+    pub(crate) deployments: Store<MachineDeployment>,
+    pub(crate) checks: Store<MachineHealthCheck>,
     pub(crate) nodes: Store<NodeRecord>,
     pub(crate) budgets: Store<DisruptionBudget>,
     /// Which DaemonSets exist; nothing else about them matters.
@@ -38,6 +40,8 @@ pub(crate) struct World {
 pub(crate) struct Changes {
     pub(crate) machines: UnboundedReceiver<Change<Machine>>,
     pub(crate) sets: UnboundedReceiver<Change<MachineSet>>,
+    pub(crate) deployments: UnboundedReceiver<Change<MachineDeployment>>,
+    pub(crate) checks: UnboundedReceiver<Change<MachineHealthCheck>>,
     pub(crate) nodes: UnboundedReceiver<Change<NodeRecord>>,
     pub(crate) budgets: UnboundedReceiver<Change<DisruptionBudget>>,
 }
@@ -51,10 +55,13 @@ impl World {
     /// Starts every watch in `tasks`.
     pub(crate) fn start(client: &Client, tasks: &mut JoinSet<()>) -> (Self, Changes) {
         let (mut machines, mut sets, mut nodes) = (Watch::default(), Watch::default(), Watch::default());
+        let (mut deployments, mut checks) = (Watch::default(), Watch::default());
         let (mut budgets, daemon_sets) = (Watch::default(), Watch::default());
         let changes = Changes {
             machines: machines.subscribe(),
             sets: sets.subscribe(),
+            deployments: deployments.subscribe(),
+            checks: checks.subscribe(),
             nodes: nodes.subscribe(),
             budgets: budgets.subscribe(),
         };
@@ -62,6 +69,8 @@ impl World {
             client: client.clone(),
             machines: machines.store(),
             sets: sets.store(),
+            deployments: deployments.store(),
+            checks: checks.store(),
             nodes: nodes.store(),
             budgets: budgets.store(),
             daemon_sets: daemon_sets.store(),
@@ -71,6 +80,8 @@ impl World {
         let any = || watcher::Config::default().any_semantic().page_size(500);
         tasks.spawn(machines.run(Api::all(client.clone()), recent(), slim::<Machine>));
         tasks.spawn(sets.run(Api::all(client.clone()), recent(), slim::<MachineSet>));
+        tasks.spawn(deployments.run(Api::all(client.clone()), recent(), slim::<MachineDeployment>));
+        tasks.spawn(checks.run(Api::all(client.clone()), recent(), slim::<MachineHealthCheck>));
         tasks.spawn(nodes.run(Api::all(client.clone()), recent(), NodeRecord::from_object));
         tasks.spawn(budgets.run(Api::all(client.clone()), any(), |budget: PodDisruptionBudget| {
             DisruptionBudget::from_object(&budget)
@@ -85,6 +96,8 @@ impl World {
         self.machines.synced().await;
         self.sets.synced().await;
         self.nodes.synced().await;
+        self.deployments.settled().await;
+        self.checks.settled().await;
         self.budgets.settled().await;
         self.daemon_sets.settled().await;
     }
@@ -113,6 +126,8 @@ impl World {
         let states = [
             ("machines", self.machines.state()),
             ("machinesets", self.sets.state()),
+            ("machinedeployments", self.deployments.state()),
+            ("machinehealthchecks", self.checks.state()),
             ("nodes", self.nodes.state()),
             ("poddisruptionbudgets", self.budgets.state()),
             ("daemonsets", self.daemon_sets.state()),

@@ -61,7 +61,7 @@ pub struct NodeFacts {
 }
 
 /// Asks a node's own agent for a reboot.
-pub(super) const REBOOT: &str = "healthchecking.openshift.io/machine-remediation-reboot";
+pub const REBOOT: &str = "healthchecking.openshift.io/machine-remediation-reboot";
 
 impl Snapshot {
     /// Reads a check, the machines of its namespace and their nodes; machines of other namespaces are left out. `node` gives `Err` when nodes could not be listed.

@@ -5,7 +5,9 @@ use api::machine::{condition as types, phase};
 use super::creation::settling;
 use super::report::Report;
 use super::validation::provider_spec;
-use super::{Action, Answer, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, claims, has_finalizer, retry};
+use super::{
+    Action, Answer, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, claims, has_finalizer, poll, retry,
+};
 use crate::condition;
 use crate::provider::{Deletion, Error, ErrorKind};
 
@@ -81,7 +83,8 @@ fn look(snapshot: &Snapshot, report: Report) -> Plan {
     match &snapshot.sighting {
         None => Plan::ask(Vec::new(), report.finish(), Call::Look),
         Some(Ok(instances)) if !instances.is_empty() => {
-            Plan::after(Vec::new(), report.finish(), POLL, Waiting::Instance)
+            let delay = poll(report.lasting(types::DRAINED));
+            Plan::after(Vec::new(), report.finish(), delay, Waiting::Instance)
         }
         Some(Ok(_)) => match settling(snapshot) {
             Some(left) => Plan::after(Vec::new(), report.finish(), left, Waiting::Settling),

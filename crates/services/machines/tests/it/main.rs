@@ -4,8 +4,11 @@
 mod claims;
 mod cloud;
 mod crashes;
+mod deploying;
 mod draining;
+mod health;
 mod linking;
+mod measuring;
 mod provider_trouble;
 mod rest;
 mod scaling;

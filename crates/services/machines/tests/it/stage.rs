@@ -1,5 +1,6 @@
 //! A cluster with our kinds, a cloud whose instances become nodes, and controllers that can be ended and begun again.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub(crate) struct Stage {
     pub(crate) faults: Faults,
     pub(crate) account: Arc<Mutex<Account>>,
     pub(crate) resync: Duration,
+    pub(crate) listen: Option<SocketAddr>,
     boots: UnboundedSender<Entry>,
 }
 
@@ -62,6 +64,7 @@ impl Stage {
             nodes: Api::all(client.clone()),
             faults: Faults::default(),
             resync: Duration::from_secs(600),
+            listen: None,
             account,
             boots,
             client,
@@ -76,7 +79,8 @@ impl Stage {
 
     /// Starts controllers that live for as long as `life` says.
     pub(crate) fn control_until(&self, life: Life) -> Running {
-        let settings = Settings { identity: "test".into(), resync: self.resync, ..Settings::default() };
+        let settings =
+            Settings { identity: "test".into(), resync: self.resync, listen: self.listen, ..Settings::default() };
         let client = self.faults.client(life.client(self.client.clone()));
         let cloud = Cloud { account: self.account.clone(), life: life.clone(), boots: self.boots.clone() };
         let task = tokio::spawn(async move {
