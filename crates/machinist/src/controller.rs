@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// The node this process runs on; of a control plane it is updated last
     #[arg(long, env = "NODE_NAME")]
     node: Option<String>,
+    /// Folder of templates that hosts start from, instead of those that come with the profile
+    #[arg(long, value_name = "DIR")]
+    templates: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -66,7 +69,9 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
 fn settings(arguments: Arguments) -> anyhow::Result<Settings> {
     let settle = Duration::try_from_secs_f64(arguments.settle)
         .with_context(|| format!("--settle {} is not a number of seconds", arguments.settle))?;
+    let templates = arguments.templates.as_deref().map(crate::templates::load).transpose()?;
     Ok(Settings {
+        templates,
         namespace: arguments.namespace,
         identity: arguments.identity.unwrap_or_else(identity),
         lease: (arguments.lease_duration > 0).then(|| Duration::from_secs(arguments.lease_duration)),

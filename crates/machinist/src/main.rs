@@ -23,6 +23,7 @@ mod rollback;
 mod secrets;
 mod server;
 mod status;
+mod templates;
 mod why;
 
 use std::process::ExitCode;

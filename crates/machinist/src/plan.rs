@@ -1,5 +1,6 @@
 //! `machinist plan`: what a change would do, node by node, before it is applied. It changes nothing.
 
+mod generated;
 mod proposal;
 pub(crate) mod saved;
 mod text;

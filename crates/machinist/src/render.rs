@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use api::machineconfiguration::MachineConfig;
 use clap::Args;
 
 use crate::inputs::Inputs;
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// Look into folders within folders.
     #[arg(short = 'R', long)]
     recursive: bool,
+    /// Print what templates make of the ControllerConfig in the input instead: those of the profile, or those in DIR.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, conflicts_with_all = ["pool", "why"])]
+    templates: Option<Option<PathBuf>>,
     /// Render only this pool.
     #[arg(long)]
     pool: Option<String>,
@@ -40,7 +44,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let inputs = Inputs::sort(manifests::load(&arguments.filename, arguments.recursive)?, arguments.strict)?;
+    let manifests = manifests::load(&arguments.filename, arguments.recursive)?;
+    let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Masked };
+    if let Some(folder) = &arguments.templates {
+        let given = folder.as_deref().map(crate::templates::load).transpose()?;
+        let configs = crate::templates::fill(&manifests, given)?;
+        return print(configs.iter(), secrets, arguments.output);
+    }
+    let inputs = Inputs::sort(manifests, arguments.strict)?;
     output::warn(inputs.warnings.iter());
     if inputs.fragments.is_empty() {
         bail!("no MachineConfig to render in the input");
@@ -51,11 +62,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         output::print(&why::report(part, &pools, &inputs)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Masked };
+    print(pools.iter().map(|pool| &pool.rendered.machine_config), secrets, arguments.output)
+}
+
+/// Prints configs and says how many secrets in them are hidden.
+fn print<'a>(
+    machine_configs: impl Iterator<Item = &'a MachineConfig>,
+    secrets: Secrets,
+    format: Format,
+) -> anyhow::Result<ExitCode> {
     let mut hidden = 0;
     let mut configs = Vec::new();
-    for pool in &pools {
-        let mut config = serde_json::to_value(&pool.rendered.machine_config)?;
+    for machine_config in machine_configs {
+        let mut config = serde_json::to_value(machine_config)?;
         hidden += masked::hide(&mut config, secrets);
         configs.push(config);
     }
@@ -63,6 +82,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let note = format!("{hidden} secrets are masked; --show-secrets prints them");
         output::warn(std::iter::once(&note));
     }
-    output::print(&arguments.output.write_all(&configs)?)?;
+    output::print(&format.write_all(&configs)?)?;
     Ok(ExitCode::SUCCESS)
 }

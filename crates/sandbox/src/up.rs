@@ -16,6 +16,7 @@ mod machines;
 mod nodes;
 mod played;
 mod systemd;
+mod templates;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

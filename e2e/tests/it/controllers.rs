@@ -3,6 +3,7 @@
 mod bad_input;
 mod control_plane;
 mod draining;
+mod generating;
 mod leading;
 mod marking;
 mod places;

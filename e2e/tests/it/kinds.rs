@@ -20,7 +20,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("clusterimagepolicies.config.openshift.io", "NAME AGE"),
     ("clusteroperators.config.openshift.io", "NAME VERSION AVAILABLE PROGRESSING DEGRADED SINCE"),
     ("clusters.cluster.k8s.io", "NAME AGE"),
-    ("clustersettings.machinist.dev", "NAME ADMINUSER RUNTIMESERVICE AGE"),
+    ("clustersettings.machinist.dev", "NAME ADMINUSER RUNTIMESERVICE PROFILE AGE"),
     ("containerruntimeconfigs.machineconfiguration.openshift.io", "NAME AGE"),
     ("controllerconfigs.machineconfiguration.openshift.io", "NAME AGE"),
     ("controlplanemachinesets.machine.openshift.io", "NAME DESIRED CURRENT READY UPDATED UNAVAILABLE STATE AGE"),

@@ -18,7 +18,7 @@ use api::operator::ImageContentSourcePolicy;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::defaults::{self, Rendered};
+use crate::defaults::{self, Rendered, Source};
 use crate::plan::{Plan, Standing, standing};
 use crate::templates::profile::{Kubelet, NodeSigns, Profile, Runtime};
 use crate::templates::{self, Templates};
@@ -32,8 +32,7 @@ pub struct Objects {
     pub version: String,
     /// ClusterSettings `cluster`.
     pub settings: Option<ClusterSettings>,
-    /// Templates that replace those of the profile.
-    pub templates: Option<Templates>,
+    pub templates: Given,
     /// ControllerConfig `machine-config-controller`.
     pub controller_config: Option<ControllerConfig>,
     /// APIServer `cluster`.
@@ -43,6 +42,18 @@ pub struct Objects {
     /// MachineConfigs with a name that a planner gives, see [`is_generated_name`]. Others are not looked at.
     pub machine_configs: Vec<MachineConfig>,
     pub memory: Memory,
+}
+
+/// Which templates hosts start from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Given {
+    /// Those that come with the profile.
+    #[default]
+    Profile,
+    /// Those that a user gives instead.
+    Templates(Templates),
+    /// Nobody knows here: what they have made in the cluster counts, and none are planned.
+    Cluster,
 }
 
 /// A node and the pool it is in.
@@ -121,14 +132,17 @@ impl Objects {
 
     /// Whether templates decide what hosts start from, so that the pull secret has to be known.
     pub fn has_templates(&self) -> bool {
-        !self.used_templates().is_empty()
+        match self.templates {
+            Given::Cluster => matches!(self.profile().kubelet(), Kubelet::Whole),
+            Given::Profile | Given::Templates(_) => !self.used_templates().is_empty(),
+        }
     }
 
     fn used_templates(&self) -> Templates {
         let profile = self.profile();
         match (&self.templates, profile.kubelet()) {
-            (Some(given), Kubelet::Whole) => given.clone(),
-            (_, _) => Templates::builtin(profile),
+            (Given::Templates(given), Kubelet::Whole) => given.clone(),
+            (Given::Profile | Given::Templates(_) | Given::Cluster, _) => Templates::builtin(profile),
         }
     }
 
@@ -202,19 +216,20 @@ impl Objects {
     }
 
     /// A file of every role's templates.
-    fn of_roles<T>(
-        &self,
-        read: impl Fn(&str, &Rendered) -> Result<T, String>,
-    ) -> BTreeMap<String, Result<T, String>> {
+    fn of_roles<T>(&self, read: impl Fn(&str, Source<'_>) -> Result<T, String>) -> BTreeMap<String, Result<T, String>> {
+        let roles = [POOL_MASTER, POOL_WORKER, POOL_ARBITER].into_iter();
+        if self.templates == Given::Cluster {
+            return roles.map(|role| (role.to_owned(), read(role, Source::Cluster))).collect();
+        }
         let rendered = self.rendered();
         let of_role = |role: &str| {
             let read = match &rendered {
-                Ok(rendered) => rendered.get(role).map(|rendered| read(role, rendered))?,
+                Ok(rendered) => rendered.get(role).map(|rendered| read(role, Source::Templates(rendered)))?,
                 Err(why) => Err(why.clone()),
             };
             Some((role.to_owned(), read))
         };
-        [POOL_MASTER, POOL_WORKER, POOL_ARBITER].into_iter().filter_map(of_role).collect()
+        roles.filter_map(of_role).collect()
     }
 
     /// What becomes of templates; nothing without a ControllerConfig.
@@ -223,6 +238,9 @@ impl Objects {
         pull_secret: Result<Option<Vec<u8>>, String>,
         certificates: Vec<ControllerCertificate>,
     ) -> Plan {
+        if self.templates == Given::Cluster {
+            return Plan::default();
+        }
         let snapshot = self.template_snapshot(pull_secret, certificates);
         snapshot.map(|snapshot| templates::plan::plan(&snapshot)).unwrap_or_default()
     }
@@ -231,9 +249,7 @@ impl Objects {
     pub fn plan_kubelets(&self, kubelets: &Kubelets) -> Plan {
         let profile = self.profile();
         let bases = match profile.kubelet() {
-            Kubelet::Whole => {
-                self.of_roles(|role, rendered| defaults::kubelet_base(&self.machine_configs, rendered, role))
-            }
+            Kubelet::Whole => self.of_roles(|role, source| defaults::kubelet_base(&self.machine_configs, source, role)),
             Kubelet::Dropin { .. } | Kubelet::Unknown => BTreeMap::new(),
         };
         kubelet::plan::plan(&kubelet::plan::Snapshot {
@@ -256,9 +272,9 @@ impl Objects {
     /// What becomes of ContainerRuntimeConfigs.
     pub fn plan_runtimes(&self, runtime_configs: &[ContainerRuntimeConfig]) -> Plan {
         let storage = if self.has_templates() && !runtime_configs.is_empty() {
-            let read = |role: &str, rendered: &Rendered| {
+            let read = |role: &str, source: Source<'_>| {
                 // A set of templates need not say anything about storage; CRI-O's own defaults count then.
-                let found = defaults::file(&self.machine_configs, rendered, role, runtime::STORAGE);
+                let found = defaults::file(&self.machine_configs, source, role, runtime::STORAGE);
                 Ok(found.unwrap_or_default())
             };
             self.of_roles(read)
@@ -309,8 +325,8 @@ impl Objects {
 
     /// The registries.conf and policy.json that templates make.
     fn registry_defaults(&self) -> BTreeMap<String, (String, Value)> {
-        let read = |role: &str, rendered: &Rendered| {
-            let file = |path| defaults::file(&self.machine_configs, rendered, role, path).unwrap_or_default();
+        let read = |role: &str, source: Source<'_>| {
+            let file = |path| defaults::file(&self.machine_configs, source, role, path).unwrap_or_default();
             let policy = serde_json::from_str(&file(registries::POLICY));
             let policy = policy.unwrap_or_else(|_| json!({"default": [{"type": "insecureAcceptAnything"}]}));
             Ok((file(registries::REGISTRIES), policy))

@@ -21,6 +21,7 @@ use render::Fetched;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::generated;
 use super::waves::{self, Reach};
 use crate::diff::Comparison;
 use crate::gather::{self, Depth, World};
@@ -41,22 +42,14 @@ impl Change {
     pub(crate) fn new(manifests: Vec<Manifest>, deletes: Vec<String>) -> anyhow::Result<Self> {
         for manifest in &manifests {
             let known = ["MachineConfig", "MachineConfigPool", "MachineConfiguration", "ClusterSettings"];
-            if ["KubeletConfig", "ContainerRuntimeConfig"].contains(&manifest.kind.as_str()) {
-                bail!(
-                    "{}: {} {:?} cannot be planned yet: no controller of this version makes MachineConfigs of this kind, so \
-                     applying it would change no node; plan the MachineConfig with the files that it stands for",
-                    manifest.origin,
-                    manifest.kind,
-                    manifest.name
-                );
-            }
-            if !known.contains(&manifest.kind.as_str()) {
+            if !known.contains(&manifest.kind.as_str()) && !generated::is_typed(manifest) {
+                let typed = generated::KINDS.map(|(_, kind)| kind);
                 bail!(
                     "{}: {} {:?} cannot be planned; plan takes {}",
                     manifest.origin,
                     manifest.kind,
                     manifest.name,
-                    known.join(", ")
+                    [&known[..], &typed[..]].concat().join(", ")
                 );
             }
         }
@@ -143,7 +136,12 @@ impl Proposal {
         let mut world = gather::world(client, Depth::Fleet).await?;
         let mut notes = std::mem::take(&mut world.notes);
         let configs: Vec<MachineConfig> = gather::list(client).await?;
-        let inputs = after(client, &world, &configs, change).await?;
+        let generated = match change.manifests.iter().any(generated::is_typed) {
+            true => generated::plan(client, &world, &configs, &change.manifests).await?,
+            false => Vec::new(),
+        };
+        notes.extend(generated::refusals(&generated));
+        let inputs = after(client, &world, &configs, change, &generated).await?;
         notes.extend(inputs.warnings.iter().cloned());
         let mut changed = Vec::new();
         let mut comparisons = BTreeMap::new();
@@ -183,7 +181,13 @@ impl Proposal {
 }
 
 /// The world after the change: the cluster's objects, with the user's laid over them.
-async fn after(client: &Client, world: &World, configs: &[MachineConfig], change: &Change) -> anyhow::Result<Inputs> {
+async fn after(
+    client: &Client,
+    world: &World,
+    configs: &[MachineConfig],
+    change: &Change,
+    generated: &[typed::plan::Plan],
+) -> anyhow::Result<Inputs> {
     let mut objects: Vec<Manifest> = Vec::new();
     let has_role =
         |config: &&MachineConfig| config.labels().contains_key(ROLE) && !config.name_any().starts_with(RENDERED_PREFIX);
@@ -206,7 +210,16 @@ async fn after(client: &Client, world: &World, configs: &[MachineConfig], change
     for object in gather::list_if_installed::<MachineConfiguration>(client).await? {
         objects.push(manifest_of(&object)?);
     }
-    for new in &change.manifests {
+    // What is generated from a manifest counts, and not the manifest itself.
+    for plan in generated {
+        objects.retain(|old| old.kind != "MachineConfig" || !plan.delete.contains(&old.name));
+        for config in &plan.apply {
+            let new = manifest_of(config)?;
+            objects.retain(|old| old.kind != "MachineConfig" || old.name != new.name);
+            objects.push(new);
+        }
+    }
+    for new in change.manifests.iter().filter(|new| !generated::is_typed(new)) {
         let same = |old: &Manifest| old.kind == new.kind && old.name == new.name;
         match objects.iter_mut().find(|old| same(old)) {
             Some(old) => *old = Manifest { value: laid_over(&old.value, &new.value), ..new.clone() },
@@ -216,7 +229,7 @@ async fn after(client: &Client, world: &World, configs: &[MachineConfig], change
     Ok(Inputs::sort(objects, false)?)
 }
 
-fn manifest_of<K>(object: &K) -> anyhow::Result<Manifest>
+pub(super) fn manifest_of<K>(object: &K) -> anyhow::Result<Manifest>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {

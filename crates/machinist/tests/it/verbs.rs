@@ -152,14 +152,12 @@ fn a_missing_right_is_named_with_the_command_that_grants_it() {
 }
 
 #[test]
-fn a_kind_that_no_controller_looks_at_yet_is_not_planned() {
-    let folder = Folder::new(&[(
-        "kubelet.yaml",
-        "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: max-pods}\nspec: {kubeletConfig: {maxPods: 100}}\n",
-    )]);
-    let run = folder.run(&["plan", "-f", "kubelet.yaml", "--kubeconfig", "nowhere"]);
+fn a_kind_that_no_config_is_made_from_is_not_planned() {
+    let folder = Folder::new(&[("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")]);
+    let run = folder.run(&["plan", "-f", "map.yaml", "--kubeconfig", "nowhere"]);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("KubeletConfig \"max-pods\" cannot be planned yet: no controller"), "{}", run.stderr);
+    assert!(run.stderr.contains("ConfigMap \"a\" cannot be planned; plan takes MachineConfig"), "{}", run.stderr);
+    assert!(run.stderr.contains("KubeletConfig"), "{}", run.stderr);
 }
 
 #[test]
@@ -245,4 +243,24 @@ fn many_nodes_live_in_memory() {
     assert_eq!(status["nodes"].as_array().unwrap().len(), 301);
     let table = fleet.run(&["status"]).stdout;
     assert!(table.contains("worker  Updated  300/300") && table.contains("301 of 301 updated"), "{table}");
+}
+
+#[test]
+fn templates_are_filled_in_from_a_controller_config() {
+    let config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: ControllerConfig\nmetadata: {name: machine-config-controller}\n\
+        spec:\n  additionalTrustBundle: null\n  baseOSContainerImage: ''\n  cloudProviderCAData: null\n  cloudProviderConfig: ''\n  \
+        clusterDNSIP: 10.96.0.10\n  dns: null\n  images: {}\n  infra: {spec: {}, status: {platformStatus: {type: None}}}\n  \
+        ipFamilies: IPv4\n  kubeAPIServerServingCAData: Y2E=\n  network: null\n  proxy: null\n  releaseImage: ''\n  rootCAData: Y2E=\n";
+    let template = "---\npath: /etc/dns\n---\n{{ cluster_dns }} for {{ role }}\n";
+    let folder =
+        Folder::new(&[("config.yaml", config), ("mine/common/00/dns", template), ("bad/nowhere/dns", template)]);
+    let run = folder.run(&["render", "-f", "config.yaml", "--templates"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for name in ["name: 00-worker", "name: 01-worker-kubelet", "name: 01-master-container-runtime"] {
+        assert!(run.stdout.contains(name), "{name} is missing");
+    }
+    let run = folder.run(&["render", "-f", "config.yaml", "--templates=mine"]);
+    assert!(run.stdout.contains("/etc/dns") && !run.stdout.contains("01-worker-kubelet"), "{}", run.stdout);
+    let run = folder.run(&["render", "-f", "config.yaml", "--templates=bad"]);
+    assert!(run.code == 1 && run.stderr.contains("template nowhere/dns"), "{}", run.stderr);
 }

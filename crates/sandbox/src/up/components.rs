@@ -25,8 +25,12 @@ pub(super) const MACHINES: &str = "machine-api-controllers";
 pub(super) async fn controller(client: Client, stopped: watch::Receiver<bool>) -> anyhow::Result<()> {
     let mut wanted = follow(client.clone(), api::names::NAMESPACE, CONTROLLER, stopped.clone());
     while wait_for(&mut wanted, true).await {
-        let settings =
-            controllers::Settings { identity: "machinist-up".to_owned(), settle: Duration::ZERO, ..Default::default() };
+        let settings = controllers::Settings {
+            identity: "machinist-up".to_owned(),
+            settle: Duration::ZERO,
+            templates: Some(super::templates::templates()),
+            ..Default::default()
+        };
         tracing::info!(component = CONTROLLER, "starting");
         controllers::run(client.clone(), settings, unwanted(&wanted)).await.context("the controllers failed")?;
         tracing::info!(component = CONTROLLER, "stopped");

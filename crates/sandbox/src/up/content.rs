@@ -1,9 +1,9 @@
-//! What a fresh cluster of `up` holds: our kinds, the two built-in pools, a small fragment for each, and
+//! What a fresh cluster of `up` holds: our kinds, the two built-in pools, what their hosts start from, and
 //! what the machine controllers need to start.
 
 use anyhow::Context;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
-use api::machinist::PoolPolicy;
+use api::machinist::{ClusterSettings, PoolPolicy};
 use api::names::MACHINE_API_NAMESPACE;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -16,6 +16,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::components::MACHINES;
+use super::templates;
 
 const POOLS: [&str; 2] = ["master", "worker"];
 
@@ -39,12 +40,18 @@ pub(super) async fn install(client: &Client, with_older_groups: bool) -> anyhow:
         established.await.with_context(|| format!("cannot watch CustomResourceDefinition {name}"))?;
     }
     cluster::ensure_namespace(client, api::names::NAMESPACE).await?;
+    for fragment in templates::fragments(&controllers::Settings::default().version) {
+        create::<MachineConfig>(client, serde_json::to_value(fragment)?).await?;
+    }
     for pool in POOLS {
         create::<MachineConfigPool>(client, pool_of(pool)).await?;
-        create::<MachineConfig>(client, fragment_of(pool)).await?;
         create::<PoolPolicy>(client, policy_of(pool)).await?;
     }
-    Ok(())
+    let settings = json!({
+        "apiVersion": "machinist.dev/v1alpha1", "kind": "ClusterSettings", "metadata": {"name": api::names::CLUSTER},
+        "spec": {"profile": templates::PROFILE},
+    });
+    create::<ClusterSettings>(client, settings).await
 }
 
 /// What the machine controllers need before they start: their namespace, and the Deployment that switches them on and off.
@@ -125,20 +132,6 @@ fn policy_of(pool: &str) -> Value {
     json!({
         "apiVersion": "machinist.dev/v1alpha1", "kind": "PoolPolicy", "metadata": {"name": pool},
         "spec": {"trial": {"deadline": "2s"}},
-    })
-}
-
-/// A kubelet's unit, so that pools are not empty and there is something to restart.
-fn fragment_of(role: &str) -> Value {
-    let unit = "[Unit]\nDescription=Kubernetes kubelet\n\n[Service]\nExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet.conf\n\
-                Restart=always\n\n[Install]\nWantedBy=multi-user.target\n";
-    json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
-        "metadata": {"name": format!("00-{role}"), "labels": {"machineconfiguration.openshift.io/role": role}},
-        "spec": {"config": {
-            "ignition": {"version": "3.5.0"},
-            "systemd": {"units": [{"name": "kubelet.service", "enabled": true, "contents": unit}]},
-        }},
     })
 }
 

@@ -140,6 +140,19 @@ fn approver(namespace: &str, machine_namespace: &str, source_namespace: &str) ->
     if source_namespace != namespace {
         elsewhere.push((source_namespace, json!(WATCH)));
     }
+    // The controller fills templates in with the pull secret.
+    let controller = operate::workloads::CONTROLLER;
+    let reader = format!("{controller}-pull-secret");
+    objects.push(json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": reader, "namespace": source_namespace},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["pull-secret"], "verbs": ["get"]}],
+    }));
+    objects.push(json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": reader, "namespace": source_namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": reader},
+        "subjects": [{"kind": "ServiceAccount", "name": controller, "namespace": namespace}],
+    }));
     for (namespace, verbs) in elsewhere {
         objects.push(json!({
             "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": name, "namespace": namespace},
