@@ -105,6 +105,8 @@ pub enum LinkedNode {
     Present {
         name: String,
         uid: String,
+        /// Its kubelet reports that it is ready, so something runs there.
+        ready: bool,
     },
 }
 
@@ -188,6 +190,8 @@ pub enum Waiting {
     Failed,
     /// A creation was asked for so recently that the instance may not be visible yet.
     Settling,
+    /// The provider shows no instance, and the node is Ready or cannot be looked at.
+    Missing,
     /// The instance has neither an identity nor an address yet.
     Identity,
     /// The instance has no node yet.
@@ -224,7 +228,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         return Plan::wait(Vec::new(), report.unchanged(), Waiting::Failed);
     }
     report.clear(types::VALID);
-    report.clear(types::INSTANCE_UNIQUE);
+    report.clear_claim();
     match (&snapshot.answer, &snapshot.sighting) {
         (Some(Answer::Created(answer)), _) => creation::created(snapshot, report, answer),
         (Some(Answer::Updated(answer)), _) => updated(snapshot, report, answer),
@@ -344,6 +348,9 @@ impl fmt::Display for Waiting {
             Self::Claimed(others) => write!(f, "its instance is also claimed by {}", others.join(", ")),
             Self::Failed => write!(f, "the machine has failed; delete it to have it replaced"),
             Self::Settling => write!(f, "the instance was just asked for and may not be visible yet"),
+            Self::Missing => {
+                write!(f, "the provider shows no instance, and the machine's node is not known to be down")
+            }
             Self::Identity => write!(f, "the instance has neither an identity nor an address yet"),
             Self::Node => write!(f, "the instance has no node yet"),
             Self::Instance => write!(f, "the instance is being removed"),

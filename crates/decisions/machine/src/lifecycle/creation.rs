@@ -4,7 +4,7 @@ use api::machine::{condition as types, phase, severity};
 use jiff::SignedDuration;
 
 use super::report::Report;
-use super::{Action, Call, POLL, Plan, Record, Snapshot, Waiting, retry, settle_into};
+use super::{Action, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, retry, settle_into};
 use crate::condition;
 use crate::provider::{Deletion, Error, Instance, State};
 
@@ -20,6 +20,9 @@ pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
             "InstanceMissing",
             "Instance not found on provider",
         ));
+        if may_still_run(&snapshot.node) {
+            return Plan::after(Vec::new(), report.finish(), POLL, Waiting::Missing);
+        }
         let amendment = report.fail(None, "can't find created instance");
         return Plan::wait(vec![Action::Amend(amendment)], report.finish(), Waiting::Failed);
     }
@@ -34,6 +37,16 @@ pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
     let record = Record::next_try(&snapshot.machine, &snapshot.draft, snapshot.now);
     let intent = Box::new(record.intent.clone());
     Plan::ask(vec![Action::RecordIntent(Box::new(record))], report.unchanged(), Call::Create(intent))
+}
+
+/// Whether the node contradicts a cloud that shows no instance. Credentials of another account make a whole fleet look
+/// like that, and a Machine that has failed does not recover; a kubelet that reports is better evidence.
+fn may_still_run(node: &LinkedNode) -> bool {
+    match node {
+        LinkedNode::Present { ready, .. } => *ready,
+        LinkedNode::Unknown => true,
+        LinkedNode::Unlinked | LinkedNode::Missing => false,
+    }
 }
 
 /// How much longer an empty answer proves nothing, because the provider was just asked for an instance.

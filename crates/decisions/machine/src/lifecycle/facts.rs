@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::{Draft, LinkedNode, Rival, Snapshot};
 use crate::provider::{Instance, State};
+use crate::set::Readiness;
 
 impl Snapshot {
     /// Reads a Machine and the other Machines, of which only those with the same provider ID matter.
@@ -46,6 +47,7 @@ impl LinkedNode {
             Some(node) => Self::Present {
                 name: reference.name.clone().unwrap_or_default(),
                 uid: node.metadata.uid.clone().unwrap_or_default(),
+                ready: Readiness::of_node(node) != Readiness::NotReady,
             },
             None => Self::Missing,
         }

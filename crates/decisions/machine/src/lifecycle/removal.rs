@@ -100,7 +100,7 @@ fn finish(snapshot: &Snapshot, report: Report) -> Plan {
     let node = match &snapshot.node {
         LinkedNode::Unknown => return Plan::after(Vec::new(), report.finish(), POLL, Waiting::Nodes),
         LinkedNode::Unlinked | LinkedNode::Missing => None,
-        LinkedNode::Present { name, uid } => Some(Action::DeleteNode { name: name.clone(), uid: uid.clone() }),
+        LinkedNode::Present { name, uid, .. } => Some(Action::DeleteNode { name: name.clone(), uid: uid.clone() }),
     };
     let_go(node.into_iter().collect(), report)
 }

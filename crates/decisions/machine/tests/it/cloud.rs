@@ -112,8 +112,9 @@ impl Account {
     pub(crate) fn look(&self, request: &Request, defect: Option<Defect>) -> Vec<Instance> {
         let by_mark = |entry: &&Entry| defect != Some(Defect::ForgetsMarks) && entry.mark == request.mark;
         let known = |entry: &&Entry| {
+            // What carries the mark of another Machine is that Machine's, whoever names its id.
             by_mark(entry)
-                || request.provider_id.as_deref() == Some(&entry.id)
+                || (defect == Some(Defect::ForgetsMarks) && request.provider_id.as_deref() == Some(&entry.id))
                 || request.intent.as_ref().is_some_and(|intent| intent.token == entry.token)
         };
         let visible = |entry: &&Entry| self.now.duration_since(entry.created) >= self.settling;

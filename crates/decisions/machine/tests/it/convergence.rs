@@ -1,7 +1,8 @@
 //! Plans carried out on the world until it is quiet, with deaths between any two effects.
 
-use api::machine::{MachineDeployment, MachineSet};
+use api::machine::{Machine, MachineDeployment, MachineSet};
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use machine::provider::ErrorKind;
 use serde_json::json;
 
@@ -166,19 +167,43 @@ fn an_instance_that_vanishes_fails_its_machine_and_a_deletion_brings_another() {
     check(&world, 1, "replaced");
 }
 
+/// Adds a copy of the only machine, as if admission had not run, and gives the original.
+fn add_copy(world: &mut World) -> Machine {
+    let original = world.machines.values().next().unwrap().clone();
+    let mut copy = original.clone();
+    copy.metadata.name = Some("copy".to_owned());
+    copy.metadata.uid = Some("uid-copy".to_owned());
+    copy.metadata.creation_timestamp = Some(Time(world.clock()));
+    copy.metadata.owner_references = None;
+    copy.metadata.labels = Some([("machine.openshift.io/cluster-api-cluster".to_owned(), "c".to_owned())].into());
+    world.machines.insert("copy".to_owned(), copy);
+    original
+}
+
+#[test]
+fn deleting_the_original_waits_for_its_copy_and_leaks_nothing() {
+    let mut world = World::new();
+    world.add_set(set("a", 1));
+    assert!(world.settle());
+    let original = add_copy(&mut world).metadata.name.unwrap();
+    world.scale("a", 0);
+    for _ in 0..5 {
+        world.tick().unwrap();
+        world.pass(SignedDuration::from_secs(10));
+    }
+    assert!(world.machines.contains_key(&original), "the machine that the instance is marked for let go of it");
+    world.delete_machine("copy");
+    assert!(world.settle());
+    check(&world, 0, "both are gone");
+}
+
 #[test]
 fn deleting_a_copy_leaves_the_instance_to_the_original_whenever_the_process_dies() {
     for dies_after in 0..12 {
         let mut world = World::new();
         world.add_set(set("a", 1));
         assert!(world.settle());
-        let original = world.machines.values().next().unwrap().clone();
-        let mut copy = original.clone();
-        copy.metadata.name = Some("copy".to_owned());
-        copy.metadata.uid = Some("uid-copy".to_owned());
-        copy.metadata.owner_references = None;
-        copy.metadata.labels = Some([("machine.openshift.io/cluster-api-cluster".to_owned(), "c".to_owned())].into());
-        world.machines.insert("copy".to_owned(), copy);
+        let original = add_copy(&mut world);
         world.tick().unwrap();
         for machine in world.machines.values() {
             let conditions = &machine.status.as_ref().unwrap().conditions;

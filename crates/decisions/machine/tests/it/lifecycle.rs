@@ -7,7 +7,7 @@ use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record
 use machine::provider::{Deletion, ErrorKind, Instance, State};
 use serde_json::{Value, json};
 
-use crate::make::{ago, error, machine, now};
+use crate::make::{ago, error, machine, node, now};
 
 fn snapshot(machine: Machine) -> Snapshot {
     let node = LinkedNode::of(&machine, None);
@@ -95,6 +95,31 @@ fn an_empty_answer_proves_nothing_until_the_provider_has_settled() {
 }
 
 #[test]
+fn a_machine_whose_node_is_ready_does_not_fail_because_the_cloud_shows_no_instance() {
+    let linked = || {
+        machine(json!({
+            "spec": {"providerID": "x:///1"},
+            "status": {"phase": "Running", "nodeRef": {"name": "n", "uid": "uid-n"}},
+        }))
+    };
+    let with = |node: LinkedNode| Snapshot { node, ..snapshot(linked()) };
+    let of = |status: &str| {
+        let node = node(json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}));
+        LinkedNode::of(&linked(), Some(&node))
+    };
+    for known in [of("True"), LinkedNode::Unknown] {
+        let waits = with(known);
+        let status = plan(&waits).status;
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+        assert!(status.conditions.iter().any(|it| it.reason.as_deref() == Some("InstanceMissing")));
+        check(waits, expect![" | after 30s: the provider shows no instance, and the machine's node is not known to be down"]);
+    }
+    for gone in [of("Unknown"), of("False"), LinkedNode::Missing] {
+        assert_eq!(plan(&with(gone)).status.phase.as_deref(), Some("Failed"));
+    }
+}
+
+#[test]
 fn pauses_grow_with_the_tries_and_outlast_events() {
     for (tries, expected) in [
         (1, expect![" | after 20s: the provider answered: no"]),
@@ -174,7 +199,7 @@ fn a_machine_that_does_not_join_says_where_it_stopped_until_it_has_joined() {
     expect!["certificate signing request csr-7 waits for approval"].assert_eq(told.message.as_deref().unwrap());
     let mut joined = machine(json!({}));
     joined.status = Some(stuck);
-    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned() };
+    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned(), ready: true };
     let status = plan(&answered(joined, node)).status;
     assert!(!status.conditions.iter().any(|it| it.type_ == "NodeJoined"));
     assert_eq!(status.phase.as_deref(), Some("Running"));
@@ -190,9 +215,26 @@ fn several_instances_of_one_machine_are_told_and_none_is_touched() {
         sighting: Some(Ok(both)),
         ..snapshot(machine(json!({"spec": {"providerID": "x:///2"}})))
     };
-    let plan = plan(&answered);
-    let told = plan.status.conditions.iter().find(|it| it.type_ == "InstanceUnique").unwrap();
+    let first = plan(&answered).status;
+    let told = first.conditions.iter().find(|it| it.type_ == "InstanceUnique").unwrap();
     expect!["2 instances carry this machine's mark: x:///1, x:///2"].assert_eq(told.message.as_deref().unwrap());
+    // The next look writes nothing, in whatever order the provider lists them.
+    let mut again = answered.clone();
+    again.machine.status = Some(first.clone());
+    again.now = now() + SignedDuration::from_secs(10);
+    again.sighting.iter_mut().flatten().for_each(|both| both.reverse());
+    assert_eq!(plan(&again).status, first);
+    // It ends with its cause.
+    again.sighting = again.sighting.map(|both| both.map(|both| both[..1].to_vec()));
+    assert!(!plan(&again).status.conditions.iter().any(|it| it.type_ == "InstanceUnique"));
+}
+
+#[test]
+fn a_claim_that_has_ended_is_no_longer_told_even_while_the_provider_does_not_answer() {
+    let told = json!([{"type": "InstanceUnique", "status": "False", "reason": "ProviderIDClaimedTwice"}]);
+    let freed = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running", "conditions": told}}));
+    let unseen = Snapshot { sighting: Some(Err(error(ErrorKind::Unreachable))), ..snapshot(freed) };
+    assert!(!plan(&unseen).status.conditions.iter().any(|it| it.type_ == "InstanceUnique"));
 }
 
 #[test]
@@ -225,6 +267,17 @@ fn of_two_claimants_that_both_go_the_older_removes_the_instance() {
 }
 
 #[test]
+fn a_claimant_that_has_let_go_does_not_block_the_other() {
+    let mut gone = machine(json!({
+        "metadata": {"name": "copy", "uid": "uid-copy", "deletionTimestamp": ago(SignedDuration::ZERO)},
+        "spec": {"providerID": "x:///1"},
+    }));
+    gone.metadata.finalizers = Some(vec!["somebody.example/else".to_owned()]);
+    let kept = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running"}}));
+    check(Snapshot::from_objects(&kept, [&gone], LinkedNode::Missing, now()), expect![" | look"]);
+}
+
+#[test]
 fn a_machine_without_label_and_spec_can_be_deleted() {
     let bare = |over: Value| {
         let mut value = json!({
@@ -246,7 +299,7 @@ fn a_node_that_registered_anew_under_the_same_name_is_not_deleted() {
         "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
         "status": {"nodeRef": {"name": "n", "uid": "uid-old"}, "conditions": [{"type": "Drained", "status": "True"}]},
     }));
-    let node = crate::make::node(json!({}));
+    let node = node(json!({}));
     let linked = LinkedNode::of(&machine, Some(&node));
     assert_eq!(linked, LinkedNode::Missing);
     let gone = Snapshot {
