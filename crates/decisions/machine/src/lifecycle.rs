@@ -26,7 +26,7 @@ use crate::condition;
 use crate::provider::{Deletion, Error, Instance, Intent};
 
 pub use claims::Rival;
-pub use record::{Record, token};
+pub use record::{Record, request_spec, token};
 pub use retry::pause;
 pub use validation::Invalid;
 
@@ -287,7 +287,13 @@ fn found(snapshot: &Snapshot, report: Report, instance: &Instance) -> Plan {
 fn updated(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Error>) -> Plan {
     match answer {
         Ok(instance) => {
-            report.clear(types::INSTANCE_UPDATED);
+            if Record::of(&snapshot.machine).is_some_and(|record| record.has_moved(&snapshot.draft)) {
+                let message = "the spec names another place (region, project, endpoint or credentials) than the one in \
+                               which the instance was made; the instance stays where it is";
+                report.trouble(types::INSTANCE_UPDATED, "PlaceChanged", message.to_owned());
+            } else {
+                report.clear(types::INSTANCE_UPDATED);
+            }
             settle_into(snapshot, report, instance)
         }
         Err(error) => {

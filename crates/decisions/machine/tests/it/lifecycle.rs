@@ -3,7 +3,7 @@
 use api::machine::Machine;
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
-use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, token};
+use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, request_spec, token};
 use machine::provider::{Deletion, ErrorKind, Instance, State};
 use serde_json::{Value, json};
 
@@ -309,6 +309,87 @@ fn a_node_that_registered_anew_under_the_same_name_is_not_deleted() {
     check(gone.clone(), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
     // When nodes cannot be listed, nothing is decided.
     check(Snapshot { node: LinkedNode::Unknown, ..gone }, expect![" | after 30s: nodes could not be listed"]);
+}
+
+#[test]
+fn a_machine_that_was_refused_once_for_its_spec_has_no_instance_to_wait_for() {
+    let leaving = |tries, over: Value| {
+        let mut value = json!({
+            "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+            "status": {"conditions": [
+                {"type": "Drained", "status": "True"},
+                {"type": "InstanceCreated", "status": "False", "reason": "InvalidSpec", "message": "no"},
+            ]},
+        });
+        crate::make::merge(&mut value, over);
+        Snapshot {
+            answer: Some(Answer::Deleted(Err(error(ErrorKind::InvalidSpec)))),
+            sighting: Some(Err(error(ErrorKind::InvalidSpec))),
+            ..snapshot(tried(tries, SignedDuration::from_hours(1), value))
+        }
+    };
+    check(leaving(1, json!({})), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
+    // An earlier try may have made something before the spec was edited.
+    check(leaving(2, json!({})), expect![" | after 5s: the provider answered: the cloud says no"]);
+    check(
+        leaving(1, json!({"spec": {"providerID": "x:///1"}})),
+        expect![" | after 5s: the provider answered: the cloud says no"],
+    );
+}
+
+#[test]
+fn a_deletion_that_was_refused_is_told_while_the_instance_is_there() {
+    let leaving = machine(json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+    }));
+    let refused = Snapshot {
+        answer: Some(Answer::Deleted(Err(error(ErrorKind::InvalidSpec)))),
+        sighting: Some(Ok(vec![Instance::default()])),
+        ..snapshot(leaving)
+    };
+    let told = plan(&refused).status.conditions.into_iter().find(|it| it.type_ == "InstanceDeleted");
+    assert_eq!(told.unwrap().reason.as_deref(), Some("InvalidSpec"));
+    check(refused, expect![" | after 5s: the provider answered: the cloud says no"]);
+}
+
+#[test]
+fn calls_go_to_the_place_in_which_the_instance_was_made() {
+    let placed = |over: Value| {
+        let record = json!({
+            "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO), "lastTry": ago(SignedDuration::ZERO),
+            "place": {"placement": {"region": "r1"}},
+        });
+        let mut value = json!({
+            "metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}},
+            "spec": {"providerSpec": {"value": {"kind": "X", "placement": {"region": "r2", "zone": "z"}}}},
+        });
+        crate::make::merge(&mut value, over);
+        machine(value)
+    };
+    let spec = |machine: &Machine| request_spec(machine).unwrap();
+    assert_eq!(spec(&placed(json!({}))), json!({"kind": "X", "placement": {"region": "r1", "zone": "z"}}));
+    let place = json!({"placement": {"region": "r1"}});
+    assert_eq!(spec(&placed(refused("InvalidSpec"))), place, "the spec cannot be read");
+    let mut lost = placed(json!({}));
+    lost.spec.provider_spec = None;
+    assert_eq!(spec(&lost), place, "the spec is lost");
+}
+
+#[test]
+fn another_attempt_remembers_the_names_and_the_place_of_the_one_before() {
+    let record = json!({
+        "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO), "lastTry": ago(SignedDuration::ZERO),
+        "children": {"nic": "m-nic", "disk": "m-disk"}, "place": {"region": "r1"},
+    });
+    let known = machine(json!({"metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}}}));
+    let failed = Instance { state: State::Failed(error(ErrorKind::NoCapacity)), ..Instance::default() };
+    let mut seen = Snapshot { sighting: Some(Ok(vec![failed])), ..snapshot(known) };
+    seen.draft.children = [("nic".to_owned(), "other-nic".to_owned())].into();
+    seen.draft.place = json!({"region": "r2"});
+    let Some(Action::RecordIntent(record)) = plan(&seen).actions.pop() else { panic!("nothing was recorded") };
+    expect![[r#"{"disk": "m-disk", "nic": "other-nic", "nic@1": "m-nic"} {"region":"r1"}"#]]
+        .assert_eq(&format!("{:?} {}", record.intent.children, record.intent.place));
 }
 
 #[test]
