@@ -67,6 +67,13 @@ pub enum Waiting {
     NodeDeleting,
 }
 
+/// Whether a node is the one that a nodeRef names. One of the same name that registered anew has another uid, and is another
+/// node: it may be another Machine's.
+pub fn is_linked(reference: &ObjectReference, node: &Node) -> bool {
+    let uid = reference.uid.as_deref().unwrap_or_default();
+    reference.name == node.metadata.name && (uid.is_empty() || node.metadata.uid.as_deref() == Some(uid))
+}
+
 /// Decides what a node and its Machine get from each other.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let node = snapshot.node;
