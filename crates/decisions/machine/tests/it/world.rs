@@ -410,7 +410,12 @@ impl World {
             link::Match::None => link::Match::None,
             link::Match::Several { by, keys } => link::Match::Several { by, keys },
         };
-        let plan = link::plan(&link::Snapshot { node: &node, machine });
+        let linked = match &machine {
+            link::Match::One(machine) => machine.status.as_ref().and_then(|status| status.node_ref.as_ref()),
+            link::Match::None | link::Match::Several { .. } => None,
+        };
+        let linked = linked.and_then(|reference| self.nodes.get(reference.name.as_deref()?));
+        let plan = link::plan(&link::Snapshot { node: &node, machine, linked });
         for action in plan.actions {
             self.effect()?;
             match action {
