@@ -78,7 +78,7 @@ pub enum Next {
 /// Why nothing more happens now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// There is nothing to drain.
+    /// There is nothing to drain: the Machine stays, or another one claims the instance and only the last to go drains it.
     Nothing,
     Drained,
     PreDrainHook(Vec<String>),
@@ -102,6 +102,10 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     if condition::holds(&status.conditions, types::DRAINED) {
         return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Drained) };
     }
+    if !snapshot.rivals.is_empty() {
+        // To say that the node is drained would let the last claimant remove the instance with all pods on it.
+        return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Nothing) };
+    }
     if let Some(why) = skipped(snapshot) {
         let event = event("DrainSkipped", "Node drain skipped");
         return drained(snapshot, vec![event], why);
@@ -117,12 +121,9 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
 
 /// What `Drained` says when nothing is drained.
 fn skipped(snapshot: &Snapshot) -> Option<String> {
-    let Snapshot { machine, node, rivals, .. } = snapshot;
+    let Snapshot { machine, node, .. } = snapshot;
     let excluded = machine.metadata.annotations.as_ref();
     let excluded = excluded.is_some_and(|all| all.contains_key(api::annotations::EXCLUDE_NODE_DRAINING));
-    if !rivals.is_empty() {
-        return Some(format!("Node drain skipped: the instance is also claimed by {}", rivals.join(", ")));
-    }
     if !excluded && *node != DrainNode::Unlinked {
         return None;
     }

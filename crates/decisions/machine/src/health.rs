@@ -29,6 +29,9 @@ pub use verdict::{Cause, Verdict};
 /// The longest time between two looks. Everything that matters also arrives as an event.
 pub const AT_LEAST_HOURLY: SignedDuration = SignedDuration::from_hours(1);
 
+/// How soon to look again when nodes could not be listed. The watch that comes back is an event of its own.
+const NODES_UNKNOWN: SignedDuration = SignedDuration::from_secs(30);
+
 /// Everything that is known about a check and its machines.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -124,6 +127,8 @@ pub enum Waiting {
     Timeouts,
     /// Machines are being remediated.
     Remediation,
+    /// Nodes could not be listed.
+    Nodes,
 }
 
 /// Decides the next move for one health check.
@@ -137,6 +142,11 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     let named: Vec<_> = named.collect();
     if check.paused {
         let next = Next::OnChange(Waiting::Paused);
+        return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
+    }
+    if snapshot.targets.iter().any(|target| matches!(target.node, TargetNode::Unknown(_))) {
+        // Whoever is not known to be well keeps its remediation request, and the numbers stay those of the last look.
+        let next = Next::After(NODES_UNKNOWN, Waiting::Nodes);
         return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
     }
     let judged: Vec<_> = snapshot.targets.iter().zip(verdicts).collect();
@@ -284,6 +294,7 @@ impl fmt::Display for Waiting {
             }
             Self::Timeouts => write!(f, "machines are unhealthy or booting and have time left"),
             Self::Remediation => write!(f, "machines are being remediated"),
+            Self::Nodes => write!(f, "nodes could not be listed"),
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::condition;
 use crate::provider::{Deletion, Error, Instance, Intent};
 
 pub use claims::Rival;
-pub use record::{Record, token};
+pub use record::{Record, request_spec, token};
 pub use retry::pause;
 pub use validation::{Invalid, provider_spec};
 
@@ -108,6 +108,8 @@ pub enum LinkedNode {
     Present {
         name: String,
         uid: String,
+        /// Its kubelet reports that it is ready, so something runs there.
+        ready: bool,
     },
 }
 
@@ -191,6 +193,8 @@ pub enum Waiting {
     Failed,
     /// A creation was asked for so recently that the instance may not be visible yet.
     Settling,
+    /// The provider shows no instance, and the node is Ready or cannot be looked at.
+    Missing,
     /// The instance has neither an identity nor an address yet.
     Identity,
     /// The instance has no node yet.
@@ -227,7 +231,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         return Plan::wait(Vec::new(), report.unchanged(), Waiting::Failed);
     }
     report.clear(types::VALID);
-    report.clear(types::INSTANCE_UNIQUE);
+    report.clear_claim();
     match (&snapshot.answer, &snapshot.sighting) {
         (Some(Answer::Created(answer)), _) => creation::created(snapshot, report, answer),
         (Some(Answer::Updated(answer)), _) => updated(snapshot, report, answer),
@@ -286,7 +290,13 @@ fn found(snapshot: &Snapshot, report: Report, instance: &Instance) -> Plan {
 fn updated(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Error>) -> Plan {
     match answer {
         Ok(instance) => {
-            report.clear(types::INSTANCE_UPDATED);
+            if Record::of(&snapshot.machine).is_some_and(|record| record.has_moved(&snapshot.draft)) {
+                let message = "the spec names another place (region, project, endpoint or credentials) than the one in \
+                               which the instance was made; the instance stays where it is";
+                report.trouble(types::INSTANCE_UPDATED, "PlaceChanged", message.to_owned());
+            } else {
+                report.clear(types::INSTANCE_UPDATED);
+            }
             settle_into(snapshot, report, instance)
         }
         Err(error) => {
@@ -353,6 +363,9 @@ impl fmt::Display for Waiting {
             Self::Claimed(others) => write!(f, "its instance is also claimed by {}", others.join(", ")),
             Self::Failed => write!(f, "the machine has failed; delete it to have it replaced"),
             Self::Settling => write!(f, "the instance was just asked for and may not be visible yet"),
+            Self::Missing => {
+                write!(f, "the provider shows no instance, and the machine's node is not known to be down")
+            }
             Self::Identity => write!(f, "the instance has neither an identity nor an address yet"),
             Self::Node => write!(f, "the instance has no node yet"),
             Self::Instance => write!(f, "the instance is being removed"),

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::domains::{self, DomainError};
 use super::{NAME, Snapshot};
+use crate::link::is_linked;
 use crate::set::Readiness;
 use crate::template::ALPHABET;
 
@@ -100,8 +101,9 @@ impl Master {
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         let controller = owners.iter().find(|owner| owner.controller == Some(true));
         let status = machine.status.clone().unwrap_or_default();
-        let linked = status.node_ref.as_ref().map(|reference| reference.name.as_deref().unwrap_or_default());
-        let ready = linked.and_then(node).is_some_and(|node| Readiness::of_node(node) != Readiness::NotReady);
+        let linked = status.node_ref.as_ref();
+        let found = linked.and_then(|it| node(it.name.as_deref().unwrap_or_default()).filter(|node| is_linked(it, node)));
+        let ready = found.is_some_and(|node| Readiness::of_node(node) != Readiness::NotReady);
         let domain = domains::of_machine(set, machine);
         Self {
             index: name.rsplit('-').next().and_then(|digits| digits.parse().ok()),

@@ -94,7 +94,7 @@ impl Family {
 
     fn annotations(&self, goal: &Goal, new: &Child, revision: i64) -> BTreeMap<String, Option<String>> {
         let mut wanted: BTreeMap<_, _> =
-            revision::copied(goal.deployment).map(|(key, value)| (key, Some(value))).collect();
+            revision::copied(goal.deployment, &new.set).map(|(key, value)| (key, Some(value))).collect();
         wanted.extend(sizes(goal));
         wanted.extend(revision::annotations(&new.set, revision));
         wanted.insert(annotation::NO_NEW_MACHINES.to_owned(), None);

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::Snapshot;
 use crate::duration;
+use crate::link::is_linked;
 
 /// The node to drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,15 +47,15 @@ impl Snapshot {
         now: Timestamp,
     ) -> Self {
         let linked = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
-        let linked = linked.map(|reference| reference.name.as_deref().unwrap_or_default());
+        let is_own = |node: &&&Node| linked.is_some_and(|reference| is_linked(reference, node));
         let node = match (linked, nodes) {
             (None, _) => DrainNode::Unlinked,
             (Some(_), None) => DrainNode::Unknown,
-            (Some(wanted), Some(nodes)) => {
-                nodes.iter().find(|node| name(node) == wanted).map_or(DrainNode::Missing, |node| DrainNode::of(node))
+            (Some(_), Some(nodes)) => {
+                nodes.iter().find(is_own).map_or(DrainNode::Missing, |node| DrainNode::of(node))
             }
         };
-        let others = nodes.into_iter().flatten().filter(|node| Some(name(node)) != linked && is_control_plane(node));
+        let others = nodes.into_iter().flatten().filter(|node| !is_own(node) && is_control_plane(node));
         let colleagues = others.map(|node| Colleague {
             node: name(node).to_owned(),
             cordoned: is_cordoned(node),

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use serde::Deserialize;
 
 use super::check::at_once;
-use super::{Check, Invalid, Limit, Snapshot, Strategy, Symptom, Target};
+use super::{Check, Invalid, Limit, Snapshot, Strategy, Symptom, Target, TargetNode};
 use crate::duration;
 
 /// Name of the ConfigMap.
@@ -127,8 +127,8 @@ impl Snapshot {
             check.as_ref().is_ok_and(|check| check.selector.matches(&labels))
         };
         let targets = machines.into_iter().filter(selects).map(|machine| Target::from_object(machine, &node));
-        let mut targets: Vec<_> =
-            targets.filter(|target| target.node().is_some()).map(|target| Target { failed: false, ..target }).collect();
+        let counts = |target: &Target| matches!(target.node, TargetNode::Present(_) | TargetNode::Unknown(_));
+        let mut targets: Vec<_> = targets.filter(counts).map(|target| Target { failed: false, ..target }).collect();
         targets.sort_by(|one, other| one.name.cmp(&other.name));
         let status = Default::default();
         Self { check, status, targets, template_exists: true, requests: Default::default(), now }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use sha2::{Digest, Sha256};
 
 use super::{Check, Snapshot};
+use crate::link::is_linked;
 
 /// One machine of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,7 +99,7 @@ impl Target {
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
         let annotated = |key: &str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
-        let linked = status.and_then(|status| status.node_ref.as_ref()).map(|it| it.name.clone().unwrap_or_default());
+        let linked = status.and_then(|status| status.node_ref.as_ref());
         Self {
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -109,10 +110,13 @@ impl Target {
             of_machine_set: owners.iter().any(|owner| owner.kind == "MachineSet"),
             externally_remediated: annotated(annotations::EXTERNAL_REMEDIATION),
             control_plane: [labels::MACHINE_ROLE, labels::MACHINE_TYPE].iter().any(|key| label(key) == Some("master")),
-            node: linked.map_or(TargetNode::None, |name| match node(&name) {
-                Ok(Some(node)) => TargetNode::Present(Box::new(NodeFacts::from_object(node))),
-                Ok(None) => TargetNode::Missing(name),
-                Err(()) => TargetNode::Unknown(name),
+            node: linked.map_or(TargetNode::None, |reference| {
+                let name = reference.name.clone().unwrap_or_default();
+                match node(&name).map(|node| node.filter(|node| is_linked(reference, node))) {
+                    Ok(Some(node)) => TargetNode::Present(Box::new(NodeFacts::from_object(node))),
+                    Ok(None) => TargetNode::Missing(name),
+                    Err(()) => TargetNode::Unknown(name),
+                }
             }),
             spec: hex::encode(Sha256::digest(serde_json::to_vec(&machine.spec.provider_spec).unwrap_or_default())),
         }

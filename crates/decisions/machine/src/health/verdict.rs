@@ -21,6 +21,8 @@ pub enum Verdict {
     Suspect(SignedDuration),
     /// Its node shows a symptom because of a planned change; the time until that no longer counts.
     PlannedWork(SignedDuration),
+    /// Nodes could not be listed, so it is neither healthy nor unhealthy.
+    Unknown,
     Unhealthy(Cause),
 }
 
@@ -42,7 +44,7 @@ impl Verdict {
         match self {
             Self::Booting(left) => *left,
             Self::Suspect(left) | Self::PlannedWork(left) => Some(*left),
-            Self::Well | Self::Unhealthy(_) => None,
+            Self::Well | Self::Unknown | Self::Unhealthy(_) => None,
         }
     }
 
@@ -59,7 +61,7 @@ pub(super) fn of(check: &Check, target: &Target, now: Timestamp) -> Verdict {
     match &target.node {
         TargetNode::None => starting(check, target, now),
         TargetNode::Missing(_) => Verdict::Unhealthy(Cause::NodeMissing),
-        TargetNode::Unknown(_) => Verdict::Well,
+        TargetNode::Unknown(_) => Verdict::Unknown,
         TargetNode::Present(node) => of_node(check, node, now),
     }
 }
@@ -101,7 +103,7 @@ fn of_node(check: &Check, node: &NodeFacts, now: Timestamp) -> Verdict {
 pub(super) fn is_healthy(target: &Target, verdict: &Verdict) -> bool {
     let fine = match verdict {
         Verdict::Well | Verdict::PlannedWork(_) => true,
-        Verdict::Booting(_) | Verdict::Suspect(_) | Verdict::Unhealthy(_) => false,
+        Verdict::Booting(_) | Verdict::Suspect(_) | Verdict::Unknown | Verdict::Unhealthy(_) => false,
     };
     fine && !target.deleting && !target.externally_remediated
 }

@@ -50,7 +50,16 @@ fn first_round(snapshot: &Snapshot, report: Report) -> Plan {
 
 /// Whether anything hints at an instance.
 fn may_have_instance(snapshot: &Snapshot, report: &Report) -> bool {
-    Record::of(&snapshot.machine).is_some() || report.was_provisioned() || report.has_provider_status()
+    let was_asked = Record::of(&snapshot.machine).is_some_and(|record| !made_nothing(&record, report));
+    was_asked || report.was_provisioned() || report.has_provider_status()
+}
+
+/// Whether the provider was asked once, and refused the spec: such a creation makes nothing.
+fn made_nothing(record: &Record, report: &Report) -> bool {
+    let refusal = report.refusal(types::INSTANCE_CREATED);
+    record.tries <= 1
+        && record.intent.attempt <= 1
+        && refusal.is_some_and(|refusal| refusal.kind == ErrorKind::InvalidSpec)
 }
 
 fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, Error>) -> Plan {
@@ -59,11 +68,11 @@ fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, E
             report.clear(types::INSTANCE_DELETED);
             match (deletion, settling(snapshot)) {
                 (Deletion::Gone, None) => finish(snapshot, report),
-                (Deletion::Gone | Deletion::Requested, _) => look(snapshot, report),
+                (Deletion::Gone | Deletion::Requested, _) => look(snapshot, report, None),
             }
         }
         // With a spec that the provider never accepted there cannot be an instance, unless addresses prove one.
-        Err(error) if is_forgiven(error, &report) => look(snapshot, report),
+        Err(error) if is_forgiven(error, &report) => look(snapshot, report, Some(error)),
         Err(error) => refused(report, error),
     }
 }
@@ -78,14 +87,17 @@ fn refused(mut report: Report, error: &Error) -> Plan {
     Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
 }
 
-/// Waits until the cloud itself no longer shows the instance.
-fn look(snapshot: &Snapshot, report: Report) -> Plan {
+/// Waits until the cloud itself no longer shows the instance. `refusal` is what the deletion was forgiven for.
+fn look(snapshot: &Snapshot, report: Report, refusal: Option<&Error>) -> Plan {
     match &snapshot.sighting {
         None => Plan::ask(Vec::new(), report.finish(), Call::Look),
-        Some(Ok(instances)) if !instances.is_empty() => {
-            let delay = poll(report.lasting(types::DRAINED));
-            Plan::after(Vec::new(), report.finish(), delay, Waiting::Instance)
-        }
+        Some(Ok(instances)) if !instances.is_empty() => match refusal {
+            Some(error) => refused(report, error),
+            None => {
+                let delay = poll(report.lasting(types::DRAINED));
+                Plan::after(Vec::new(), report.finish(), delay, Waiting::Instance)
+            }
+        },
         Some(Ok(_)) => match settling(snapshot) {
             Some(left) => Plan::after(Vec::new(), report.finish(), left, Waiting::Settling),
             None => finish(snapshot, report),
@@ -103,7 +115,7 @@ fn finish(snapshot: &Snapshot, report: Report) -> Plan {
     let node = match &snapshot.node {
         LinkedNode::Unknown => return Plan::after(Vec::new(), report.finish(), POLL, Waiting::Nodes),
         LinkedNode::Unlinked | LinkedNode::Missing => None,
-        LinkedNode::Present { name, uid } => Some(Action::DeleteNode { name: name.clone(), uid: uid.clone() }),
+        LinkedNode::Present { name, uid, .. } => Some(Action::DeleteNode { name: name.clone(), uid: uid.clone() }),
     };
     let_go(node.into_iter().collect(), report)
 }

@@ -13,6 +13,9 @@ use super::{Amendment, LinkedNode, Snapshot};
 use crate::condition;
 use crate::provider::{Error, ErrorKind, Instance};
 
+/// Why an instance is not a Machine's alone: another Machine names it.
+pub(super) const CLAIMED_TWICE: &str = "ProviderIDClaimedTwice";
+
 pub(super) struct Report<'a> {
     machine: &'a Machine,
     status: MachineStatus,
@@ -130,7 +133,10 @@ impl<'a> Report<'a> {
     /// Says so if more than one instance belongs to the Machine, or another one than it names.
     pub(super) fn several(&mut self, sighting: Option<&Result<Vec<Instance>, Error>>) {
         let Some(Ok(instances)) = sighting else { return };
-        let ids: Vec<_> = instances.iter().map(|it| it.provider_id.as_deref().unwrap_or("one without an id")).collect();
+        let mut ids: Vec<_> =
+            instances.iter().map(|it| it.provider_id.as_deref().unwrap_or("one without an id")).collect();
+        // Providers list in any order, and another order would be another message.
+        ids.sort_unstable();
         let named = self.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
         if ids.len() > 1 {
             let message = format!("{} instances carry this machine's mark: {}", ids.len(), ids.join(", "));
@@ -140,6 +146,17 @@ impl<'a> Report<'a> {
         {
             let message = format!("spec.providerID is {named}, but the provider found {found}");
             self.trouble(types::INSTANCE_UNIQUE, "ProviderIDMismatch", message);
+        } else {
+            self.clear(types::INSTANCE_UNIQUE);
+        }
+    }
+
+    /// Takes back that another Machine claims the instance. What [`Self::several`] says stays until it looks again: a
+    /// condition that is taken away and set again in every pass would be written in every pass.
+    pub(super) fn clear_claim(&mut self) {
+        let told = condition::find(&self.status.conditions, types::INSTANCE_UNIQUE);
+        if told.is_some_and(|told| told.reason.as_deref() == Some(CLAIMED_TWICE)) {
+            self.clear(types::INSTANCE_UNIQUE);
         }
     }
 

@@ -151,6 +151,13 @@ fn a_machine_that_is_not_ready_holds_everything() {
 }
 
 #[test]
+fn a_master_is_not_ready_by_a_node_that_took_its_nodes_name() {
+    let mut masters = three("small");
+    masters[2].status.as_mut().unwrap().node_ref.as_mut().unwrap().uid = Some("uid-old".to_owned());
+    check(&snapshot(set(json!({})), &masters, Etcd::Elsewhere), expect![" | not ready: c-master-2"]);
+}
+
+#[test]
 fn a_deleted_machine_gets_an_heir_with_its_index_in_either_strategy() {
     for strategy in ["RollingUpdate", "OnDelete"] {
         let mut masters = three("large");

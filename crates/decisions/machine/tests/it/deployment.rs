@@ -3,7 +3,8 @@
 use api::machine::{MachineDeployment, MachineSet};
 use expect_test::{Expect, expect};
 use machine::deployment::{Action, Next, Snapshot, plan, rollback};
-use machine::template;
+use machine::provider::{Architecture, Capacity};
+use machine::{capacity, template};
 use serde_json::{Value, json};
 
 use crate::make::{merge, now, object};
@@ -189,6 +190,32 @@ fn a_set_is_found_by_its_template_although_admission_filled_it_in() {
     let template = defaulted.spec.template.as_mut().unwrap().spec.as_mut().unwrap();
     template.provider_spec.as_mut().unwrap().value.as_mut().unwrap()["filledIn"] = json!(true);
     check(deployment(json!({})), vec![defaulted], expect![" | all machines are of the template and available"]);
+}
+
+#[test]
+fn a_deployment_and_the_announced_capacity_of_its_set_come_to_rest() {
+    let labels = "capacity.cluster-autoscaler.kubernetes.io/labels";
+    let annotated = deployment(json!({"metadata": {"annotations": {labels: "zone=a", "machine.openshift.io/vCPU": "2"}}}));
+    let offered =
+        Capacity { cpus: 4, memory_mib: 8, architecture: Some(Architecture::Arm64), ..Capacity::default() };
+    let made = plan(&Snapshot { deployment: annotated.clone(), sets: Vec::new(), now: now() });
+    let Action::Create(set) = &made.actions[0] else { panic!("nothing was made: {made:?}") };
+    let mut set = (**set).clone();
+    assert_eq!(set.metadata.annotations.as_ref().unwrap()[labels], "zone=a");
+    set.metadata.uid = Some("uid-new".to_owned());
+    for round in 0..4 {
+        let announced = capacity::plan(&capacity::Snapshot { set: &set, capacity: Ok(Some(offered.clone())) });
+        let written = announced.annotations.len();
+        set.metadata.annotations.as_mut().unwrap().extend(announced.annotations);
+        let sets = vec![set.clone()];
+        for action in plan(&Snapshot { deployment: annotated.clone(), sets, now: now() }).actions {
+            if let Action::Update { change, .. } = action {
+                assert!(!change.annotations.contains_key(labels), "round {round}: {change:?}");
+                assert!(!change.annotations.contains_key("machine.openshift.io/vCPU"), "round {round}: {change:?}");
+            }
+        }
+        assert_eq!(written == 0, round > 0, "round {round}");
+    }
 }
 
 #[test]

@@ -93,14 +93,22 @@ fn a_drain_timeout_gives_up_and_says_so() {
 }
 
 #[test]
-fn the_node_of_a_contested_instance_is_not_drained() {
+fn the_node_of_a_contested_instance_is_drained_when_nobody_else_claims_it_any_more() {
     let node = node(json!({}));
-    let contested = Snapshot { rivals: vec!["ns/original".to_owned()], ..of(&leaving(json!({})), &[&node]) };
+    let machine = leaving(json!({}));
+    let mut contested = Snapshot { rivals: vec!["ns/copy".to_owned()], ..of(&machine, &[&node]) };
+    check(&contested, expect!["0 actions | wait: there is nothing to drain | "]);
+    contested.machine.status = Some(plan(&contested).status);
+    contested.rivals.clear();
+    check(&contested, expect!["2 actions | empty n | "]);
+}
+
+#[test]
+fn a_node_of_the_same_name_that_registered_anew_is_not_drained() {
+    let machine = leaving(json!({"status": {"nodeRef": {"name": "n", "uid": "uid-old"}}}));
     check(
-        &contested,
-        expect![
-            "1 actions | wait: the node is drained | True Node drain skipped: the instance is also claimed by ns/original"
-        ],
+        &of(&machine, &[&node(json!({}))]),
+        expect!["2 actions | wait: the node is drained | True Drain finished successfully"],
     );
 }
 

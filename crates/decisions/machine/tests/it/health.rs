@@ -182,6 +182,13 @@ fn sick_machines_that_share_a_new_config_hold_the_check() {
 }
 
 #[test]
+fn a_machine_is_not_judged_by_a_node_that_took_its_nodes_name() {
+    let mut fleet = fleet(3, 0, json!({}), json!({}));
+    fleet.machines[0].status.as_mut().unwrap().node_ref.as_mut().unwrap().uid = Some("uid-old".to_owned());
+    check(&fleet.snapshot(&check_object(json!({}))), expect!["delete m00 | machines are being remediated"]);
+}
+
+#[test]
 fn a_restriction_is_told_once() {
     let check = check_object(json!({"spec": {"maxUnhealthy": 0}}));
     let fleet = fleet(3, 2, json!({}), json!({}));
@@ -262,8 +269,24 @@ fn a_reboot_is_asked_of_the_node_once() {
 }
 
 #[test]
-fn nothing_is_remediated_when_nodes_cannot_be_listed() {
+fn nothing_is_decided_and_no_request_taken_back_when_nodes_cannot_be_listed() {
     let fleet = fleet(3, 2, json!({}), json!({}));
-    let snapshot = Snapshot::from_objects(&check_object(json!({})), &fleet.machines, |_| Err(()), now());
-    check(&snapshot, expect![" | every machine is healthy"]);
+    let template = json!({"apiVersion": "x/v1", "kind": "Template", "name": "t"});
+    let external = check_object(json!({
+        "spec": {"remediationTemplate": template}, "status": {"expectedMachines": 3, "currentHealthy": 1},
+    }));
+    for object in [check_object(json!({})), external] {
+        let mut snapshot = Snapshot::from_objects(&object, &fleet.machines, |_| Err(()), now());
+        snapshot.requests = ["m00".to_owned()].into();
+        check(&snapshot, expect![" | after 30s: nodes could not be listed"]);
+        assert_eq!(plan(&snapshot).status, object.status.unwrap_or_default());
+    }
+    let legacy: api::healthchecking::MachineHealthCheck = serde_json::from_value(json!({
+        "apiVersion": "healthchecking.openshift.io/v1alpha1", "kind": "MachineHealthCheck",
+        "metadata": {"name": "old", "namespace": "ns"}, "spec": {"selector": {"matchLabels": {"role": "w"}}},
+    }))
+    .unwrap();
+    let parsed = Check::from_legacy_object(&legacy, None).map(Option::unwrap);
+    let snapshot = Snapshot::from_legacy_objects(parsed, &fleet.machines, |_| Err(()), now());
+    check(&snapshot, expect![" | after 30s: nodes could not be listed"]);
 }

@@ -3,11 +3,11 @@
 use api::machine::Machine;
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
-use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, token};
+use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, request_spec, token};
 use machine::provider::{Deletion, ErrorKind, Instance, State};
 use serde_json::{Value, json};
 
-use crate::make::{ago, error, machine, now};
+use crate::make::{ago, error, machine, node, now};
 
 fn snapshot(machine: Machine) -> Snapshot {
     let node = LinkedNode::of(&machine, None);
@@ -95,6 +95,31 @@ fn an_empty_answer_proves_nothing_until_the_provider_has_settled() {
 }
 
 #[test]
+fn a_machine_whose_node_is_ready_does_not_fail_because_the_cloud_shows_no_instance() {
+    let linked = || {
+        machine(json!({
+            "spec": {"providerID": "x:///1"},
+            "status": {"phase": "Running", "nodeRef": {"name": "n", "uid": "uid-n"}},
+        }))
+    };
+    let with = |node: LinkedNode| Snapshot { node, ..snapshot(linked()) };
+    let of = |status: &str| {
+        let node = node(json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}));
+        LinkedNode::of(&linked(), Some(&node))
+    };
+    for known in [of("True"), LinkedNode::Unknown] {
+        let waits = with(known);
+        let status = plan(&waits).status;
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+        assert!(status.conditions.iter().any(|it| it.reason.as_deref() == Some("InstanceMissing")));
+        check(waits, expect![" | after 30s: the provider shows no instance, and the machine's node is not known to be down"]);
+    }
+    for gone in [of("Unknown"), of("False"), LinkedNode::Missing] {
+        assert_eq!(plan(&with(gone)).status.phase.as_deref(), Some("Failed"));
+    }
+}
+
+#[test]
 fn pauses_grow_with_the_tries_and_outlast_events() {
     for (tries, expected) in [
         (1, expect![" | after 20s: the provider answered: no"]),
@@ -174,7 +199,7 @@ fn a_machine_that_does_not_join_says_where_it_stopped_until_it_has_joined() {
     expect!["certificate signing request csr-7 waits for approval"].assert_eq(told.message.as_deref().unwrap());
     let mut joined = machine(json!({}));
     joined.status = Some(stuck);
-    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned() };
+    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned(), ready: true };
     let status = plan(&answered(joined, node)).status;
     assert!(!status.conditions.iter().any(|it| it.type_ == "NodeJoined"));
     assert_eq!(status.phase.as_deref(), Some("Running"));
@@ -190,9 +215,26 @@ fn several_instances_of_one_machine_are_told_and_none_is_touched() {
         sighting: Some(Ok(both)),
         ..snapshot(machine(json!({"spec": {"providerID": "x:///2"}})))
     };
-    let plan = plan(&answered);
-    let told = plan.status.conditions.iter().find(|it| it.type_ == "InstanceUnique").unwrap();
+    let first = plan(&answered).status;
+    let told = first.conditions.iter().find(|it| it.type_ == "InstanceUnique").unwrap();
     expect!["2 instances carry this machine's mark: x:///1, x:///2"].assert_eq(told.message.as_deref().unwrap());
+    // The next look writes nothing, in whatever order the provider lists them.
+    let mut again = answered.clone();
+    again.machine.status = Some(first.clone());
+    again.now = now() + SignedDuration::from_secs(10);
+    again.sighting.iter_mut().flatten().for_each(|both| both.reverse());
+    assert_eq!(plan(&again).status, first);
+    // It ends with its cause.
+    again.sighting = again.sighting.map(|both| both.map(|both| both[..1].to_vec()));
+    assert!(!plan(&again).status.conditions.iter().any(|it| it.type_ == "InstanceUnique"));
+}
+
+#[test]
+fn a_claim_that_has_ended_is_no_longer_told_even_while_the_provider_does_not_answer() {
+    let told = json!([{"type": "InstanceUnique", "status": "False", "reason": "ProviderIDClaimedTwice"}]);
+    let freed = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running", "conditions": told}}));
+    let unseen = Snapshot { sighting: Some(Err(error(ErrorKind::Unreachable))), ..snapshot(freed) };
+    assert!(!plan(&unseen).status.conditions.iter().any(|it| it.type_ == "InstanceUnique"));
 }
 
 #[test]
@@ -225,6 +267,17 @@ fn of_two_claimants_that_both_go_the_older_removes_the_instance() {
 }
 
 #[test]
+fn a_claimant_that_has_let_go_does_not_block_the_other() {
+    let mut gone = machine(json!({
+        "metadata": {"name": "copy", "uid": "uid-copy", "deletionTimestamp": ago(SignedDuration::ZERO)},
+        "spec": {"providerID": "x:///1"},
+    }));
+    gone.metadata.finalizers = Some(vec!["somebody.example/else".to_owned()]);
+    let kept = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running"}}));
+    check(Snapshot::from_objects(&kept, [&gone], LinkedNode::Missing, now()), expect![" | look"]);
+}
+
+#[test]
 fn a_machine_without_label_and_spec_can_be_deleted() {
     let bare = |over: Value| {
         let mut value = json!({
@@ -246,7 +299,7 @@ fn a_node_that_registered_anew_under_the_same_name_is_not_deleted() {
         "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
         "status": {"nodeRef": {"name": "n", "uid": "uid-old"}, "conditions": [{"type": "Drained", "status": "True"}]},
     }));
-    let node = crate::make::node(json!({}));
+    let node = node(json!({}));
     let linked = LinkedNode::of(&machine, Some(&node));
     assert_eq!(linked, LinkedNode::Missing);
     let gone = Snapshot {
@@ -256,6 +309,87 @@ fn a_node_that_registered_anew_under_the_same_name_is_not_deleted() {
     check(gone.clone(), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
     // When nodes cannot be listed, nothing is decided.
     check(Snapshot { node: LinkedNode::Unknown, ..gone }, expect![" | after 30s: nodes could not be listed"]);
+}
+
+#[test]
+fn a_machine_that_was_refused_once_for_its_spec_has_no_instance_to_wait_for() {
+    let leaving = |tries, over: Value| {
+        let mut value = json!({
+            "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+            "status": {"conditions": [
+                {"type": "Drained", "status": "True"},
+                {"type": "InstanceCreated", "status": "False", "reason": "InvalidSpec", "message": "no"},
+            ]},
+        });
+        crate::make::merge(&mut value, over);
+        Snapshot {
+            answer: Some(Answer::Deleted(Err(error(ErrorKind::InvalidSpec)))),
+            sighting: Some(Err(error(ErrorKind::InvalidSpec))),
+            ..snapshot(tried(tries, SignedDuration::from_hours(1), value))
+        }
+    };
+    check(leaving(1, json!({})), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
+    // An earlier try may have made something before the spec was edited.
+    check(leaving(2, json!({})), expect![" | after 5s: the provider answered: the cloud says no"]);
+    check(
+        leaving(1, json!({"spec": {"providerID": "x:///1"}})),
+        expect![" | after 5s: the provider answered: the cloud says no"],
+    );
+}
+
+#[test]
+fn a_deletion_that_was_refused_is_told_while_the_instance_is_there() {
+    let leaving = machine(json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+    }));
+    let refused = Snapshot {
+        answer: Some(Answer::Deleted(Err(error(ErrorKind::InvalidSpec)))),
+        sighting: Some(Ok(vec![Instance::default()])),
+        ..snapshot(leaving)
+    };
+    let told = plan(&refused).status.conditions.into_iter().find(|it| it.type_ == "InstanceDeleted");
+    assert_eq!(told.unwrap().reason.as_deref(), Some("InvalidSpec"));
+    check(refused, expect![" | after 5s: the provider answered: the cloud says no"]);
+}
+
+#[test]
+fn calls_go_to_the_place_in_which_the_instance_was_made() {
+    let placed = |over: Value| {
+        let record = json!({
+            "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO), "lastTry": ago(SignedDuration::ZERO),
+            "place": {"placement": {"region": "r1"}},
+        });
+        let mut value = json!({
+            "metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}},
+            "spec": {"providerSpec": {"value": {"kind": "X", "placement": {"region": "r2", "zone": "z"}}}},
+        });
+        crate::make::merge(&mut value, over);
+        machine(value)
+    };
+    let spec = |machine: &Machine| request_spec(machine).unwrap();
+    assert_eq!(spec(&placed(json!({}))), json!({"kind": "X", "placement": {"region": "r1", "zone": "z"}}));
+    let place = json!({"placement": {"region": "r1"}});
+    assert_eq!(spec(&placed(refused("InvalidSpec"))), place, "the spec cannot be read");
+    let mut lost = placed(json!({}));
+    lost.spec.provider_spec = None;
+    assert_eq!(spec(&lost), place, "the spec is lost");
+}
+
+#[test]
+fn another_attempt_remembers_the_names_and_the_place_of_the_one_before() {
+    let record = json!({
+        "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO), "lastTry": ago(SignedDuration::ZERO),
+        "children": {"nic": "m-nic", "disk": "m-disk"}, "place": {"region": "r1"},
+    });
+    let known = machine(json!({"metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}}}));
+    let failed = Instance { state: State::Failed(error(ErrorKind::NoCapacity)), ..Instance::default() };
+    let mut seen = Snapshot { sighting: Some(Ok(vec![failed])), ..snapshot(known) };
+    seen.draft.children = [("nic".to_owned(), "other-nic".to_owned())].into();
+    seen.draft.place = json!({"region": "r2"});
+    let Some(Action::RecordIntent(record)) = plan(&seen).actions.pop() else { panic!("nothing was recorded") };
+    expect![[r#"{"disk": "m-disk", "nic": "other-nic", "nic@1": "m-nic"} {"region":"r1"}"#]]
+        .assert_eq(&format!("{:?} {}", record.intent.children, record.intent.place));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use machine::set::{Action, Next, Snapshot, plan, selector_text};
 use serde_json::{Value, json};
 
-use crate::make::{machine, merge, now, object};
+use crate::make::{machine, merge, node, now, object};
 
 fn set(over: Value) -> MachineSet {
     let mut value = json!({
@@ -97,6 +97,16 @@ fn a_set_that_a_deployment_froze_shrinks_and_does_not_grow() {
     let mut smaller = frozen;
     merge(&mut smaller, json!({"spec": {"replicas": 0}}));
     check(set(smaller), &[member("m1", said)], expect!["delete m1 | machines are being created or deleted"]);
+}
+
+#[test]
+fn a_node_that_took_the_name_of_another_makes_no_machine_ready() {
+    let ready = |uid: &str| {
+        let machine = member("m1", json!({"status": {"nodeRef": {"name": "n", "uid": uid}}}));
+        let node = node(json!({}));
+        plan(&Snapshot::from_objects(&set(json!({})), [&machine], |_| Some(&node), now())).status.ready_replicas
+    };
+    assert_eq!((ready("uid-n"), ready("uid-old")), (Some(1), Some(0)));
 }
 
 #[test]
