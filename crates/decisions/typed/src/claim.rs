@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::conditions::Outcome;
 use crate::names::{self, Claimant};
-use crate::plan::{Existing, Object, Plan, Update, note};
+use crate::plan::{Existing, Object, Plan, Update, is_edited, note};
+use crate::pools::name_of;
 use crate::selection;
 
 /// The kind that claims are of.
@@ -34,10 +35,11 @@ pub(crate) struct Configuration<'a> {
 
 /// What one object asks for, and what becomes of it.
 pub(crate) struct Claim<'a, S> {
+    subject: Subject,
     pub(crate) metadata: &'a ObjectMeta,
     selector: Option<&'a LabelSelector>,
-    /// What is applied: the present settings, or those that were accepted last.
-    pub(crate) settings: Option<S>,
+    /// What is applied on each pool: the present settings, or those that were accepted there last.
+    settings: BTreeMap<String, S>,
     pub(crate) pools: Vec<&'a MachineConfigPool>,
     pub(crate) suffix: Option<String>,
     pub(crate) outcome: Outcome,
@@ -45,7 +47,7 @@ pub(crate) struct Claim<'a, S> {
     pub(crate) names: BTreeSet<String>,
 }
 
-impl<S: DeserializeOwned + Serialize> Claim<'_, S> {
+impl<S: Clone + DeserializeOwned + Serialize> Claim<'_, S> {
     pub(crate) fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
@@ -61,24 +63,64 @@ impl<S: DeserializeOwned + Serialize> Claim<'_, S> {
         }
     }
 
-    /// Falls back to what was accepted before, if anything was.
-    pub(crate) fn refuse(&mut self, why: impl Into<String>, existing: &Existing<'_>) {
-        self.fail(why);
-        let live = self.metadata.finalizers.iter().flatten().filter_map(|name| existing.get(name));
-        let mut owned = live.filter(|live| is_owner(live, self.metadata));
-        self.settings = owned.find_map(|live| serde_json::from_str(note(live, annotations::ACCEPTED_SETTINGS)?).ok());
+    /// [`fail`](Self::fail) for a reason that is one pool's, which has to be named where there are several.
+    pub(crate) fn fail_on(&mut self, pool: &str, why: impl Into<String>) {
+        match self.pools.len() {
+            0 | 1 => self.fail(why),
+            _ => self.fail(format!("pool {pool:?}: {}", why.into())),
+        }
     }
 
-    /// The settings as they are noted on the MachineConfig.
-    pub(crate) fn accepted_settings(&self) -> String {
-        self.settings.as_ref().and_then(|settings| serde_json::to_string(settings).ok()).unwrap_or_default()
+    /// What is applied on a pool.
+    pub(crate) fn settings(&self, pool: &str) -> Option<&S> {
+        self.settings.get(pool)
+    }
+
+    /// Changes what is applied on a pool, and returns what was applied until now.
+    pub(crate) fn set(&mut self, pool: &str, settings: Option<S>) -> Option<S> {
+        match settings {
+            Some(settings) => self.settings.insert(pool.to_owned(), settings),
+            None => self.settings.remove(pool),
+        }
+    }
+
+    /// What was accepted on a pool last. Pools differ: what one of them refused may be in force on another.
+    pub(crate) fn accepted(&self, pool: &str, existing: &Existing<'_>) -> Option<S> {
+        let live = existing.get(&self.config_name(pool)?)?;
+        let noted = note(live, annotations::ACCEPTED_SETTINGS).filter(|_| is_owner(live, self.metadata))?;
+        serde_json::from_str(noted).ok()
+    }
+
+    /// The MachineConfig that is generated for it on a pool.
+    pub(crate) fn config_name(&self, pool: &str) -> Option<String> {
+        self.suffix.as_ref().map(|suffix| self.subject.names.suffixed(pool, suffix))
+    }
+
+    /// Leaves the MachineConfig that a pool has as it is.
+    pub(crate) fn hold(&mut self, pool: &str, existing: &Existing<'_>, wanted: &mut BTreeMap<String, MachineConfig>) {
+        let Some(name) = self.config_name(pool) else { return };
+        let Some(live) = existing.get(&name) else { return };
+        if let Err(why) = &mut self.outcome
+            && is_edited(live)
+        {
+            why.push_str(&format!(
+                "; MachineConfig {name} was changed by somebody and is put back once this is mended"
+            ));
+        }
+        self.names.insert(name.clone());
+        wanted.insert(name, live.clone());
+    }
+
+    /// The settings of a pool as they are noted on its MachineConfig.
+    pub(crate) fn accepted_settings(&self, pool: &str) -> String {
+        self.settings(pool).and_then(|settings| serde_json::to_string(settings).ok()).unwrap_or_default()
     }
 
     /// The MachineConfig's owner.
-    pub(crate) fn owner(&self, subject: Subject) -> OwnerReference {
+    pub(crate) fn owner(&self) -> OwnerReference {
         OwnerReference {
             api_version: "machineconfiguration.openshift.io/v1".to_owned(),
-            kind: subject.kind.to_owned(),
+            kind: self.subject.kind.to_owned(),
             name: self.name().to_owned(),
             uid: self.metadata.uid.clone().unwrap_or_default(),
             controller: Some(true),
@@ -88,7 +130,7 @@ impl<S: DeserializeOwned + Serialize> Claim<'_, S> {
 }
 
 /// All objects that are not being deleted, oldest first. `check` reads one by itself, for the pools it is on.
-pub(crate) fn claim<'a, S: DeserializeOwned + Serialize>(
+pub(crate) fn claim<'a, S: Clone + DeserializeOwned + Serialize>(
     subject: Subject,
     configurations: impl Iterator<Item = Configuration<'a>>,
     pools: &'a [MachineConfigPool],
@@ -97,21 +139,23 @@ pub(crate) fn claim<'a, S: DeserializeOwned + Serialize>(
 ) -> Vec<Claim<'a, S>> {
     let mut live: Vec<_> = configurations.filter(|one| one.metadata.deletion_timestamp.is_none()).collect();
     live.sort_by_key(|one| (one.metadata.creation_timestamp.as_ref().map(|time| time.0), &one.metadata.name));
-    let read = |one: Configuration<'a>| {
-        let mut claim = select(subject, one, pools, existing);
-        match check(one.metadata, &claim.pools) {
-            Ok(settings) => claim.settings = Some(settings),
-            Err(why) => claim.refuse(why, existing),
-        }
-        claim
-    };
-    let mut claims: Vec<Claim<'a, S>> = live.into_iter().map(read).collect();
+    let mut claims: Vec<Claim<'a, S>> = live.into_iter().map(|one| select(subject, one, pools, existing)).collect();
     name(subject, &mut claims, existing);
+    for claim in &mut claims {
+        let checked = check(claim.metadata, &claim.pools);
+        for pool in claim.pools.iter().map(|pool| name_of(pool)).collect::<Vec<_>>() {
+            let settings = checked.as_ref().ok().cloned().or_else(|| claim.accepted(&pool, existing));
+            claim.set(&pool, settings);
+        }
+        if let Err(why) = checked {
+            claim.fail(why);
+        }
+    }
     claims
 }
 
 /// Finds the pools of one object.
-fn select<'a, S: DeserializeOwned + Serialize>(
+fn select<'a, S: Clone + DeserializeOwned + Serialize>(
     subject: Subject,
     one: Configuration<'a>,
     pools: &'a [MachineConfigPool],
@@ -119,9 +163,10 @@ fn select<'a, S: DeserializeOwned + Serialize>(
 ) -> Claim<'a, S> {
     let Configuration { metadata, selector } = one;
     let mut claim = Claim {
+        subject,
         metadata,
         selector,
-        settings: None,
+        settings: BTreeMap::new(),
         pools: Vec::new(),
         suffix: None,
         outcome: Ok(()),
@@ -150,64 +195,118 @@ fn is_served(subject: Subject, metadata: &ObjectMeta, pool: &MachineConfigPool, 
     })
 }
 
+/// An object that has a suffix, and the names of its pools.
+struct Named {
+    claimant: Claimant,
+    pools: BTreeSet<String>,
+}
+
 /// Gives every object its suffix: the one it has, or a new one that is free on all of its pools.
-fn name<S: DeserializeOwned + Serialize>(subject: Subject, claims: &mut [Claim<'_, S>], existing: &Existing<'_>) {
+fn name<S: Clone + DeserializeOwned + Serialize>(
+    subject: Subject,
+    claims: &mut [Claim<'_, S>],
+    existing: &Existing<'_>,
+) {
     let names = existing.names();
-    let mut given: Vec<Claimant> = Vec::new();
+    let owners = owners(claims, existing);
+    let mut given: Vec<Named> = Vec::new();
     // Those that have a suffix come first, so that nobody is given it a second time.
     let mut order: Vec<usize> = (0..claims.len()).collect();
-    order.sort_by_key(|index| Claimant::new(claims[*index].metadata, None).suffix.is_none());
+    let has_suffix = |claim: &Claim<'_, S>| {
+        Claimant::new(claim.metadata, None).suffix.is_some() || owned(subject, claim, existing).is_some()
+    };
+    order.sort_by_key(|index| !has_suffix(&claims[*index]));
     for index in order {
         let claim = &mut claims[index];
         if claim.pools.is_empty() {
             continue;
         }
+        let has = owned(subject, claim, existing);
         let mut claimant = Claimant::new(claim.metadata, claim.selector);
-        match suffix(subject, &claim.pools, &claimant, &given, &names) {
-            Ok(suffix) => {
-                claimant.suffix = Some(suffix.clone());
-                claim.suffix = Some(suffix);
-                given.push(claimant);
+        claimant.suffix = claimant.suffix.or_else(|| has.clone());
+        let found = suffix(subject, &claim.pools, &claimant, &given, &owners, &names);
+        claim.suffix = match found {
+            Ok(suffix) => Some(suffix),
+            // An annotation that cannot be takes no MachineConfig away.
+            Err(why) => {
+                claim.fail(format!("{}: {why}", subject.no_name));
+                has
             }
-            Err(why) => claim.fail(format!("{}: {why}", subject.no_name)),
+        };
+        if claim.suffix.is_some() {
+            claimant.suffix.clone_from(&claim.suffix);
+            given.push(Named { claimant, pools: claim.pools.iter().map(|pool| name_of(pool)).collect() });
         }
     }
+}
+
+/// The suffix of the MachineConfigs that an object has, whatever its annotation says.
+fn owned<S: Clone + DeserializeOwned + Serialize>(
+    subject: Subject,
+    claim: &Claim<'_, S>,
+    existing: &Existing<'_>,
+) -> Option<String> {
+    let is_its = |suffix: &&str| {
+        claim.pools.iter().any(|pool| {
+            let live = existing.get(&subject.names.suffixed(&name_of(pool), suffix));
+            live.is_some_and(|live| is_owner(live, claim.metadata))
+        })
+    };
+    names::SUFFIXES.into_iter().find(is_its).map(str::to_owned)
+}
+
+/// Whose the MachineConfigs of present objects are, where the object is still on the pool.
+fn owners<S: Clone + DeserializeOwned + Serialize>(
+    claims: &[Claim<'_, S>],
+    existing: &Existing<'_>,
+) -> BTreeMap<String, String> {
+    let mut owners = BTreeMap::new();
+    for claim in claims {
+        for pool in &claim.pools {
+            for suffix in names::SUFFIXES {
+                let name = claim.subject.names.suffixed(&name_of(pool), suffix);
+                if existing.get(&name).is_some_and(|live| is_owner(live, claim.metadata)) {
+                    owners.insert(name, claim.name().to_owned());
+                }
+            }
+        }
+    }
+    owners
 }
 
 fn suffix(
     subject: Subject,
     pools: &[&MachineConfigPool],
     claimant: &Claimant,
-    given: &[Claimant],
+    given: &[Named],
+    owners: &BTreeMap<String, String>,
     existing: &BTreeSet<String>,
 ) -> Result<String, String> {
-    let is_on = |one: &Claimant, pool: &MachineConfigPool| {
-        one.pools.as_ref().is_some_and(|selector| selector.matches(&labels(pool)))
-    };
     if let Some(suffix) = &claimant.suffix {
-        if !suffix.is_empty() && suffix.parse::<u32>().is_err() {
+        if !names::SUFFIXES.contains(&suffix.as_str()) {
             let error = names::Error::Suffix { of: claimant.name.clone(), suffix: suffix.clone() };
             return Err(error.to_string());
         }
-        let rival = pools.iter().find_map(|pool| {
-            let same = |one: &&Claimant| is_on(one, pool) && one.suffix.as_ref() == Some(suffix);
-            given.iter().find(same).map(|one| (one, pool))
+        let rival = pools.iter().map(|pool| name_of(pool)).find_map(|pool| {
+            let is_same = |one: &&Named| one.pools.contains(&pool) && one.claimant.suffix.as_ref() == Some(suffix);
+            let given = given.iter().find(is_same).map(|one| one.claimant.name.clone());
+            let owner = owners.get(&subject.names.suffixed(&pool, suffix)).filter(|owner| **owner != claimant.name);
+            given.or_else(|| owner.cloned()).map(|rival| (rival, pool))
         });
         return match rival {
             None => Ok(suffix.clone()),
             Some((rival, pool)) => Err(format!(
-                "annotation {} is {suffix:?}, which {} {} has on pool {:?} already; remove the annotation to get a free one",
+                "annotation {} is {suffix:?}, which {} {rival} has on pool {pool:?} already; remove the annotation to get a free one",
                 annotations::MC_NAME_SUFFIX,
                 subject.kind,
-                rival.name,
-                pool.metadata.name.as_deref().unwrap_or_default()
             )),
         };
     }
     // A suffix is for all of its pools, so whoever shares any of them is a rival.
-    let shares = |one: &&Claimant| pools.iter().any(|pool| is_on(one, pool));
+    let shares = |one: &&Named| pools.iter().any(|pool| one.pools.contains(&name_of(pool)));
     let as_rival = |one: &Claimant| Claimant { pools: claimant.pools.clone(), ..one.clone() };
-    let rivals: Vec<Claimant> = given.iter().filter(shares).chain([claimant]).map(as_rival).collect();
+    let rivals = given.iter().filter(shares).map(|one| &one.claimant).chain([claimant]);
+    let rivals: Vec<Claimant> = rivals.map(as_rival).collect();
     let Some(first) = pools.first() else { return Ok(String::new()) };
     let labels = labels(first);
     let pool = names::Pool {
@@ -247,7 +346,7 @@ pub(crate) fn released<'a, S>(
 }
 
 /// Annotation, finalizers and status of one object.
-pub(crate) fn update<S: DeserializeOwned + Serialize>(
+pub(crate) fn update<S: Clone + DeserializeOwned + Serialize>(
     subject: Subject,
     claim: &Claim<'_, S>,
     existing: &Existing<'_>,
@@ -256,7 +355,8 @@ pub(crate) fn update<S: DeserializeOwned + Serialize>(
 ) {
     let notes = claim.metadata.annotations.as_ref();
     let known = notes.and_then(|notes| notes.get(annotations::MC_NAME_SUFFIX));
-    let suffix = claim.suffix.iter().filter(|suffix| known != Some(suffix));
+    // One that cannot be is the user's to correct; it stays until then.
+    let suffix = claim.suffix.iter().filter(|_| known.is_none());
     let finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
     let (_, mut wanted) = partition(subject, &finalizers, existing);
     wanted.extend(claim.names.iter().cloned());
@@ -283,11 +383,10 @@ pub(crate) fn release(subject: Subject, metadata: &ObjectMeta, existing: &Existi
 
 /// Finalizers that name a generated MachineConfig, in today's or in an older form, and others.
 fn partition(subject: Subject, finalizers: &[String], existing: &Existing<'_>) -> (Vec<String>, Vec<String>) {
-    let (today, older) = (subject.names.plain(""), subject.names.older());
-    // `99-<pool>-generated-<word>`, with anything for the pool.
-    let today = today.trim_start_matches("99-");
+    let older = subject.names.older();
     let is_ours = |finalizer: &String| {
-        finalizer.starts_with("99-") && (finalizer.contains(today) || finalizer.ends_with(&older))
+        subject.names.is_name(finalizer)
+            || finalizer.starts_with("99-") && finalizer.ends_with(&older)
             || existing.get(finalizer).is_some()
     };
     finalizers.iter().cloned().partition(is_ours)

@@ -27,7 +27,8 @@ pub fn message(outcome: &Outcome) -> String {
 
 /// Whether the last word about an object was that it is in force.
 pub fn succeeded(conditions: &[MachineConfigPoolCondition]) -> bool {
-    conditions.last().is_some_and(|last| last.type_ == SUCCESS || last.type_ == ACCEPTED && last.status == TRUE)
+    let last = conditions.iter().rfind(|it| is_ours(it));
+    last.is_some_and(|last| last.type_ == SUCCESS || last.type_ == ACCEPTED && last.status == TRUE)
 }
 
 /// The status of a KubeletConfig: a short history of `Accepted`, then `Success` or `Failure` as older scripts want it.
@@ -38,6 +39,7 @@ pub fn of_kubelet_config(
     now: Timestamp,
 ) -> Option<KubeletConfigStatus> {
     let known = current.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let (known, others): (Vec<_>, Vec<_>) = known.iter().cloned().partition(is_ours);
     let said = message(outcome);
     let is_said = |condition: &MachineConfigPoolCondition| condition.message == said;
     let has_both = known.last().is_some_and(|last| is_said(last) && last.type_ == legacy(outcome))
@@ -51,7 +53,7 @@ pub fn of_kubelet_config(
     }
     conditions.drain(..conditions.len().saturating_sub(HISTORY));
     conditions.push(condition(legacy(outcome), TRUE, &said, now));
-    Some(KubeletConfigStatus { conditions, observed_generation: generation })
+    Some(KubeletConfigStatus { conditions: [others, conditions].concat(), observed_generation: generation })
 }
 
 /// The status of a ContainerRuntimeConfig: a short history of `Success` and `Failure`.
@@ -62,7 +64,8 @@ pub fn of_runtime_config(
     now: Timestamp,
 ) -> Option<ContainerRuntimeConfigStatus> {
     let said = message(outcome);
-    let mut conditions = current.map(|status| status.conditions.clone()).unwrap_or_default();
+    let known = current.map(|status| status.conditions.clone()).unwrap_or_default();
+    let (mut conditions, others): (Vec<_>, Vec<_>) = known.into_iter().partition(is_ours);
     let is_said = conditions.last().is_some_and(|last| last.message == said && last.type_ == legacy(outcome));
     if is_said && current.and_then(|status| status.observed_generation) == generation {
         return None;
@@ -71,7 +74,12 @@ pub fn of_runtime_config(
         conditions.push(condition(legacy(outcome), TRUE, &said, now));
     }
     conditions.drain(..conditions.len().saturating_sub(HISTORY));
-    Some(ContainerRuntimeConfigStatus { conditions, observed_generation: generation })
+    Some(ContainerRuntimeConfigStatus { conditions: [others, conditions].concat(), observed_generation: generation })
+}
+
+/// Whether a condition is one that this module writes. The list is written whole, so others' are kept in it.
+fn is_ours(condition: &MachineConfigPoolCondition) -> bool {
+    [ACCEPTED, SUCCESS, FAILURE].contains(&condition.type_.as_str())
 }
 
 fn legacy(outcome: &Outcome) -> &'static str {
@@ -116,6 +124,26 @@ mod tests {
         let good = of_kubelet_config(None, Some(1), &Ok(()), now).expect("it is new");
         assert_eq!(of_kubelet_config(Some(&good), Some(1), &Ok(()), now), None);
         assert!(of_kubelet_config(Some(&good), Some(2), &Ok(()), now).is_some(), "the generation is new");
+    }
+
+    #[test]
+    fn conditions_of_others_stay_and_do_not_count() {
+        let now = Timestamp::UNIX_EPOCH;
+        let theirs = || condition("Theirs", TRUE, "", now);
+        let mut kubelet = of_kubelet_config(None, Some(1), &Ok(()), now).expect("it is new");
+        kubelet.conditions.push(theirs());
+        assert_eq!(of_kubelet_config(Some(&kubelet), Some(1), &Ok(()), now), None);
+        assert!(succeeded(&kubelet.conditions));
+        let kubelet = of_kubelet_config(Some(&kubelet), Some(2), &Err("maxPods".into()), now).expect("it is new");
+        assert!(kubelet.conditions.contains(&theirs()));
+        let mut runtime = of_runtime_config(None, Some(1), &Ok(()), now).expect("it is new");
+        runtime.conditions.push(theirs());
+        assert_eq!(of_runtime_config(Some(&runtime), Some(1), &Ok(()), now), None);
+        for turn in 2..9 {
+            let next = of_runtime_config(Some(&runtime), Some(turn), &Err(format!("turn {turn}")), now);
+            runtime = next.expect("it is new");
+        }
+        assert!(runtime.conditions.contains(&theirs()));
     }
 
     #[test]

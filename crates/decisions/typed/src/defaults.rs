@@ -56,7 +56,7 @@ pub fn kubelet_base(
 }
 
 /// A file of a MachineConfig, whichever version of Ignition it is in.
-fn content(config: &MachineConfig, path: &str) -> Option<String> {
+pub(crate) fn content(config: &MachineConfig, path: &str) -> Option<String> {
     let ignition = ignition::parse(config.spec.config.as_ref()?).ok()?;
     let files = ignition.storage?.files?;
     let contents = files.into_iter().find(|file| file.path == path)?.contents?;

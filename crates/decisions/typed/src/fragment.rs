@@ -1,6 +1,7 @@
 //! A generated fragment: files and kernel arguments, and the MachineConfig that carries them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use api::machineconfiguration::{MachineConfig, MachineConfigSpec};
 use api::{annotations, labels};
@@ -13,11 +14,19 @@ use serde_json::{Value, json};
 const IGNITION: &str = "3.5.0";
 
 /// A file that a fragment brings. It always replaces what is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct File {
     pub path: String,
     pub mode: u32,
     pub contents: String,
+}
+
+impl fmt::Debug for File {
+    /// Without the content, which may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, mode, contents } = self;
+        write!(f, "{path} ({mode:o}, {} bytes)", contents.len())
+    }
 }
 
 impl File {
@@ -83,7 +92,10 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    pub fn of_files(files: Vec<File>) -> Self {
+    /// A fragment of files. Ignition refuses a path that is there twice, so the first file of each path counts.
+    pub fn of_files(mut files: Vec<File>) -> Self {
+        let mut paths = BTreeSet::new();
+        files.retain(|file| paths.insert(file.path.clone()));
         Self { files, ..Self::default() }
     }
 

@@ -18,6 +18,7 @@ use api::config::FeatureGate;
 use serde_json::{Map, Value};
 
 pub use error::Error;
+use merge::merge_over;
 pub use merge::{Configured, Provenance, Sizing, merge};
 pub use read::base;
 pub use settings::{Settings, is_control_plane};
@@ -61,18 +62,18 @@ impl Configured {
     pub fn dropin(&self, path: String) -> File {
         let mut configuration = self.configuration.clone();
         if let Some(level) = self.log_level {
-            configuration.entry("logging").or_insert_with(|| serde_json::json!({}))["verbosity"] = level.into();
+            members(&mut configuration, "logging").insert("verbosity".to_owned(), level.into());
         }
         if let Some(sizing) = &self.sizing {
-            let reserved = configuration.entry("systemReserved").or_insert_with(|| serde_json::json!({}));
+            let reserved = members(&mut configuration, "systemReserved");
             let amounts =
                 [("memory", &sizing.memory), ("cpu", &sizing.cpu), ("ephemeral-storage", &sizing.ephemeral_storage)];
             for (resource, amount) in amounts {
                 if let Some(amount) = amount {
-                    reserved[resource] = amount.clone().into();
+                    reserved.insert(resource.to_owned(), amount.clone().into());
                 }
             }
-            if reserved.as_object().is_some_and(Map::is_empty) {
+            if reserved.is_empty() {
                 configuration.remove("systemReserved");
             }
         }
@@ -88,6 +89,15 @@ impl Configured {
         let configuration = File::new(CONFIGURATION, yaml::write(&self.configuration));
         sizing.into_iter().chain(logging).chain([configuration]).collect()
     }
+}
+
+/// The members of a field that is an object; anything else there is replaced by an empty one.
+fn members<'c>(configuration: &'c mut Map<String, Value>, field: &str) -> &'c mut Map<String, Value> {
+    let value = configuration.entry(field).or_insert_with(|| Value::Object(Map::new()));
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it was just made an object")
 }
 
 impl Sizing {

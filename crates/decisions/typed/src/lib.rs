@@ -3,6 +3,18 @@
 //! Templates, KubeletConfigs, ContainerRuntimeConfigs, mirror sets and image policies each become one generated fragment, or a
 //! condition that says which field is at fault. Pure: the controllers fetch the objects and write the answers.
 
+/// Debugging of values that hold MachineConfigs or what they are made from: pull secrets and passwords of proxies are in
+/// there, so only the named fields are printed.
+macro_rules! debug_without_contents {
+    ($type:ident { $($field:ident),* }) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($type))$(.field(stringify!($field), &self.$field))*.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 mod claim;
 pub mod conditions;
 pub mod defaults;

@@ -13,6 +13,9 @@ use crate::selection::PoolSelector;
 /// The highest suffix; with the plain name that makes ten on a pool.
 const MOST: i64 = 9;
 
+/// Every suffix that there is.
+pub(crate) const SUFFIXES: [&str; 10] = ["", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
 /// What a configuration is about, which is in the name of its MachineConfig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -53,7 +56,11 @@ impl Kind {
 
     /// Whether a MachineConfig of this name was generated for a configuration of this kind.
     pub fn is_name(self, name: &str) -> bool {
-        name.starts_with("99-") && name.contains(&format!("-generated-{}", self.word()))
+        let Some(rest) = name.strip_prefix("99-") else { return false };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let plain = rest.rsplit_once('-').filter(|(_, suffix)| is_number(suffix)).map_or(rest, |(plain, _)| plain);
+        // The word stands at the end: a pool may be called anything, also like one of our names.
+        plain.strip_suffix(&format!("-generated-{}", self.word())).is_some_and(|pool| !pool.is_empty())
     }
 }
 

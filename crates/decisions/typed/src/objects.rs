@@ -25,7 +25,7 @@ use crate::templates::{self, Templates};
 use crate::{kubelet, registries, runtime};
 
 /// What all planners depend on. Every list is complete.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Objects {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -43,6 +43,8 @@ pub struct Objects {
     pub machine_configs: Vec<MachineConfig>,
     pub memory: Memory,
 }
+
+debug_without_contents!(Objects { version, nodes });
 
 /// Which templates hosts start from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,11 +67,13 @@ pub struct PoolNode {
 }
 
 /// What was remembered of MachineConfigs that another controller made.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Memory {
     pub originals: BTreeMap<String, MachineConfigSpec>,
     pub inputs: BTreeMap<String, String>,
 }
+
+debug_without_contents!(Memory { inputs });
 
 /// What only the kubelet's planner depends on.
 #[derive(Clone, Debug, Default)]
@@ -272,12 +276,8 @@ impl Objects {
     /// What becomes of ContainerRuntimeConfigs.
     pub fn plan_runtimes(&self, runtime_configs: &[ContainerRuntimeConfig]) -> Plan {
         let storage = if self.has_templates() && !runtime_configs.is_empty() {
-            let read = |role: &str, source: Source<'_>| {
-                // A set of templates need not say anything about storage; CRI-O's own defaults count then.
-                let found = defaults::file(&self.machine_configs, source, role, runtime::STORAGE);
-                Ok(found.unwrap_or_default())
-            };
-            self.of_roles(read)
+            // A set of templates need not say anything about storage; CRI-O's own defaults count then.
+            self.of_roles(|role, source| self.file_or_none(source, role, runtime::STORAGE))
         } else {
             BTreeMap::new()
         };
@@ -323,16 +323,24 @@ impl Objects {
         })
     }
 
-    /// The registries.conf and policy.json that templates make.
-    fn registry_defaults(&self) -> BTreeMap<String, (String, Value)> {
-        let read = |role: &str, source: Source<'_>| {
-            let file = |path| defaults::file(&self.machine_configs, source, role, path).unwrap_or_default();
-            let policy = serde_json::from_str(&file(registries::POLICY));
-            let policy = policy.unwrap_or_else(|_| json!({"default": [{"type": "insecureAcceptAnything"}]}));
-            Ok((file(registries::REGISTRIES), policy))
-        };
-        let found = self.of_roles(read).into_iter();
-        found.filter_map(|(role, files)| Some((role, files.ok()?))).collect()
+    /// The registries.conf and policy.json that templates make. A set of templates need not make them; what it makes has
+    /// to be readable, because the cluster's own policy is made from it.
+    fn registry_defaults(&self) -> BTreeMap<String, Result<(String, Value), String>> {
+        self.of_roles(|role, source| {
+            let registries = self.file_or_none(source, role, registries::REGISTRIES)?;
+            let policy = match self.file_or_none(source, role, registries::POLICY)?.as_str() {
+                "" => json!({"default": [{"type": "insecureAcceptAnything"}]}),
+                text => serde_json::from_str(text)
+                    .map_err(|error| format!("{} of role {role} is not JSON: {error}", registries::POLICY))?,
+            };
+            Ok((registries, policy))
+        })
+    }
+
+    /// A file of a role's templates, empty where templates that work do not make it.
+    fn file_or_none(&self, source: Source<'_>, role: &str, path: &str) -> Result<String, String> {
+        let found = defaults::file(&self.machine_configs, source, role, path);
+        found.or_else(|why| if matches!(source, Source::Templates(Err(_))) { Err(why) } else { Ok(String::new()) })
     }
 }
 

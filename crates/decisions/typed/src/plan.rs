@@ -4,6 +4,7 @@
 //! are updated. Any of it may be cut off; the next plan finishes it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigSpec};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::names;
 
 /// What to do.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Plan {
     /// MachineConfigs to write.
     pub apply: Vec<MachineConfig>,
@@ -28,6 +29,23 @@ pub struct Plan {
     pub originals: BTreeMap<String, MachineConfigSpec>,
     /// Fingerprints of what such MachineConfigs were made from, to be remembered: once that changes, ours replace them.
     pub inputs: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Plan {
+    /// MachineConfigs by name: some of them hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { apply, delete, updates, events, kept, originals, inputs } = self;
+        let apply: Vec<_> = apply.iter().filter_map(|config| config.metadata.name.as_deref()).collect();
+        f.debug_struct("Plan")
+            .field("apply", &apply)
+            .field("delete", delete)
+            .field("updates", updates)
+            .field("events", events)
+            .field("kept", kept)
+            .field("originals", &originals.keys())
+            .field("inputs", inputs)
+            .finish()
+    }
 }
 
 /// An object of the API.
@@ -82,7 +100,8 @@ impl Plan {
             return;
         }
         let name = desired.metadata.name.clone().unwrap_or_default();
-        if existing.get(&name).is_some_and(is_edited) {
+        let is_put_back = |live: &MachineConfig| is_edited(live) && live.spec != desired.spec;
+        if existing.get(&name).is_some_and(is_put_back) {
             let from = note(&desired, annotations::GENERATED_FROM).unwrap_or_default();
             let message = format!("MachineConfig {name} was changed by somebody and put back; change {from} instead");
             self.warn(Object::new("MachineConfig", name), "GeneratedConfigRestored", message);
@@ -109,6 +128,20 @@ impl Plan {
             Some(_) => {}
         }
         self.kept.push(name);
+    }
+
+    /// Leaves a user's MachineConfig that has a name of ours as it is. The note on it keeps us from telling it again.
+    pub(crate) fn stand_aside(&mut self, live: &MachineConfig, what: &str) -> MachineConfig {
+        let name = live.metadata.name.clone().unwrap_or_default();
+        let why = format!(
+            "MachineConfig {name} exists and was not generated, so {what} cannot reach its pool; rename or delete it"
+        );
+        if note(live, annotations::LEFT_OUT) != Some(why.as_str()) {
+            self.warn(Object::new("MachineConfig", name), "GeneratedConfigNotWritten", why.clone());
+        }
+        let mut noted = live.clone();
+        noted.metadata.annotations.get_or_insert_default().insert(annotations::LEFT_OUT.to_owned(), why);
+        noted
     }
 
     /// Deletes generated MachineConfigs that nobody wants any more. Those of another controller stay unless their object
@@ -229,7 +262,7 @@ pub(crate) fn seal(mut config: MachineConfig, from: &str) -> MachineConfig {
 }
 
 /// Whether somebody changed the content of a MachineConfig that we generated.
-fn is_edited(live: &MachineConfig) -> bool {
+pub(crate) fn is_edited(live: &MachineConfig) -> bool {
     note(live, annotations::CONTENT_HASH).is_some_and(|hash| hash != content_hash(&live.spec))
 }
 
@@ -248,7 +281,9 @@ pub(crate) fn note<'a>(config: &'a MachineConfig, key: &str) -> Option<&'a str> 
 
 /// Whose a MachineConfig is.
 pub fn standing(config: &MachineConfig) -> Standing {
-    if note(config, annotations::GENERATED_FROM).is_some() {
+    // Any of our notes will do: one is soon lost to somebody who edits the object.
+    let ours = [annotations::GENERATED_FROM, annotations::CONTENT_HASH, annotations::ACCEPTED_SETTINGS];
+    if ours.iter().any(|key| note(config, key).is_some()) {
         Standing::Ours
     } else if note(config, annotations::GENERATED_BY_CONTROLLER_VERSION).is_some_and(|version| !version.is_empty()) {
         Standing::Foreign

@@ -64,6 +64,11 @@ impl Quantity {
         i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// Whether it has no fraction.
+    pub fn is_whole(&self) -> bool {
+        self.nanos % 10_i128.pow(FINEST.unsigned_abs()) == 0
+    }
+
     /// Whether it is nothing at all.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0

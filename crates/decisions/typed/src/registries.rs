@@ -18,7 +18,10 @@ mod sigstore;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::config::{ClusterImagePolicy, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet, RegistrySources};
+use api::config::{
+    ClusterImagePolicy, ImageDigestMirrorSet, ImagePolicy, ImageSigstoreVerificationPolicy, ImageTagMirrorSet,
+    RegistrySources,
+};
 use api::operator::ImageContentSourcePolicy;
 use serde_json::Value;
 
@@ -112,7 +115,7 @@ pub fn build(given: &Sources<'_>) -> Result<Built, Error> {
         }
         files.extend(own.iter().map(|(name, policy)| json_file(&format!("{NAMESPACES}/{name}.json"), policy)));
     }
-    files.extend(search(given.sources.container_runtime_search_registries.as_deref()));
+    files.extend(search(given.sources.container_runtime_search_registries.as_deref())?);
     let loops = by_digest.iter().chain(&by_tag).filter(|set| set.has_loop).map(|set| set.source.clone()).collect();
     Ok(Built { files, skipped: lists.skipped, conflicts, loops })
 }
@@ -149,13 +152,21 @@ fn cluster_scopes(policies: &[ClusterImagePolicy]) -> Result<Scopes, Error> {
     let mut scopes = Scopes::new();
     for policy in policies {
         let object = format!("ClusterImagePolicy {}", policy.metadata.name.as_deref().unwrap_or_default());
-        let requirement =
-            signature::requirement(&policy.spec.policy).map_err(|problem| Error::Signature { object, problem })?;
+        let requirement = requirement(object, &policy.spec.policy, &policy.spec.scopes)?;
         for scope in &policy.spec.scopes {
             scopes.entry(scope.clone()).or_default().push(requirement.clone());
         }
     }
     Ok(scopes)
+}
+
+/// What a policy asks of images in its scopes.
+fn requirement(object: String, policy: &ImageSigstoreVerificationPolicy, scopes: &[String]) -> Result<Value, Error> {
+    let problem = match scopes.iter().find(|scope| !scope::is_scope(scope)) {
+        Some(scope) => Err(signature::Problem::Scope(scope.clone())),
+        None => signature::requirement(policy),
+    };
+    problem.map_err(|problem| Error::Signature { object, problem })
 }
 
 /// Policies of namespaces, without the scopes that the cluster has a policy for.
@@ -169,8 +180,7 @@ fn namespace_scopes(
         let name = policy.metadata.name.clone().unwrap_or_default();
         let namespace = policy.metadata.namespace.clone().unwrap_or_default();
         let object = format!("ImagePolicy {namespace}/{name}");
-        let requirement =
-            signature::requirement(&policy.spec.policy).map_err(|problem| Error::Signature { object, problem })?;
+        let requirement = requirement(object, &policy.spec.policy, &policy.spec.scopes)?;
         let taken = |scope: &&String| cluster.keys().any(|above| scope::is_nested(scope, above));
         let (hidden, own): (Vec<&String>, Vec<&String>) = policy.spec.scopes.iter().partition(taken);
         for scope in own {
@@ -184,10 +194,13 @@ fn namespace_scopes(
     Ok((by_namespace, conflicts))
 }
 
-fn search(registries: Option<&[String]>) -> Option<File> {
-    let registries = registries?;
+fn search(registries: Option<&[String]>) -> Result<Option<File>, Error> {
+    let Some(registries) = registries else { return Ok(None) };
+    if let Some(entry) = registries.iter().find(|entry| !scope::is_source(entry)) {
+        return Err(Error::Scope { list: "search", entry: entry.clone() });
+    }
     let list = toml::Value::Array(registries.iter().cloned().map(toml::Value::String).collect());
-    Some(File::new(SEARCH, format!("unqualified-search-registries = {list}\n")))
+    Ok(Some(File::new(SEARCH, format!("unqualified-search-registries = {list}\n"))))
 }
 
 fn json_file(path: &str, content: &Value) -> File {

@@ -54,6 +54,10 @@ pub enum Error {
         "invalid overlaySize {0:?}, cannot be less than 0 (spec.containerRuntimeConfig.overlaySize, for example 10Gi)"
     )]
     OverlaySize(String),
+    #[error(
+        "invalid overlaySize {0:?}, must be whole bytes with one of the units k, M, G, T, P, Ki, Mi, Gi, Ti, Pi or none (spec.containerRuntimeConfig.overlaySize, for example 10Gi)"
+    )]
+    OverlayUnit(String),
     #[error("invalid {field} {found}, must be a quantity (spec.containerRuntimeConfig.{field}, for example 10Gi)")]
     Quantity { field: &'static str, found: String },
     #[error(
@@ -86,13 +90,16 @@ impl Settings {
         }
         let log_size = quantity("logSizeMax", log_size_max.as_ref())?;
         if let Some(size) = &log_size
-            && !matches!(size.value(), 0 | UNLIMITED | LEAST_LOG..)
+            && !(size.is_whole() && matches!(size.value(), 0 | UNLIMITED | LEAST_LOG..))
         {
             return Err(Error::LogSizeMax(size.as_str().to_owned()));
         }
         let overlay_size = quantity("overlaySize", overlay_size.as_ref())?;
         if let Some(size) = overlay_size.as_ref().filter(|size| size.value() < 0) {
             return Err(Error::OverlaySize(size.as_str().to_owned()));
+        }
+        if let Some(size) = overlay_size.as_ref().filter(|size| !is_storage_size(size)) {
+            return Err(Error::OverlayUnit(size.as_str().to_owned()));
         }
         let log_level = log_level.clone().filter(|level| !level.is_empty());
         if let Some(level) = log_level.as_ref().filter(|level| !LOG_LEVELS.contains(&level.as_str())) {
@@ -164,6 +171,12 @@ fn quantity(field: &'static str, value: Option<&serde_json::Value>) -> Result<Op
         Some(quantity) => Ok(Some(quantity)),
         None => Err(Error::Quantity { field, found: value.to_string() }),
     }
+}
+
+/// Whether storage.conf reads a size as Kubernetes does. There `m` is a million, and it knows neither exponents nor `E`.
+fn is_storage_size(size: &Quantity) -> bool {
+    let unit = size.as_str().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    size.is_whole() && ["", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"].contains(&unit)
 }
 
 fn bad_path(field: &str, store: &AdditionalStore) -> Option<String> {

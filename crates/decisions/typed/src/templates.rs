@@ -72,6 +72,10 @@ pub enum Problem {
     Fill(String),
     #[error("its head is wrong: {0}")]
     Head(String),
+    #[error(
+        "{path} is also made by template {other}; give both one name, so that the later folder counts, or remove one"
+    )]
+    Twice { path: String, other: String },
 }
 
 impl Config {
@@ -123,12 +127,19 @@ impl Templates {
             Config::ALL.into_iter().map(|config| (config, Fragment::default())).collect();
         for (config, chosen) in self.choose(parameters)? {
             let fragment = fragments.entry(config).or_default();
+            let mut places: BTreeMap<String, &str> = BTreeMap::new();
             for template in chosen.values() {
                 let refuse = |problem| Error { path: template.path.clone(), problem };
                 let filled = environment
                     .render_str(&template.text, values.clone())
                     .map_err(|error| refuse(Problem::Fill(told(&error))))?;
-                match document::parse(&filled).map_err(refuse)? {
+                let document = document::parse(&filled).map_err(refuse)?;
+                for path in document.paths() {
+                    if let Some(other) = places.insert(path.clone(), &template.path) {
+                        return Err(refuse(Problem::Twice { path, other: other.to_owned() }));
+                    }
+                }
+                match document {
                     Document::File(file) => fragment.files.push(file),
                     Document::Unit(unit) => fragment.add_unit(unit),
                     Document::Blank => {}

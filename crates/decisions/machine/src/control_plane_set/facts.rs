@@ -102,7 +102,8 @@ impl Master {
         let controller = owners.iter().find(|owner| owner.controller == Some(true));
         let status = machine.status.clone().unwrap_or_default();
         let linked = status.node_ref.as_ref();
-        let found = linked.and_then(|it| node(it.name.as_deref().unwrap_or_default()).filter(|node| is_linked(it, node)));
+        let found =
+            linked.and_then(|it| node(it.name.as_deref().unwrap_or_default()).filter(|node| is_linked(it, node)));
         let ready = found.is_some_and(|node| Readiness::of_node(node) != Readiness::NotReady);
         let domain = domains::of_machine(set, machine);
         Self {

@@ -51,9 +51,7 @@ impl Snapshot {
         let node = match (linked, nodes) {
             (None, _) => DrainNode::Unlinked,
             (Some(_), None) => DrainNode::Unknown,
-            (Some(_), Some(nodes)) => {
-                nodes.iter().find(is_own).map_or(DrainNode::Missing, |node| DrainNode::of(node))
-            }
+            (Some(_), Some(nodes)) => nodes.iter().find(is_own).map_or(DrainNode::Missing, |node| DrainNode::of(node)),
         };
         let others = nodes.into_iter().flatten().filter(|node| !is_own(node) && is_control_plane(node));
         let colleagues = others.map(|node| Colleague {

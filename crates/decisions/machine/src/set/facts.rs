@@ -82,7 +82,8 @@ impl Member {
         let status = machine.status.as_ref();
         let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key));
         let reference = status.and_then(|status| status.node_ref.as_ref());
-        let found = reference.and_then(|it| node(it.name.as_deref().unwrap_or_default()).filter(|node| is_linked(it, node)));
+        let found =
+            reference.and_then(|it| node(it.name.as_deref().unwrap_or_default()).filter(|node| is_linked(it, node)));
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         let controller = owners.iter().find(|owner| owner.controller == Some(true));
         Self {

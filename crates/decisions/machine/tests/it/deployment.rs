@@ -195,9 +195,9 @@ fn a_set_is_found_by_its_template_although_admission_filled_it_in() {
 #[test]
 fn a_deployment_and_the_announced_capacity_of_its_set_come_to_rest() {
     let labels = "capacity.cluster-autoscaler.kubernetes.io/labels";
-    let annotated = deployment(json!({"metadata": {"annotations": {labels: "zone=a", "machine.openshift.io/vCPU": "2"}}}));
-    let offered =
-        Capacity { cpus: 4, memory_mib: 8, architecture: Some(Architecture::Arm64), ..Capacity::default() };
+    let annotated =
+        deployment(json!({"metadata": {"annotations": {labels: "zone=a", "machine.openshift.io/vCPU": "2"}}}));
+    let offered = Capacity { cpus: 4, memory_mib: 8, architecture: Some(Architecture::Arm64), ..Capacity::default() };
     let made = plan(&Snapshot { deployment: annotated.clone(), sets: Vec::new(), now: now() });
     let Action::Create(set) = &made.actions[0] else { panic!("nothing was made: {made:?}") };
     let mut set = (**set).clone();

@@ -3,7 +3,9 @@
 use api::machine::Machine;
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
-use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, request_spec, token};
+use machine::lifecycle::{
+    Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, request_spec, token,
+};
 use machine::provider::{Deletion, ErrorKind, Instance, State};
 use serde_json::{Value, json};
 
@@ -112,7 +114,10 @@ fn a_machine_whose_node_is_ready_does_not_fail_because_the_cloud_shows_no_instan
         let status = plan(&waits).status;
         assert_eq!(status.phase.as_deref(), Some("Running"));
         assert!(status.conditions.iter().any(|it| it.reason.as_deref() == Some("InstanceMissing")));
-        check(waits, expect![" | after 30s: the provider shows no instance, and the machine's node is not known to be down"]);
+        check(
+            waits,
+            expect![" | after 30s: the provider shows no instance, and the machine's node is not known to be down"],
+        );
     }
     for gone in [of("Unknown"), of("False"), LinkedNode::Missing] {
         assert_eq!(plan(&with(gone)).status.phase.as_deref(), Some("Failed"));

@@ -5,6 +5,10 @@ use super::limits::Violation;
 /// A refusal of one KubeletConfig.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    #[error(
+        "spec.tlsSecurityProfile.custom.ciphers has none that a kubelet knows: {0}; for example ECDHE-ECDSA-AES128-GCM-SHA256"
+    )]
+    Ciphers(String),
     #[error("KubeletConfig's LogLevel is not valid [0,10]: {0} (spec.logLevel, for example 4)")]
     LogLevel(i32),
     #[error(

@@ -40,6 +40,18 @@ pub fn check_part(part: &Map<String, Value>) -> Result<(), Error> {
     refuse(violations(part, false))
 }
 
+/// Amounts that are reserved for the system, checked where they are written: the largest of them leave the configuration
+/// when it is merged, and reach the kubelet as flags. An empty one means the default.
+pub fn check_reservations(fields: &Map<String, Value>) -> Result<(), Error> {
+    let mut written = fields.clone();
+    if let Some(Value::Object(reserved)) = written.get_mut("systemReserved") {
+        reserved.retain(|_, amount| amount.as_str() != Some(""));
+    }
+    let mut found = Vec::new();
+    resources::reservations(View(&written), &["systemReserved"], &mut found);
+    refuse(found)
+}
+
 fn refuse(found: Vec<Violation>) -> Result<(), Error> {
     if found.is_empty() { Ok(()) } else { Err(Error::Limits(found)) }
 }

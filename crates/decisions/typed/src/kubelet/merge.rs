@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::fields::{self, Field, Kind};
 use super::settings::text;
 use super::tls::Tls;
-use super::{Error, Settings};
+use super::{Error, Settings, limits};
 
 const SYSTEM_RESERVED: [&str; 2] = ["system-reserved", "system-reserved-compressible"];
 /// Reservations that the node's own script turns into flags, so that they leave the configuration file.
@@ -46,8 +46,15 @@ pub struct Provenance {
 
 /// Puts `settings` over `base` in the given order.
 pub fn merge(base: &Map<String, Value>, settings: &[&Settings]) -> Result<Configured, Error> {
-    let mut result = Configured { configuration: base.clone(), ..Configured::default() };
+    merge_over(&Configured { configuration: base.clone(), ..Configured::default() }, settings)
+}
+
+/// [`merge`] over what another pool ended up with. Who set what there is noted there.
+pub(super) fn merge_over(base: &Configured, settings: &[&Settings]) -> Result<Configured, Error> {
+    let mut result = Configured { provenance: Vec::new(), ..base.clone() };
     for one in settings {
+        // Settings that were accepted before may be read back from an annotation, which anybody may have written.
+        limits::check_reservations(&one.fields)?;
         result.add(one);
     }
     reserve_processors(&mut result.configuration);
@@ -71,7 +78,9 @@ impl Configured {
             self.credit("spec.logLevel", &settings.name);
         }
         if let Some(auto) = settings.auto_sizing {
-            self.sizing = Some(Sizing { auto, ..Sizing::default() });
+            let sizing = self.sizing.get_or_insert_default();
+            // Amounts that an earlier one set stand, unless they are to be computed.
+            *sizing = if auto { Sizing { auto, ..Sizing::default() } } else { Sizing { auto, ..sizing.clone() } };
             self.credit("spec.autoSizingReserved", &settings.name);
         }
         self.take_sizes(&mut set, &settings.name);

@@ -13,11 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::config::Node;
 use api::machineconfiguration::{KubeletConfig, MachineConfig, MachineConfigPool, MachineConfigSpec};
+use api::names::POOL_WORKER;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use super::{Error, Settings, limits};
+use super::{Configured, Error, Settings, limits};
 use crate::claim::{self, Configuration, Subject};
 use crate::conditions;
 use crate::names;
@@ -31,7 +32,7 @@ const SUBJECT: Subject =
 type Claim<'a> = claim::Claim<'a, Settings>;
 
 /// What the planner looks at. All lists are complete.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -56,6 +57,8 @@ pub struct Snapshot {
     pub adopt: BTreeSet<String>,
 }
 
+debug_without_contents!(Snapshot { version, profile });
+
 /// Decides what to write, delete and tell.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let mut plan = Plan::default();
@@ -64,11 +67,12 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         check(snapshot, metadata, pools)
     });
     let mut wanted: BTreeMap<String, MachineConfig> = BTreeMap::new();
-    let mut results: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    let mut results: BTreeMap<String, Configured> = BTreeMap::new();
     for pool in ordered(&snapshot.pools) {
         let base = cluster::base(snapshot, pool, &results);
-        if let Ok(base) = &base {
-            cluster::add(snapshot, pool, base, &existing, &mut wanted, &mut plan);
+        match &base {
+            Ok(base) => cluster::add(snapshot, pool, base, &existing, &mut wanted, &mut plan),
+            Err(_) => cluster::hold(pool, &existing, &mut wanted),
         }
         let configured = pool::add(snapshot, pool, base, &mut claims, &existing, &mut wanted);
         results.insert(name_of(pool), configured);
@@ -102,6 +106,8 @@ fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool
     let settings = Settings::parse(config).map_err(|error| error.to_string())?;
     for pool in pools {
         settings.check_pool(pool).map_err(|error| error.to_string())?;
+    }
+    for pool in reached(snapshot, pools) {
         let name = name_of(pool);
         let Some(minor) = snapshot.minors.get(&name).copied() else { continue };
         limits::check_version(&settings.fields, &name, minor).map_err(|error| error.to_string())?;
@@ -115,6 +121,16 @@ fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool
         return Err(Error::AutoSizingDropin.to_string());
     }
     Ok(settings)
+}
+
+/// The pools whose kubelets read the settings of these pools: they themselves, and those that get the workers' with them.
+fn reached<'a>(snapshot: &'a Snapshot, pools: &[&'a MachineConfigPool]) -> Vec<&'a MachineConfigPool> {
+    let mut reached = pools.to_vec();
+    if pools.iter().any(|pool| name_of(pool) == POOL_WORKER) {
+        let is_new = |pool: &&MachineConfigPool| !pools.iter().any(|known| known.metadata.name == pool.metadata.name);
+        reached.extend(snapshot.pools.iter().filter(|pool| inherits(pool)).filter(is_new));
+    }
+    reached
 }
 
 /// The MachineConfigs to write, to put back and to delete.

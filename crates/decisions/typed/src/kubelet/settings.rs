@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Error;
-use super::read;
+use super::tls::Tls;
+use super::{limits, read};
 
 /// What one KubeletConfig asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ impl Settings {
         }
         let mut fields = read::configuration(spec.kubelet_config.as_ref().unwrap_or(&Value::Null))?;
         refuse_managed(&fields)?;
+        refuse_unknown_ciphers(spec.tls_security_profile.as_ref())?;
+        limits::check_reservations(&fields)?;
         let reserves = fields.get("systemReserved").and_then(Value::as_object).is_some_and(|it| !it.is_empty());
         if reserves && spec.auto_sizing_reserved == Some(true) {
             return Err(Error::SizedTwice);
@@ -90,6 +93,16 @@ const MANAGED: [(&str, &str); 6] = [
     ("failSwapOn", "failSwapOn"),
     ("memorySwap.swapBehavior", "swapBehavior"),
 ];
+
+/// Ciphers that a kubelet has no name for are left out; with none left it would take its defaults, which allow more.
+fn refuse_unknown_ciphers(profile: Option<&TlsSecurityProfile>) -> Result<(), Error> {
+    let custom = profile.and_then(|profile| profile.custom.as_ref());
+    let Some(custom) = custom.filter(|custom| !custom.ciphers.is_empty()) else { return Ok(()) };
+    match Tls::from_profile(profile).cipher_suites.is_empty() {
+        true => Err(Error::Ciphers(custom.ciphers.join(", "))),
+        false => Ok(()),
+    }
+}
 
 fn refuse_managed(fields: &Map<String, Value>) -> Result<(), Error> {
     for (path, field) in MANAGED {

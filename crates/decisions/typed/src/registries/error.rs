@@ -7,6 +7,8 @@ pub enum Error {
         "error parsing reference of release image {0:?}: it must name registry and repository, for example quay.io/org/release@sha256:…"
     )]
     ReleaseImage(String),
+    #[error("could not get the registries that hosts start from: {0}")]
+    Defaults(String),
     #[error("could not update registries config with new changes: error unmarshalling registries config: {0}")]
     DefaultRegistries(String),
     #[error("could not update policy json with new changes: error decoding policy json: {0}")]

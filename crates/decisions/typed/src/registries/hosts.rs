@@ -21,6 +21,13 @@ const NOWHERE: &str = "https://blocked.invalid";
 pub struct Hosts {
     pub files: Vec<File>,
     pub unsupported: Vec<String>,
+    /// Scopes that are no whole registries.
+    pub scopes: Vec<String>,
+}
+
+/// Why a scope has no effect.
+pub fn no_settings(scope: &str) -> String {
+    format!("containerd has no settings for {scope:?}, only for whole registries")
 }
 
 /// The host files for containerd.
@@ -34,7 +41,7 @@ pub fn build(given: &Sources<'_>) -> Result<Hosts, Error> {
     for registry in conf.registries() {
         let scope = registry.scope();
         if scope.contains(['/', '*']) {
-            hosts.unsupported.push(format!("containerd has no settings for {scope:?}, only for whole registries"));
+            hosts.scopes.push(scope.to_owned());
             continue;
         }
         hosts.files.push(File::new(format!("{FOLDER}/{scope}/hosts.toml"), file(registry)));
@@ -63,7 +70,7 @@ fn file(registry: &Registry) -> String {
     // Docker Hub answers under another name than its images have.
     let own = if scope == "docker.io" { "registry-1.docker.io" } else { scope };
     let server = if registry.is_blocked() { NOWHERE.to_owned() } else { format!("https://{own}") };
-    let mut text = format!("server = {server:?}\n");
+    let mut text = format!("server = {}\n", toml::Value::String(server));
     for (location, insecure, _, tags) in registry.mirrors() {
         host(&mut text, location, insecure, tags);
     }
@@ -84,7 +91,7 @@ fn host(text: &mut String, location: &str, insecure: bool, tags: bool) {
     let schemes: &[&str] = if insecure { &["https", "http"] } else { &["https"] };
     for scheme in schemes {
         // Writing to a text cannot fail.
-        let _ = write!(text, "\n[host.{:?}]\n  capabilities = {capabilities}\n", url(scheme));
+        let _ = write!(text, "\n[host.{}]\n  capabilities = {capabilities}\n", toml::Value::String(url(scheme)));
         if !path.is_empty() {
             text.push_str("  override_path = true\n");
         }
@@ -133,7 +140,8 @@ mod tests {
         for file in &hosts.files {
             let _ = write!(shown, "# {}\n{}", file.path, file.contents);
         }
-        shown += &hosts.unsupported.join("\n");
+        let lacking = hosts.unsupported.iter().cloned().chain(hosts.scopes.iter().map(|scope| no_settings(scope)));
+        shown += &lacking.collect::<Vec<_>>().join("\n");
         expect![[r##"
             # /etc/containerd/certs.d/docker.io/hosts.toml
             server = "https://registry-1.docker.io"

@@ -1,29 +1,37 @@
 //! Plans `99-<pool>-generated-registries` from the Image, the mirror sets and the signature policies.
 //!
-//! An object that cannot be applied is left out and told about: policies in their conditions, the others, which have none,
-//! in an event. What is left out is noted on the generated MachineConfig, so that it is told once.
+//! An object that cannot be applied is told about: policies in their conditions, the others, which have none, in an event.
+//! It is left out if it was never in force. If it was, every pool keeps what it has until the object is corrected, because
+//! nodes without a policy that somebody relies on are worse than nodes without the newest one. ImagePolicies are the
+//! exception: a tenant who could delete one anyway must not be able to stop the cluster's registries with it.
+//!
+//! What is in force and what is left out is noted on the generated MachineConfig.
+
+mod accept;
+mod left_out;
+mod policies;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::annotations;
-use api::config::{ClusterImagePolicy, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet, RegistrySources};
+use api::config::{ClusterImagePolicy, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet};
 use api::labels;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigSpec};
-use api::names::status::FALSE;
 use api::operator::ImageContentSourcePolicy;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
-use super::{Built, Error, Sources, build, hosts};
+use super::{Error, hosts};
 use crate::fragment::{File, Fragment};
 use crate::names;
-use crate::plan::{Existing, Object, Plan, Standing, Update, fingerprint, note, seal};
+use crate::plan::{Existing, Object, Plan, Standing, fingerprint, note, seal};
 use crate::pools::{name_of, template_role};
 use crate::templates::{Profile, Runtime};
+use accept::Accepted;
 
 /// What the planner looks at. All lists are complete.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -40,8 +48,9 @@ pub struct Snapshot {
     pub policies: Vec<ImagePolicy>,
     /// The image that the cluster itself is made from, where there is one.
     pub release_image: Option<String>,
-    /// The registries.conf and policy.json that hosts of each role start from.
-    pub defaults: BTreeMap<String, (String, Value)>,
+    /// The registries.conf and policy.json that hosts of each role start from, or why they cannot be told. Both are empty
+    /// for a role that is not here.
+    pub defaults: BTreeMap<String, Result<(String, Value), String>>,
     /// The runtimes that the nodes of each pool have, where they are known.
     pub runtimes: BTreeMap<String, BTreeSet<Runtime>>,
     pub default_runtime: Runtime,
@@ -51,20 +60,23 @@ pub struct Snapshot {
     pub adopt: BTreeSet<String>,
 }
 
+debug_without_contents!(Snapshot { version, profile });
+
 /// Decides what to write, delete and tell.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let mut plan = Plan::default();
     let existing = Existing::new(&snapshot.machine_configs);
-    let accepted = accept(snapshot);
+    let accepted = Accepted::of(snapshot, &existing);
     let mut wanted = BTreeMap::new();
     for pool in snapshot.pools.iter().filter(|pool| is_built_in(pool)) {
         let name = names::registries(&name_of(pool));
-        let (fragment, left_out) = fragment(snapshot, pool, &accepted);
-        let is_empty = fragment.is_empty() && left_out.is_empty();
-        if !is_empty && is_replaced(snapshot, &existing, &name, &mut plan) {
-            let known = existing.get(&name).and_then(|live| note(live, annotations::LEFT_OUT));
-            tell(&left_out, known, &mut plan);
-            wanted.insert(name.clone(), generated(snapshot, &name, pool, &fragment, &left_out));
+        let made = make(snapshot, pool, &accepted);
+        if let Some(desired) = desired(snapshot, pool, &name, &made, &accepted, &existing, &mut plan) {
+            if existing.standing(&name) != Standing::Users {
+                let known = existing.get(&name).and_then(|live| note(live, annotations::LEFT_OUT));
+                left_out::tell(&made.left_out, known, &mut plan);
+            }
+            wanted.insert(name, desired);
         }
     }
     let is_ours = |live: &&MachineConfig| {
@@ -75,101 +87,46 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     for desired in wanted.into_values() {
         plan.put(desired, &existing);
     }
-    policies(snapshot, &accepted, &mut plan);
+    policies::tell(snapshot, &accepted, &mut plan);
     dedup(&mut plan);
     plan
 }
 
-/// The objects that are applied together, and what is wrong with the others.
-struct Accepted {
-    sources: RegistrySources,
-    content_policies: Vec<ImageContentSourcePolicy>,
-    digest_mirrors: Vec<ImageDigestMirrorSet>,
-    tag_mirrors: Vec<ImageTagMirrorSet>,
-    cluster_policies: Vec<ClusterImagePolicy>,
-    policies: Vec<ImagePolicy>,
-    refused: BTreeMap<Object, String>,
-}
-
-impl Accepted {
-    fn build(&self, snapshot: &Snapshot, role: &str) -> Result<Built, Error> {
-        let none = (String::new(), json!({"default": [{"type": "insecureAcceptAnything"}]}));
-        let (registries, policy) = snapshot.defaults.get(role).unwrap_or(&none);
-        build(&self.sources(snapshot, registries, policy))
+/// The MachineConfig that a pool shall have, if it shall have one that we write.
+fn desired(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    name: &str,
+    made: &Made,
+    accepted: &Accepted,
+    existing: &Existing<'_>,
+    plan: &mut Plan,
+) -> Option<MachineConfig> {
+    let live = existing.get(name);
+    let standing = existing.standing(name);
+    if standing == Standing::Users {
+        return live
+            .filter(|_| !made.fragment.is_empty())
+            .map(|live| plan.stand_aside(live, "registries, mirrors and image policies"));
     }
-
-    fn sources<'a>(&'a self, snapshot: &'a Snapshot, registries: &'a str, policy: &'a Value) -> Sources<'a> {
-        Sources {
-            sources: &self.sources,
-            content_policies: &self.content_policies,
-            digest_mirrors: &self.digest_mirrors,
-            tag_mirrors: &self.tag_mirrors,
-            cluster_policies: &self.cluster_policies,
-            policies: &self.policies,
-            release_image: snapshot.release_image.as_deref(),
-            default_registries: registries,
-            default_policy: policy,
+    if made.fragment.is_empty() && made.left_out.is_empty() && (live.is_none() || !accepted.is_lost) {
+        return None;
+    }
+    if !is_replaced(snapshot, existing, name, plan) {
+        return None;
+    }
+    // Of what another controller made nobody knows which objects are in it.
+    let is_lost = accepted.is_lost || standing == Standing::Foreign && accepted.refuses_any();
+    match live {
+        Some(live) if made.is_broken || is_lost => Some(left_out::noted(live.clone(), live, &made.left_out)),
+        _ => {
+            let config = generated(snapshot, name, pool, &made.fragment, accepted);
+            Some(match live {
+                Some(live) => left_out::noted(config, live, &made.left_out),
+                None => left_out::note_on(config, &made.left_out),
+            })
         }
     }
-
-    /// Keeps the last change if everything can still be built, or takes it back.
-    fn judge(&mut self, snapshot: &Snapshot, object: Object, undo: impl FnOnce(&mut Self)) {
-        if let Err(error) = self.build(snapshot, "") {
-            undo(self);
-            self.refused.insert(object, error.to_string());
-        }
-    }
-}
-
-/// All objects, if they can be applied together; else one after another, in the order of their names.
-fn accept(snapshot: &Snapshot) -> Accepted {
-    let sources = snapshot.image.as_ref().and_then(|image| image.spec.registry_sources.clone()).unwrap_or_default();
-    let all = Accepted {
-        sources: sources.clone(),
-        content_policies: snapshot.content_policies.clone(),
-        digest_mirrors: snapshot.digest_mirrors.clone(),
-        tag_mirrors: snapshot.tag_mirrors.clone(),
-        cluster_policies: snapshot.cluster_policies.clone(),
-        policies: snapshot.policies.clone(),
-        refused: BTreeMap::new(),
-    };
-    if all.build(snapshot, "").is_ok() {
-        return all;
-    }
-    let mut some = Accepted {
-        sources: RegistrySources::default(),
-        content_policies: Vec::new(),
-        digest_mirrors: Vec::new(),
-        tag_mirrors: Vec::new(),
-        cluster_policies: Vec::new(),
-        policies: Vec::new(),
-        refused: BTreeMap::new(),
-    };
-    macro_rules! add {
-        ($list:ident, $kind:literal) => {
-            for one in sorted(&snapshot.$list, |one| &one.metadata) {
-                some.$list.push(one.clone());
-                let object = object($kind, &one.metadata);
-                some.judge(snapshot, object, |some| {
-                    some.$list.pop();
-                });
-            }
-        };
-    }
-    add!(digest_mirrors, "ImageDigestMirrorSet");
-    add!(content_policies, "ImageContentSourcePolicy");
-    add!(tag_mirrors, "ImageTagMirrorSet");
-    some.sources = sources;
-    some.judge(snapshot, Object::new("Image", "cluster"), |some| some.sources = RegistrySources::default());
-    add!(cluster_policies, "ClusterImagePolicy");
-    add!(policies, "ImagePolicy");
-    some
-}
-
-fn sorted<K>(objects: &[K], metadata: impl Fn(&K) -> &ObjectMeta) -> Vec<&K> {
-    let mut objects: Vec<&K> = objects.iter().collect();
-    objects.sort_by_key(|one| (metadata(one).namespace.clone(), metadata(one).name.clone()));
-    objects
 }
 
 fn object(kind: &'static str, metadata: &ObjectMeta) -> Object {
@@ -180,48 +137,83 @@ fn is_built_in(pool: &MachineConfigPool) -> bool {
     pool.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::MCO_BUILT_IN))
 }
 
-/// The files for every runtime of a pool, and what is not in force.
-fn fragment(
-    snapshot: &Snapshot,
-    pool: &MachineConfigPool,
-    accepted: &Accepted,
-) -> (Fragment, BTreeMap<Object, String>) {
-    let mut left_out = accepted.refused.clone();
+/// What is made for a pool.
+#[derive(Default)]
+struct Made {
+    fragment: Fragment,
+    /// What is not in force, and why.
+    left_out: BTreeMap<Object, String>,
+    /// Whether files are missing through no fault of any object.
+    is_broken: bool,
+}
+
+/// The files for every runtime of a pool.
+fn make(snapshot: &Snapshot, pool: &MachineConfigPool, accepted: &Accepted) -> Made {
+    let mut made = Made { left_out: accepted.left_out(), ..Made::default() };
     let mut files: Vec<File> = Vec::new();
-    let image = || Object::new("Image", "cluster");
     for runtime in runtimes(snapshot, pool) {
         match runtime {
             Runtime::Crio => match accepted.build(snapshot, &template_role(pool)) {
                 Ok(built) => {
                     if let Some(message) = built.skipped_message() {
-                        left_out.insert(image(), message);
+                        made.leave_out(image(), message);
                     }
                     for source in &built.loops {
-                        let (object, why) = contradiction(snapshot, source);
-                        left_out.insert(object, why);
+                        made.leave_out(asker(snapshot, source), contradiction(source));
+                    }
+                    if let Some(image) = accepted.unread_release().filter(|_| !built.files.is_empty()) {
+                        made.leave_out(templates(), Error::ReleaseImage(image.to_owned()).to_string());
                     }
                     files.extend(built.files);
                 }
                 Err(error) => {
-                    left_out.insert(image(), error.to_string());
+                    made.is_broken = true;
+                    made.leave_out(templates(), error.to_string());
                 }
             },
             // k3s has one file of its own for registries, in another form.
             Runtime::Containerd { .. } if snapshot.profile == Profile::K3s => {
-                left_out.extend(everything(snapshot).into_iter().map(|object| (object, K3S.to_owned())));
+                made.left_out.extend(everything(snapshot).into_iter().map(|object| (object, K3S.to_owned())));
             }
-            Runtime::Containerd { .. } => {
-                let default = Value::Null;
-                if let Ok(found) = hosts::build(&accepted.sources(snapshot, "", &default)) {
+            Runtime::Containerd { .. } => match hosts::build(&accepted.sources("", &Value::Null)) {
+                Ok(found) => {
                     files.extend(found.files);
                     if !found.unsupported.is_empty() {
-                        left_out.insert(image(), found.unsupported.join("; "));
+                        made.leave_out(image(), found.unsupported.join("; "));
+                    }
+                    for scope in &found.scopes {
+                        made.leave_out(asker(snapshot, scope), hosts::no_settings(scope));
                     }
                 }
-            }
+                Err(error) => {
+                    made.is_broken = true;
+                    made.leave_out(image(), error.to_string());
+                }
+            },
         }
     }
-    (Fragment::of_files(files), left_out)
+    made.fragment = Fragment::of_files(files);
+    made
+}
+
+impl Made {
+    fn leave_out(&mut self, object: Object, why: String) {
+        let known = self.left_out.entry(object).or_default();
+        if known.is_empty() {
+            *known = why;
+        } else if !known.contains(&why) {
+            *known = format!("{known}; {why}");
+        }
+    }
+}
+
+fn image() -> Object {
+    Object::new("Image", "cluster")
+}
+
+/// Where the templates and the release image come from.
+fn templates() -> Object {
+    Object::new("ControllerConfig", "machine-config-controller")
 }
 
 const K3S: &str =
@@ -237,8 +229,8 @@ fn everything(snapshot: &Snapshot) -> Vec<Object> {
     objects
 }
 
-/// The last mirror set that has a word on a source whose sets contradict one another.
-fn contradiction(snapshot: &Snapshot, source: &str) -> (Object, String) {
+/// The last mirror set that has a word on a source; without one it was the Image.
+fn asker(snapshot: &Snapshot, source: &str) -> Object {
     let digest = sorted(&snapshot.digest_mirrors, |set| &set.metadata)
         .into_iter()
         .rev()
@@ -254,10 +246,19 @@ fn contradiction(snapshot: &Snapshot, source: &str) -> (Object, String) {
     let found = digest.map(|set| object("ImageDigestMirrorSet", &set.metadata));
     let found = found.or_else(|| tag.map(|set| object("ImageTagMirrorSet", &set.metadata)));
     let found = found.or_else(|| older.map(|policy| object("ImageContentSourcePolicy", &policy.metadata)));
-    let why = format!(
+    found.unwrap_or_else(image)
+}
+
+fn sorted<K>(objects: &[K], metadata: impl Fn(&K) -> &ObjectMeta) -> Vec<&K> {
+    let mut objects: Vec<&K> = objects.iter().collect();
+    objects.sort_by_key(|one| (metadata(one).namespace.clone(), metadata(one).name.clone()));
+    objects
+}
+
+fn contradiction(source: &str) -> String {
+    format!(
         "mirror sets contradict one another on the order of the mirrors of {source:?}; the first name was taken first; write the mirrors in one order everywhere"
-    );
-    (found.unwrap_or_else(|| Object::new("Image", "cluster")), why)
+    )
 }
 
 fn runtimes(snapshot: &Snapshot, pool: &MachineConfigPool) -> BTreeSet<Runtime> {
@@ -290,7 +291,7 @@ fn generated(
     name: &str,
     pool: &MachineConfigPool,
     fragment: &Fragment,
-    left_out: &BTreeMap<Object, String>,
+    accepted: &Accepted,
 ) -> MachineConfig {
     let owner = snapshot.image.as_ref().map(|image| OwnerReference {
         api_version: "config.openshift.io/v1".to_owned(),
@@ -300,99 +301,13 @@ fn generated(
         ..OwnerReference::default()
     });
     let mut config = fragment.machine_config(name, &name_of(pool), &snapshot.version, owner);
-    if !left_out.is_empty() {
-        let notes = config.metadata.annotations.get_or_insert_default();
-        notes.insert(annotations::LEFT_OUT.to_owned(), listed(left_out));
-    }
+    let notes = config.metadata.annotations.get_or_insert_default();
+    notes.insert(annotations::ACCEPTED_SETTINGS.to_owned(), accepted.listed());
     seal(config, "Image cluster, mirror sets and image policies")
-}
-
-fn listed(left_out: &BTreeMap<Object, String>) -> String {
-    let entries = left_out.iter().map(|(object, why)| (full_name(object), json!(why)));
-    Value::Object(entries.collect()).to_string()
-}
-
-fn full_name(object: &Object) -> String {
-    match &object.namespace {
-        Some(namespace) => format!("{} {namespace}/{}", object.kind, object.name),
-        None => format!("{} {}", object.kind, object.name),
-    }
-}
-
-/// Tells what is not in force and was not told before.
-fn tell(left_out: &BTreeMap<Object, String>, known: Option<&str>, plan: &mut Plan) {
-    let known: Value = known.and_then(|known| serde_json::from_str(known).ok()).unwrap_or_default();
-    for (object, why) in left_out {
-        if known[full_name(object)] != why.as_str() {
-            plan.warn(object.clone(), "RegistryConfigurationNotApplied", why.clone());
-        }
-    }
-}
-
-/// The conditions of signature policies.
-fn policies(snapshot: &Snapshot, accepted: &Accepted, plan: &mut Plan) {
-    let built = accepted.build(snapshot, "").unwrap_or_default();
-    for one in &snapshot.cluster_policies {
-        let object = object("ClusterImagePolicy", &one.metadata);
-        let problem = accepted.refused.get(&object).map(|why| ("InvalidPolicy", why.clone()));
-        let known = one.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        condition(snapshot, object, one.metadata.generation, known, problem, plan);
-    }
-    for one in &snapshot.policies {
-        let object = object("ImagePolicy", &one.metadata);
-        let is_it = |namespace: &str, name: &str| object.namespace.as_deref() == Some(namespace) && object.name == name;
-        let conflict = built.conflicts.iter().find(|conflict| is_it(&conflict.namespace, &conflict.name));
-        let conflict = conflict.map(|conflict| {
-            let scopes: Vec<_> = conflict.scopes.iter().map(|scope| format!("{scope:?}")).collect();
-            let message = format!(
-                "has conflicting scope(s) [{}] that equal to or nest inside existing clusterimagepolicy, only policy from clusterimagepolicy scope(s) will be applied",
-                scopes.join(" ")
-            );
-            ("ConflictScopes", message)
-        });
-        let problem = accepted.refused.get(&object).map(|why| ("InvalidPolicy", why.clone())).or(conflict);
-        let known = one.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        condition(snapshot, object, one.metadata.generation, known, problem, plan);
-    }
-}
-
-const PENDING: &str = "Pending";
-
-fn condition(
-    snapshot: &Snapshot,
-    object: Object,
-    generation: Option<i64>,
-    known: &[Condition],
-    problem: Option<(&str, String)>,
-    plan: &mut Plan,
-) {
-    let known = known.iter().find(|condition| condition.type_ == PENDING);
-    // A policy that never had a problem needs no word about it.
-    if known.is_none() && problem.is_none() {
-        return;
-    }
-    let (reason, message) = problem.unwrap_or(("AsExpected", String::new()));
-    if known.is_some_and(|known| known.reason == reason && known.message == message) {
-        return;
-    }
-    let condition = Condition {
-        type_: PENDING.to_owned(),
-        status: FALSE.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        last_transition_time: Time(snapshot.now),
-        observed_generation: generation,
-    };
-    let status = Some(json!({"conditions": [condition]}));
-    plan.update(Update { object, annotations: BTreeMap::new(), finalizers: None, status });
 }
 
 /// Pools are told of the same things; people need to hear them once.
 fn dedup(plan: &mut Plan) {
-    let mut seen = Vec::new();
-    plan.events.retain(|event| {
-        let is_new = !seen.contains(event);
-        seen.push(event.clone());
-        is_new
-    });
+    let mut seen = BTreeSet::new();
+    plan.events.retain(|event| seen.insert((event.about.clone(), event.message.clone())));
 }

@@ -30,8 +30,9 @@ pub(super) fn cluster(default: &Value, lists: &Lists, policies: &Scopes) -> Resu
     }
     let mut scopes = Scopes::new();
     let mut policy = default.clone();
-    if !policy.is_object() {
-        return Err(Error::DefaultPolicy("it is not an object".to_owned()));
+    let has_transports = |policy: &Value| policy.get("transports").is_none_or(|it| it.is_object() || it.is_null());
+    if !policy.is_object() || !has_transports(&policy) {
+        return Err(Error::DefaultPolicy("it or its transports are not an object".to_owned()));
     }
     if !lists.allowed.is_empty() {
         policy["default"] = json!([{"type": "reject"}]);

@@ -1,6 +1,6 @@
 //! Scopes: a registry, a namespace or a repository, or all registries below a domain (`*.example.com`).
 
-use super::reference::{is_component, is_domain};
+use super::reference::{is_component, is_domain, parse_any};
 
 /// Whether every image of `inner` is an image of `outer` too.
 pub fn is_nested(inner: &str, outer: &str) -> bool {
@@ -15,13 +15,10 @@ pub fn is_nested(inner: &str, outer: &str) -> bool {
     }
 }
 
-/// Whether `registries.conf` takes a text as a scope. A wildcard may stand at the start of a domain only.
+/// Whether a text can stand in a list of registries: a source, or one image with its tag or digest. What is written to a
+/// node unchecked may make a whole file unreadable there, or name another path.
 pub(super) fn is_scope(text: &str) -> bool {
-    match text.strip_prefix("*.") {
-        _ if text.is_empty() => false,
-        Some(domain) => !domain.contains(['/', '@', ':', '*']),
-        None => !text.contains('*'),
-    }
+    is_source(text) || text.contains('/') && parse_any(text).is_some()
 }
 
 /// Whether a mirror set may name this as a source.

@@ -11,6 +11,8 @@ use super::reference::{is_component, is_domain, parse_any};
 /// What is wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    #[error("spec.scopes {0:?} is no scope; write a host, a repository or a wildcard such as *.example.com")]
+    Scope(String),
     #[error("spec.policy.rootOfTrust.{0} must be set for this policyType")]
     Missing(&'static str),
     #[error("spec.policy.rootOfTrust.policyType {0:?} is unknown; there are PublicKey, FulcioCAWithRekor, PKI")]

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
+use super::storage::needs_storage;
 use super::{Settings, containerd, files};
 use crate::claim::{self, Configuration, Subject};
 use crate::conditions;
@@ -32,7 +33,7 @@ const K3S: &str = "k3s makes the configuration of its containerd itself; write a
 type Claim<'a> = claim::Claim<'a, Settings>;
 
 /// What the planner looks at. All lists are complete.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -54,6 +55,8 @@ pub struct Snapshot {
     /// MachineConfigs of another controller that are to be replaced by ours.
     pub adopt: BTreeSet<String>,
 }
+
+debug_without_contents!(Snapshot { version, profile });
 
 /// Decides what to write, delete and tell.
 pub fn plan(snapshot: &Snapshot) -> Plan {
@@ -123,10 +126,12 @@ fn content(snapshot: &Snapshot, pool: &MachineConfigPool, settings: &Settings) -
         let found = match runtime {
             Runtime::Crio => {
                 let role = template_role(pool);
-                let storage = snapshot.storage.get(&role).cloned().unwrap_or_else(|| Ok(String::new()));
-                let storage =
-                    storage.map_err(|why| format!("could not generate origin ContainerRuntime Configs: {why}"))?;
-                files(settings, &storage, snapshot.stores).map_err(|error| error.to_string())?
+                let storage = match snapshot.storage.get(&role).filter(|_| needs_storage(settings, snapshot.stores)) {
+                    Some(Ok(storage)) => storage.as_str(),
+                    Some(Err(why)) => return Err(format!("could not generate origin ContainerRuntime Configs: {why}")),
+                    None => "",
+                };
+                files(settings, storage, snapshot.stores).map_err(|error| error.to_string())?
             }
             Runtime::Containerd { major } => containerd::dropins(settings, major).files,
         };
@@ -149,19 +154,13 @@ fn add(
     let name = name_of(pool);
     let mut members: Vec<(String, usize)> = Vec::new();
     for (index, claim) in claims.iter_mut().enumerate().filter(|(_, claim)| claim.is_on(pool)) {
-        let Some(suffix) = &claim.suffix else { continue };
-        let config_name = SUBJECT.names.suffixed(&name, suffix);
-        match (existing.standing(&config_name), claim.settings.is_some()) {
+        let Some(config_name) = claim.config_name(&name) else { continue };
+        match (existing.standing(&config_name), claim.settings(&name).is_some()) {
             (Standing::Users, _) => claim.fail(format!(
                 "could not Create/Update MachineConfig: {config_name} exists and was not generated; rename or delete it"
             )),
             (_, true) => members.push((config_name, index)),
-            (_, false) => {
-                if let Some(live) = existing.get(&config_name) {
-                    claim.names.insert(config_name.clone());
-                    wanted.insert(config_name, live.clone());
-                }
-            }
+            (_, false) => claim.hold(&name, existing, wanted),
         }
     }
     members.sort();
@@ -176,16 +175,19 @@ fn add(
         if place < kept {
             continue;
         }
-        let (settings, provenance) = join(&base, claims, &members[..=place]);
+        let (settings, provenance) = join(&base, claims, &name, &members[..=place]);
         match content(snapshot, pool, &settings) {
             Ok(files) => {
                 let config = generated(snapshot, config_name, &name, &claims[*index], files, provenance);
                 wanted.insert(config_name.clone(), config);
             }
-            Err(why) => claims[*index].fail(why),
+            Err(why) => {
+                claims[*index].fail_on(&name, why);
+                claims[*index].hold(&name, existing, wanted);
+            }
         }
     }
-    join(&base, claims, &members).0
+    join(&base, claims, &name, &members).0
 }
 
 fn is_unedited(snapshot: &Snapshot, claim: &Claim<'_>) -> bool {
@@ -196,11 +198,16 @@ fn is_unedited(snapshot: &Snapshot, claim: &Claim<'_>) -> bool {
 }
 
 /// Settings joined in the order of their objects' names, and who set what.
-fn join(base: &Settings, claims: &[Claim<'_>], members: &[(String, usize)]) -> (Settings, Map<String, Value>) {
+fn join(
+    base: &Settings,
+    claims: &[Claim<'_>],
+    pool: &str,
+    members: &[(String, usize)],
+) -> (Settings, Map<String, Value>) {
     let mut members: Vec<&Claim<'_>> = members.iter().map(|(_, index)| &claims[*index]).collect();
     members.sort_by_key(|claim| claim.name().to_owned());
     let mut provenance = Map::new();
-    let joined = members.iter().fold(base.clone(), |under, claim| match &claim.settings {
+    let joined = members.iter().fold(base.clone(), |under, claim| match claim.settings(pool) {
         Some(over) => {
             provenance.extend(over.fields().into_iter().map(|field| (field.to_owned(), json!(claim.name()))));
             under.under(over)
@@ -219,9 +226,9 @@ fn generated(
     provenance: Map<String, Value>,
 ) -> MachineConfig {
     let fragment = Fragment::of_files(files);
-    let mut generated = fragment.machine_config(name, pool, &snapshot.version, Some(claim.owner(SUBJECT)));
+    let mut generated = fragment.machine_config(name, pool, &snapshot.version, Some(claim.owner()));
     generated.metadata.annotations.get_or_insert_default().extend([
-        (annotations::ACCEPTED_SETTINGS.to_owned(), claim.accepted_settings()),
+        (annotations::ACCEPTED_SETTINGS.to_owned(), claim.accepted_settings(pool)),
         (annotations::FIELD_PROVENANCE.to_owned(), Value::Object(provenance).to_string()),
     ]);
     seal(generated, &format!("{} {}", SUBJECT.kind, claim.name()))

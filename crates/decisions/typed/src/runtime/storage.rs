@@ -8,8 +8,7 @@ pub const STORAGE: &str = "/etc/containers/storage.conf";
 
 /// The template's storage.conf with the settings in it; `None` when none of them belongs there.
 pub(super) fn edit(settings: &Settings, default: &str, stores: bool) -> Result<Option<String>, Error> {
-    let has_stores = stores && !(settings.layer_stores.is_empty() && settings.image_stores.is_empty());
-    if settings.overlay_size.is_none() && !has_stores {
+    if !needs_storage(settings, stores) {
         return Ok(None);
     }
     let mut conf: Table = toml::from_str(default).map_err(|error| Error::Storage(error.message().to_owned()))?;
@@ -32,6 +31,12 @@ pub(super) fn edit(settings: &Settings, default: &str, stores: bool) -> Result<O
         }
     }
     toml::to_string(&conf).map(Some).map_err(|error| Error::Storage(error.to_string()))
+}
+
+/// Whether any of the settings belongs there.
+pub(super) fn needs_storage(settings: &Settings, stores: bool) -> bool {
+    let has_stores = stores && !(settings.layer_stores.is_empty() && settings.image_stores.is_empty());
+    settings.overlay_size.is_some() || has_stores
 }
 
 /// `[storage.options]`, after a look at whether the file is what it should be.

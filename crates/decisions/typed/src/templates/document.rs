@@ -22,6 +22,19 @@ pub(super) enum Document {
     Blank,
 }
 
+impl Document {
+    /// The places it fills, of which Ignition wants each once.
+    pub(super) fn paths(&self) -> Vec<String> {
+        match self {
+            Self::File(file) => vec![file.path.clone()],
+            Self::Unit(unit) => {
+                unit.dropins.iter().map(|(name, _)| format!("/etc/systemd/system/{}.d/{name}", unit.name)).collect()
+            }
+            Self::Blank => Vec::new(),
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {

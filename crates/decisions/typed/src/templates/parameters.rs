@@ -1,6 +1,7 @@
 //! What templates are filled with: facts from the ControllerConfig and a few other objects, each with a type.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use api::config::{ProxySpec, ProxyStatus};
 use api::machineconfiguration::{ControllerConfigSpec, TlsSecurityProfile};
@@ -37,20 +38,39 @@ pub struct Parameters {
     pub proxy: Proxy,
     pub images: BTreeMap<String, String>,
     /// Docker config with the credentials of registries, on one line. A secret.
-    pub pull_secret: String,
+    pub pull_secret: Secret,
     /// Docker config for the cluster's own registry. A secret.
-    pub internal_pull_secret: String,
+    pub internal_pull_secret: Secret,
     pub tls_min_version: String,
     pub tls_cipher_suites: Vec<String>,
     pub admin_user: String,
 }
 
-/// Where outgoing requests go; empty texts where there is no proxy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// A text that templates get and nobody else sees: debugging prints only whether it is there.
+#[derive(Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "none" } else { "secret" })
+    }
+}
+
+/// Where outgoing requests go; empty texts where there is no proxy. Addresses of proxies often have passwords in them.
+#[derive(Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Proxy {
     pub http: String,
     pub https: String,
     pub no: String,
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { http, https, no } = self;
+        let hidden = |text: &String| Secret(text.clone());
+        f.debug_struct("Proxy").field("http", &hidden(http)).field("https", &hidden(https)).field("no", no).finish()
+    }
 }
 
 /// Why there are no parameters.
@@ -64,6 +84,10 @@ pub enum Error {
         "the pull secret is not a docker config: {0} (key .dockerconfigjson of the secret that ControllerConfig spec.pullSecret names)"
     )]
     PullSecret(String),
+    #[error(
+        "ControllerConfig {0} has a line break, a quote or another character that an environment file cannot hold; remove it"
+    )]
+    Character(&'static str),
 }
 
 /// Platforms that have templates of their own somewhere; any other is treated as `none`.
@@ -99,6 +123,18 @@ impl Parameters {
         let known = PLATFORMS.contains(&platform.as_str());
         let tls = Tls::from_profile(api_tls);
         let api_url = status.and_then(|status| status.api_server_internal_uri.as_deref());
+        let proxy = spec.proxy.as_ref().map(Proxy::from).unwrap_or_default();
+        for (field, value) in [
+            ("spec.proxy httpProxy", proxy.http.as_str()),
+            ("spec.proxy httpsProxy", &proxy.https),
+            ("spec.proxy noProxy", &proxy.no),
+            ("spec.clusterDNSIP", &spec.cluster_dns_ip),
+            ("spec.infra.status.apiServerInternalURI", api_url.unwrap_or_default()),
+        ] {
+            if value.contains(|c: char| c.is_control() || matches!(c, '\'' | '"')) {
+                return Err(Error::Character(field));
+            }
+        }
         let (api_host, api_port) = api_url.map(host_and_port).unwrap_or_default();
         let text = |bytes: &ByteString| String::from_utf8_lossy(&bytes.0).into_owned();
         let optional = |bytes: &Option<ByteString>| bytes.as_ref().map(text).unwrap_or_default();
@@ -116,10 +152,10 @@ impl Parameters {
             kube_ca: text(&spec.kube_api_server_serving_ca_data),
             root_ca: text(&spec.root_ca_data),
             trust_bundle: optional(&spec.additional_trust_bundle),
-            proxy: spec.proxy.as_ref().map(Proxy::from).unwrap_or_default(),
+            proxy,
             images: spec.images.clone(),
-            pull_secret: pull_secret.map(compact).transpose()?.unwrap_or_default(),
-            internal_pull_secret: optional(&spec.internal_registry_pull_secret),
+            pull_secret: Secret(pull_secret.map(compact).transpose()?.unwrap_or_default()),
+            internal_pull_secret: Secret(optional(&spec.internal_registry_pull_secret)),
             tls_min_version: tls.min_version,
             tls_cipher_suites: tls.cipher_suites,
             admin_user: "core".to_owned(),
@@ -147,9 +183,14 @@ fn host_and_port(url: &str) -> (String, String) {
     let place = rest.split('/').next().unwrap_or_default();
     // The colons of an IPv6 address stand between brackets.
     match place.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
-        Some((host, port)) => (host.to_owned(), port.to_owned()),
-        None => (place.to_owned(), "443".to_owned()),
+        Some((host, port)) => (bare(host), port.to_owned()),
+        None => (bare(place), "443".to_owned()),
     }
+}
+
+/// A host without brackets: whoever joins it with a port puts them around an IPv6 address.
+fn bare(host: &str) -> String {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned()
 }
 
 /// A docker config on one line. What is wrong with it is told by place, never by content: it is full of passwords.
@@ -171,8 +212,8 @@ mod tests {
     fn the_host_of_an_address_may_have_colons() {
         let both = |url| host_and_port(url);
         assert_eq!(both("https://api-int.a.b:6443"), ("api-int.a.b".into(), "6443".into()));
-        assert_eq!(both("https://[fd00::1]:6443/x"), ("[fd00::1]".into(), "6443".into()));
-        assert_eq!(both("https://[fd00::1]"), ("[fd00::1]".into(), "443".into()));
+        assert_eq!(both("https://[fd00::1]:6443/x"), ("fd00::1".into(), "6443".into()));
+        assert_eq!(both("https://[fd00::1]"), ("fd00::1".into(), "443".into()));
         assert_eq!(both("https://api"), ("api".into(), "443".into()));
     }
 

@@ -15,12 +15,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use serde_json::json;
 
+use super::profile::Kubelet;
 use super::{Config, Parameters, Profile, Runtime, Templates};
 use crate::defaults::Rendered;
 use crate::plan::{Existing, Object, Plan, Standing, Update, seal};
 
 /// What the planner looks at.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub now: Timestamp,
     /// Version of the controller, which generated MachineConfigs are stamped with.
@@ -41,10 +42,18 @@ pub struct Snapshot {
     pub adopt: BTreeSet<String>,
 }
 
+debug_without_contents!(Snapshot { version, profile, runtime });
+
 /// The templates of every role, filled in.
 pub fn render(snapshot: &Snapshot) -> Result<BTreeMap<String, Rendered>, String> {
     if snapshot.templates.is_empty() {
-        return Ok(BTreeMap::new());
+        return match snapshot.profile.kubelet() {
+            // An empty folder is a mistake: hosts would lose everything they start from.
+            Kubelet::Whole => {
+                Err("there are no templates; name a folder with templates, or none to use the built-in ones".to_owned())
+            }
+            Kubelet::Dropin { .. } | Kubelet::Unknown => Ok(BTreeMap::new()),
+        };
     }
     let spec = &snapshot.controller_config.spec;
     let pull_secret = snapshot.pull_secret.as_ref().map_err(Clone::clone)?;
@@ -55,7 +64,7 @@ pub fn render(snapshot: &Snapshot) -> Result<BTreeMap<String, Rendered>, String>
             Parameters { role: role.to_owned(), runtime: snapshot.runtime.name().to_owned(), ..parameters.clone() };
         (role.to_owned(), snapshot.templates.render(&given))
     };
-    Ok(roles(&parameters.topology).into_iter().map(rendered).collect())
+    Ok(roles(&parameters.topology, &snapshot.machine_configs).into_iter().map(rendered).collect())
 }
 
 /// Decides what to write, delete and tell.
@@ -70,9 +79,14 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     plan
 }
 
-/// An arbiter has a role of its own only where the topology has arbiters.
-fn roles(topology: &str) -> Vec<&'static str> {
-    let arbiter = (topology == "HighlyAvailableArbiter").then_some(POOL_ARBITER);
+/// An arbiter has a role of its own only where the topology has arbiters. Where it is not known, those that are there stay.
+fn roles(topology: &str, machine_configs: &[MachineConfig]) -> Vec<&'static str> {
+    let has_arbiters = || {
+        let base = Config::Base.name(POOL_ARBITER);
+        machine_configs.iter().any(|config| config.metadata.name.as_deref() == Some(&base))
+    };
+    let is_named = topology == "HighlyAvailableArbiter" || topology.is_empty() && has_arbiters();
+    let arbiter = is_named.then_some(POOL_ARBITER);
     [POOL_MASTER, POOL_WORKER].into_iter().chain(arbiter).collect()
 }
 
@@ -175,8 +189,11 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
             last_transition_time: Some(since.unwrap_or(Time(snapshot.now))),
         }
     });
+    let is_ours = |it: &&ControllerConfigCondition| [RUNNING, COMPLETED, FAILING].contains(&it.type_.as_str());
+    let others = known.conditions.iter().filter(|it| !is_ours(it));
     let status = ControllerConfigStatus {
-        conditions: conditions.to_vec(),
+        // The list is written whole, so it has to keep what others wrote.
+        conditions: others.cloned().chain(conditions).collect(),
         controller_certificates: snapshot.certificates.clone(),
         observed_generation: generation,
     };

@@ -9,11 +9,11 @@ use typed::plan::Plan;
 use typed::registries::plan::{Snapshot, plan};
 use typed::templates::{Profile, Runtime};
 
-use crate::world::pool;
+use crate::world::{pool, readable};
 
-const NAME: &str = "99-worker-generated-registries";
+pub(crate) const NAME: &str = "99-worker-generated-registries";
 
-fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     let mut worker = pool("worker");
     worker.metadata.labels.get_or_insert_default().insert(api::labels::MCO_BUILT_IN.to_owned(), String::new());
     Snapshot {
@@ -38,7 +38,7 @@ fn snapshot() -> Snapshot {
     }
 }
 
-fn mirror_set<T: serde::de::DeserializeOwned>(name: &str, source: &str, mirrors: &[&str]) -> T {
+pub(crate) fn mirror_set<T: serde::de::DeserializeOwned>(name: &str, source: &str, mirrors: &[&str]) -> T {
     let set = json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet", "metadata": {"name": name},
         "spec": {"imageDigestMirrors": [{"source": source, "mirrors": mirrors}]},
@@ -46,7 +46,7 @@ fn mirror_set<T: serde::de::DeserializeOwned>(name: &str, source: &str, mirrors:
     serde_json::from_value(set).unwrap()
 }
 
-fn image(sources: &Value) -> api::config::Image {
+pub(crate) fn image(sources: &Value) -> api::config::Image {
     let image = json!({
         "apiVersion": "config.openshift.io/v1", "kind": "Image", "metadata": {"name": "cluster", "uid": "u"},
         "spec": {"registrySources": sources},
@@ -55,9 +55,10 @@ fn image(sources: &Value) -> api::config::Image {
 }
 
 /// Carries a plan out and returns what it told.
-fn step(snapshot: &mut Snapshot) -> Vec<String> {
+pub(crate) fn step(snapshot: &mut Snapshot) -> Vec<String> {
     let Plan { apply, delete, events, inputs, originals, .. } = plan(snapshot);
     for config in apply {
+        readable(&config);
         snapshot.machine_configs.retain(|live| live.metadata.name != config.metadata.name);
         snapshot.machine_configs.push(config);
     }
@@ -67,7 +68,7 @@ fn step(snapshot: &mut Snapshot) -> Vec<String> {
     events.into_iter().map(|event| format!("{} {}: {}", event.about.kind, event.about.name, event.message)).collect()
 }
 
-fn file(snapshot: &Snapshot, path: &str) -> Option<String> {
+pub(crate) fn file(snapshot: &Snapshot, path: &str) -> Option<String> {
     let config = snapshot.machine_configs.iter().find(|it| it.metadata.name.as_deref() == Some(NAME))?;
     let files = config.spec.config.as_ref()?["storage"]["files"].as_array().cloned().unwrap_or_default();
     let source = files.iter().find(|file| file["path"] == path)?["contents"]["source"].as_str()?.to_owned();
@@ -187,7 +188,7 @@ fn containerd_gets_host_files_and_what_it_cannot_do_is_told() {
     world.digest_mirrors.push(mirror_set("n", "quay.io/org", &["mirror.local"]));
     assert_eq!(
         step(&mut world),
-        ["Image cluster: containerd has no settings for \"quay.io/org\", only for whole registries"]
+        ["ImageDigestMirrorSet n: containerd has no settings for \"quay.io/org\", only for whole registries"]
     );
     let hosts = file(&world, "/etc/containerd/certs.d/docker.io/hosts.toml").unwrap();
     assert!(hosts.contains("[host.\"https://mirror.local\"]"), "{hosts}");
@@ -232,4 +233,14 @@ fn mirror_sets_that_contradict_one_another_still_make_an_order() {
     let told = step(&mut world);
     assert!(told.iter().any(|told| told.contains("contradict one another")), "{told:?}");
     assert!(file(&world, typed::registries::REGISTRIES).unwrap().contains("a.local"));
+}
+
+#[test]
+fn a_pool_between_two_versions_of_containerd_gets_each_file_once() {
+    let mut world = snapshot();
+    let both = BTreeSet::from([Runtime::Containerd { major: 1 }, Runtime::Containerd { major: 2 }]);
+    world.runtimes.insert("worker".to_owned(), both);
+    world.digest_mirrors.push(mirror_set("m", "docker.io", &["mirror.local"]));
+    step(&mut world);
+    assert!(file(&world, "/etc/containerd/certs.d/docker.io/hosts.toml").is_some());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::machineconfiguration::ContainerRuntimeConfig;
+use api::machineconfiguration::{ContainerRuntimeConfig, MachineConfig};
 use expect_test::expect;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use typed::plan::Plan;
 use typed::runtime::plan::{Snapshot, plan};
 use typed::templates::Runtime;
 
-use crate::world::pool;
+use crate::world::{pool, readable};
 
 struct World(Snapshot);
 
@@ -66,6 +66,7 @@ impl World {
 
     fn carry_out(&mut self, plan: Plan) {
         for config in plan.apply {
+            readable(&config);
             self.0.machine_configs.retain(|live| live.metadata.name != config.metadata.name);
             self.0.machine_configs.push(config);
         }
@@ -78,6 +79,13 @@ impl World {
                 config.status = serde_json::from_value(status).unwrap();
             }
         }
+    }
+
+    /// All MachineConfigs in the order of their names.
+    fn sorted(&self) -> Vec<MachineConfig> {
+        let mut configs = self.0.machine_configs.clone();
+        configs.sort_by_key(|it| it.metadata.name.clone());
+        configs
     }
 
     /// The files of a MachineConfig: the end of each path, and the content on one line.
@@ -169,4 +177,71 @@ fn the_eleventh_on_a_pool_is_refused() {
     expect!["Failure: Error: could not get ctrcfg key: max number of supported ctrcfgs (10) has been reached. Please delete old ctrcfgs before retrying"]
         .assert_eq(&world.says("c10"));
     assert_eq!(world.0.machine_configs.len(), 10);
+}
+
+#[test]
+fn templates_that_do_not_render_leave_everything_in_force() {
+    let mut world = World::new(&["worker"]);
+    world.add("a", "worker", json!({"pidsLimit": 2048}));
+    world.add("b", "worker", json!({"overlaySize": "8G"}));
+    world.settle();
+    let before = world.sorted();
+    world.0.storage = [("worker".to_owned(), Err("its head is wrong".to_owned()))].into();
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    assert!(world.says("b").contains("its head is wrong"), "{}", world.says("b"));
+    let config = world.config("a");
+    config.spec.container_runtime_config.pids_limit = Some(3000);
+    config.metadata.generation = Some(2);
+    world.settle();
+    assert_eq!(world.says("a"), "Success: Success", "what needs no storage.conf does not wait for it");
+    assert!(world.files("99-worker-generated-containerruntime").contains("pids_limit = 3000"));
+    assert_eq!(world.sorted()[1].spec, before[1].spec);
+}
+
+#[test]
+fn one_refused_on_one_pool_keeps_what_it_has_on_each() {
+    let mut world = World::new(&["worker", "infra"]);
+    world.add("a", "worker", json!({"logLevel": "debug"}));
+    world.config("a").spec.machine_config_pool_selector =
+        serde_json::from_value(json!({"matchExpressions": [{"key": "pool", "operator": "Exists"}]})).unwrap();
+    world.settle();
+    let before = world.sorted();
+    world.0.runtimes.insert("infra".to_owned(), BTreeSet::from([Runtime::Containerd { major: 2 }]));
+    let config = world.config("a");
+    config.spec.container_runtime_config.pids_limit = Some(4096);
+    config.metadata.generation = Some(2);
+    world.settle();
+    assert!(world.says("a").contains("pool \"infra\": containerd"), "{}", world.says("a"));
+    assert_eq!(world.sorted().len(), before.len());
+}
+
+#[test]
+fn sizes_that_a_runtime_would_read_otherwise_are_refused() {
+    for (field, size) in [
+        ("logSizeMax", "-500m"),
+        ("logSizeMax", "8191.5"),
+        ("logSizeMax", "9000.5"),
+        ("logSizeMax", "-1.0001"),
+        ("overlaySize", "1E"),
+        ("overlaySize", "1Ei"),
+        ("overlaySize", "1e9"),
+        ("overlaySize", "500m"),
+        ("overlaySize", "0.5"),
+        ("overlaySize", "7u"),
+    ] {
+        let mut world = World::new(&["worker"]);
+        world.add("a", "worker", json!({field: size}));
+        world.settle();
+        assert!(world.says("a").starts_with("Failure: "), "{field} {size}: {}", world.says("a"));
+        assert!(world.says("a").contains(&format!("spec.containerRuntimeConfig.{field}")), "{}", world.says("a"));
+    }
+    for (field, size) in
+        [("logSizeMax", "0.5Mi"), ("logSizeMax", "9e3"), ("overlaySize", "1.5Gi"), ("overlaySize", "0")]
+    {
+        let mut world = World::new(&["worker"]);
+        world.add("a", "worker", json!({field: size}));
+        world.settle();
+        assert_eq!(world.says("a"), "Success: Success", "{field} {size}");
+    }
 }

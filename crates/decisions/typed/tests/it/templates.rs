@@ -53,7 +53,7 @@ fn a_worker_of_openshift_has_the_paths_that_users_know() {
           644 /etc/audit/rules.d/mco-audit-quiet-containers.rules
           644 /etc/kubernetes/apiserver-url.env
           644 /etc/kubernetes/kubelet-plugins/volume/exec/.dummy
-          644 /etc/mco/proxy.env
+          600 /etc/mco/proxy.env
           644 /etc/modules-load.d/iptables.conf
           644 /etc/node-sizing-enabled.env
           644 /etc/sysctl.d/arp.conf
@@ -165,7 +165,7 @@ fn a_template_that_does_not_work_is_named_with_its_line() {
     assert!(refused("elsewhere/a", "x").contains("lies in no folder that we know"));
 }
 
-mod planning {
+pub(crate) mod planning {
     use std::collections::{BTreeMap, BTreeSet};
 
     use api::machineconfiguration::ControllerConfig;
@@ -175,7 +175,7 @@ mod planning {
 
     use super::{controller_config, expect};
 
-    fn snapshot(profile: Profile) -> Snapshot {
+    pub(crate) fn snapshot(profile: Profile) -> Snapshot {
         let mut controller_config = ControllerConfig::new("machine-config-controller", controller_config());
         controller_config.metadata.uid = Some("uid".to_owned());
         controller_config.metadata.generation = Some(3);
@@ -196,7 +196,7 @@ mod planning {
     }
 
     /// Carries a plan out and returns what it told.
-    fn step(snapshot: &mut Snapshot) -> Vec<String> {
+    pub(crate) fn step(snapshot: &mut Snapshot) -> Vec<String> {
         let found = plan(snapshot);
         for config in found.apply {
             snapshot.machine_configs.retain(|live| live.metadata.name != config.metadata.name);
@@ -210,14 +210,14 @@ mod planning {
         found.events.into_iter().map(|event| event.message).collect()
     }
 
-    fn names(snapshot: &Snapshot) -> Vec<&str> {
+    pub(crate) fn names(snapshot: &Snapshot) -> Vec<&str> {
         let mut names: Vec<_> =
             snapshot.machine_configs.iter().filter_map(|config| config.metadata.name.as_deref()).collect();
         names.sort_unstable();
         names
     }
 
-    fn says(snapshot: &Snapshot) -> String {
+    pub(crate) fn says(snapshot: &Snapshot) -> String {
         let status = snapshot.controller_config.status.clone().unwrap_or_default();
         let shown = status.conditions.iter().map(|it| format!("{}={}", it.type_, it.status));
         format!("{} {}", shown.collect::<Vec<_>>().join(" "), status.conditions[1].message.clone().unwrap_or_default())

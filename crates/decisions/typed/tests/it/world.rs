@@ -97,6 +97,13 @@ impl World {
         names
     }
 
+    /// All MachineConfigs in the order of their names.
+    pub(crate) fn sorted(&self) -> Vec<MachineConfig> {
+        let mut configs = self.snapshot.machine_configs.clone();
+        configs.sort_by_key(|it| it.metadata.name.clone());
+        configs
+    }
+
     /// A file of a MachineConfig, decoded.
     pub(crate) fn file(&self, name: &str, path: &str) -> Option<String> {
         let config = self.machine_config(name)?.spec.config.clone()?;
@@ -143,6 +150,7 @@ impl World {
 
     fn carry_out(&mut self, plan: Plan) {
         for config in plan.apply {
+            readable(&config);
             self.writes.configs += 1;
             self.snapshot.machine_configs.retain(|live| live.metadata.name != config.metadata.name);
             self.snapshot.machine_configs.push(config);
@@ -184,6 +192,15 @@ impl World {
         if let Some(status) = update.status {
             config.status = serde_json::from_value(status).unwrap();
         }
+    }
+}
+
+/// Every MachineConfig that a planner writes has to be one that rendering accepts.
+#[track_caller]
+pub(crate) fn readable(config: &MachineConfig) {
+    let name = config.metadata.name.as_deref().unwrap_or_default();
+    if let Err(error) = ignition::read(config.spec.config.as_ref().unwrap()) {
+        panic!("{name}: {error}");
     }
 }
 

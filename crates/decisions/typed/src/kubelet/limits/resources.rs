@@ -13,7 +13,8 @@ use crate::quantity::Quantity;
 
 pub(super) fn check(view: View<'_>, found: &mut Vec<Violation>) {
     eviction(view, found);
-    reservations(view, found);
+    reservations(view, &["systemReserved", "kubeReserved"], found);
+    shares(view, found);
     reserved_memory(view, found);
     processors(view, found);
     taints(view, found);
@@ -71,11 +72,11 @@ fn amount(text: &str) -> Option<i64> {
 }
 
 fn percent(text: &str) -> Option<f64> {
-    text.strip_suffix('%')?.parse().ok().filter(|share: &f64| *share >= 0.0)
+    text.strip_suffix('%')?.parse().ok().filter(|share: &f64| share.is_finite() && *share >= 0.0)
 }
 
-fn reservations(view: View<'_>, found: &mut Vec<Violation>) {
-    for field in ["systemReserved", "kubeReserved"] {
+pub(super) fn reservations(view: View<'_>, fields: &[&str], found: &mut Vec<Violation>) {
+    for field in fields {
         for (resource, text) in view.map(field) {
             let path = format!("{field}[{resource}]");
             if !["cpu", "memory", "ephemeral-storage", "pid"].contains(&resource) {
@@ -85,6 +86,9 @@ fn reservations(view: View<'_>, found: &mut Vec<Violation>) {
             }
         }
     }
+}
+
+fn shares(view: View<'_>, found: &mut Vec<Violation>) {
     for (resource, text) in view.map("qosReserved") {
         if resource != "memory" || percent(text).is_none_or(|share| share > 100.0) {
             violate(found, format!("qosReserved[{resource}]"), "must be a share of memory, for example 50%");

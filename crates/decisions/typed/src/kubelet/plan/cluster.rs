@@ -14,10 +14,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Snapshot, inherits, name_of, place};
 use crate::conditions::ACCEPTED;
+use crate::defaults;
+use crate::duration;
 use crate::fragment::{File, Fragment};
-use crate::kubelet::{CONFIGURATION, apply_latency};
+use crate::kubelet::{CONFIGURATION, Configured, apply_latency};
 use crate::names;
-use crate::plan::{Existing, Object, Plan, Standing, Update, fingerprint, seal};
+use crate::plan::{Existing, Object, Plan, Standing, Update, fingerprint, note, seal, standing};
 use crate::pools::template_role;
 use crate::templates::profile::{Kubelet, Profile};
 use crate::yaml;
@@ -25,23 +27,25 @@ use crate::yaml;
 /// Kernel arguments of the only version of control groups that is supported.
 const CGROUPS: [&str; 2] = ["systemd.unified_cgroup_hierarchy=1", "cgroup_no_v1=\"all\""];
 
+const MEDIUM: &str = "MediumUpdateAverageReaction";
 const SLOW: &str = "LowUpdateSlowReaction";
 
 /// What a pool's KubeletConfigs are put over: the template with gates and latency, or what workers have.
 pub(super) fn base(
     snapshot: &Snapshot,
     pool: &MachineConfigPool,
-    results: &BTreeMap<String, Map<String, Value>>,
-) -> Result<Map<String, Value>, String> {
-    if let Some(workers) = results.get(POOL_WORKER).filter(|workers| inherits(pool) && !workers.is_empty()) {
+    results: &BTreeMap<String, Configured>,
+) -> Result<Configured, String> {
+    let is_known = |workers: &&Configured| inherits(pool) && !workers.configuration.is_empty();
+    if let Some(workers) = results.get(POOL_WORKER).filter(is_known) {
         return Ok(workers.clone());
     }
-    let mut base = template(snapshot, pool)?;
-    gates(snapshot, &mut base);
+    let mut configuration = template(snapshot, pool)?;
+    gates(snapshot, &mut configuration)?;
     if name_of(pool) == POOL_WORKER {
-        apply_latency(&mut base, latency(snapshot).unwrap_or_default());
+        apply_latency(&mut configuration, latency(snapshot).unwrap_or_default());
     }
-    Ok(base)
+    Ok(Configured { configuration, ..Configured::default() })
 }
 
 fn template(snapshot: &Snapshot, pool: &MachineConfigPool) -> Result<Map<String, Value>, String> {
@@ -56,12 +60,14 @@ fn template(snapshot: &Snapshot, pool: &MachineConfigPool) -> Result<Map<String,
     }
 }
 
-fn gates(snapshot: &Snapshot, configuration: &mut Map<String, Value>) {
-    let Some(gates) = snapshot.gates.as_ref().filter(|gates| !gates.is_empty()) else { return };
+fn gates(snapshot: &Snapshot, configuration: &mut Map<String, Value>) -> Result<(), String> {
+    let Some(gates) = snapshot.gates.as_ref().filter(|gates| !gates.is_empty()) else { return Ok(()) };
     let known = configuration.entry("featureGates").or_insert_with(|| json!({}));
-    for (gate, is_on) in gates {
-        known[gate] = (*is_on).into();
-    }
+    let Value::Object(known) = known else {
+        return Err(format!("featureGates of the template must be a map of gates, but is {known}"));
+    };
+    known.extend(gates.iter().map(|(gate, is_on)| (gate.clone(), (*is_on).into())));
+    Ok(())
 }
 
 /// The profile in force. A jump over the middle one would mark every worker as lost before it has slowed down.
@@ -70,6 +76,14 @@ fn latency(snapshot: &Snapshot) -> Option<&str> {
     match present_latency(snapshot) {
         Some(present) if jumps(present, asked) => Some(present),
         Some(_) | None => Some(asked),
+    }
+}
+
+/// Where a kubelet reads what these MachineConfigs say.
+fn path(snapshot: &Snapshot, number: &str) -> String {
+    match snapshot.profile.kubelet() {
+        Kubelet::Dropin { folder, .. } => format!("{folder}/{number}-machinist.conf"),
+        Kubelet::Whole | Kubelet::Unknown => CONFIGURATION.to_owned(),
     }
 }
 
@@ -82,11 +96,22 @@ fn jumps(present: &str, asked: &str) -> bool {
 fn present_latency(snapshot: &Snapshot) -> Option<&'static str> {
     let name = names::node_config(POOL_WORKER);
     let live = snapshot.machine_configs.iter().find(|config| config.metadata.name.as_deref() == Some(&name))?;
-    let notes = live.metadata.annotations.as_ref()?;
-    match notes.get(annotations::ACCEPTED_SETTINGS)?.as_str() {
-        "MediumUpdateAverageReaction" => Some("MediumUpdateAverageReaction"),
-        SLOW => Some(SLOW),
-        _ => Some("Default"),
+    match note(live, annotations::ACCEPTED_SETTINGS) {
+        Some(MEDIUM) => Some(MEDIUM),
+        Some(SLOW) => Some(SLOW),
+        Some(_) => Some("Default"),
+        None => latency_of_file(&defaults::content(live, &path(snapshot, "97"))?),
+    }
+}
+
+/// The profile that a kubelet's configuration was made for. Another controller notes none.
+fn latency_of_file(text: &str) -> Option<&'static str> {
+    let configuration: Map<String, Value> = serde_saphyr::from_str(text).ok()?;
+    match duration::parse(configuration.get("nodeStatusUpdateFrequency")?.as_str()?)? / 1_000_000_000 {
+        10 => Some("Default"),
+        20 => Some(MEDIUM),
+        60 => Some(SLOW),
+        _ => None,
     }
 }
 
@@ -94,20 +119,17 @@ fn present_latency(snapshot: &Snapshot) -> Option<&'static str> {
 pub(super) fn add(
     snapshot: &Snapshot,
     pool: &MachineConfigPool,
-    base: &Map<String, Value>,
+    base: &Configured,
     existing: &Existing<'_>,
     wanted: &mut BTreeMap<String, MachineConfig>,
     plan: &mut Plan,
 ) {
-    let name = name_of(pool);
+    let (name, base) = (name_of(pool), &base.configuration);
     if inherits(pool) {
         return;
     }
     let is_whole = matches!(place(snapshot), Ok(Kubelet::Whole));
-    let file = |number: &str, content: &Map<String, Value>| match snapshot.profile.kubelet() {
-        Kubelet::Dropin { folder, .. } => File::new(format!("{folder}/{number}-machinist.conf"), yaml::write(content)),
-        Kubelet::Whole | Kubelet::Unknown => File::new(CONFIGURATION, yaml::write(content)),
-    };
+    let file = |number: &str, content: &Map<String, Value>| File::new(path(snapshot, number), yaml::write(content));
     if let Some(gates) = snapshot.gates.as_ref().filter(|gates| is_whole || !gates.is_empty()) {
         let mut content = base.clone();
         if !is_whole {
@@ -138,6 +160,16 @@ pub(super) fn add(
     }
 }
 
+/// Leaves the two MachineConfigs of a pool as they are, while nobody can say what they should be.
+pub(super) fn hold(pool: &MachineConfigPool, existing: &Existing<'_>, wanted: &mut BTreeMap<String, MachineConfig>) {
+    let name = name_of(pool);
+    for name in [names::features(&name), names::node_config(&name)] {
+        if let Some(live) = existing.get(&name).filter(|live| standing(live) == Standing::Ours) {
+            wanted.insert(name, live.clone());
+        }
+    }
+}
+
 /// Says on the Node config whether it is in force.
 fn tell_jump(snapshot: &Snapshot, in_force: &str, plan: &mut Plan) {
     let Some(node) = &snapshot.node else { return };
@@ -157,6 +189,7 @@ fn tell_jump(snapshot: &Snapshot, in_force: &str, plan: &mut Plan) {
     if let Some(problem) = problem {
         plan.warn(object.clone(), "ActionProhibited", problem);
     }
+    let others = node.status.iter().flat_map(|status| &status.conditions).filter(|it| it.type_ != ACCEPTED);
     let condition = Condition {
         type_: ACCEPTED.to_owned(),
         status: status.to_owned(),
@@ -169,7 +202,8 @@ fn tell_jump(snapshot: &Snapshot, in_force: &str, plan: &mut Plan) {
         object,
         annotations: BTreeMap::new(),
         finalizers: None,
-        status: Some(json!({"conditions": [condition]})),
+        // The list is written whole, so it has to keep what others wrote.
+        status: Some(json!({"conditions": others.chain([&condition]).collect::<Vec<_>>()})),
     });
 }
 
@@ -187,7 +221,11 @@ fn put(
 ) {
     let replaces = match existing.standing(&name) {
         Standing::Missing | Standing::Ours => true,
-        Standing::Users => false,
+        Standing::Users => {
+            let noted = existing.get(&name).map(|live| plan.stand_aside(live, from));
+            wanted.extend(noted.map(|noted| (name.clone(), noted)));
+            false
+        }
         Standing::Foreign if snapshot.adopt.contains(&name) => true,
         Standing::Foreign => {
             let inputs = json!([snapshot.node.as_ref().map(|node| &node.spec), snapshot.gates]);

@@ -1,0 +1,298 @@
+//! KubeletConfigs, templates and pools with faults: what was in force stays in force, and the fault is told.
+
+use api::annotations;
+use serde_json::json;
+
+use crate::world::{World, pool};
+
+const FIRST: &str = "99-worker-generated-kubelet";
+
+#[test]
+fn amounts_reserved_for_the_system_are_checked_before_a_node_sees_them() {
+    for profile in [typed::templates::Profile::OpenShift, typed::templates::Profile::Kubeadm] {
+        for amount in ["lots", "-1Gi", "1Gi\"; true; \"", "1Gi\nA=b", "$(reboot)"] {
+            let mut world = World::new(&["worker"]);
+            world.snapshot.profile = profile;
+            for resource in ["memory", "cpu", "ephemeral-storage"] {
+                let fields = json!({"systemReserved": {resource: amount}});
+                world.add(resource, "worker", json!({"kubeletConfig": fields}));
+            }
+            world.settle();
+            for resource in ["memory", "cpu", "ephemeral-storage"] {
+                let said = world.says(resource);
+                assert!(said.starts_with("Failure: "), "{amount:?}: {said}");
+                assert!(said.contains(&format!("systemReserved[{resource}]")), "{amount:?}: {said}");
+            }
+            assert!(world.names().is_empty(), "{amount:?}: {:?}", world.names());
+        }
+    }
+}
+
+#[test]
+fn nothing_that_a_shell_would_read_comes_from_the_sizing_file() {
+    use typed::templates::{Config, Profile, Templates};
+    let rendered = Templates::builtin(Profile::OpenShift).render(&crate::templates::parameters("worker")).unwrap();
+    let units = &rendered[&Config::Base].units;
+    let unit = units.iter().find(|unit| unit.name == "kubelet-auto-node-size.service").unwrap();
+    let contents = unit.contents.as_deref().unwrap();
+    assert!(!contents.contains("bash -c") && !contents.contains("${"), "{contents}");
+}
+
+fn node(profile: &str) -> api::config::Node {
+    let node = json!({"apiVersion": "config.openshift.io/v1", "kind": "Node",
+        "metadata": {"name": "cluster", "generation": 1}, "spec": {"workerLatencyProfile": profile}});
+    serde_json::from_value(node).unwrap()
+}
+
+#[test]
+fn a_template_that_does_not_render_leaves_gates_and_latency_in_force() {
+    let mut world = World::new(&["master", "worker"]);
+    world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
+    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.settle();
+    let before = world.sorted();
+    assert_eq!(before.len(), 5);
+    for role in ["master", "worker"] {
+        world.snapshot.bases.insert(role.to_owned(), Err("its head is wrong".to_owned()));
+    }
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    // Hosts of which nothing is known any more, because a node that just came says nothing yet.
+    world.snapshot.profile = typed::templates::Profile::None;
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    world.snapshot.pools.pop();
+    world.settle();
+    assert_eq!(world.names(), ["97-master-generated-kubelet", "98-master-generated-kubelet"], "a pool that goes");
+}
+
+/// A pool that selects its own MachineConfigs only.
+fn lone(name: &str) -> api::machineconfiguration::MachineConfigPool {
+    let mut pool = pool(name);
+    pool.spec.machine_config_selector =
+        serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": name}})).unwrap();
+    pool
+}
+
+#[test]
+fn what_a_pool_accepted_stays_there_when_another_pool_accepts_more() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.pools.push(lone("zeta"));
+    let both = json!({"matchExpressions": [{"key": "pool", "operator": "Exists"}]});
+    world.add("k", "worker", json!({"machineConfigPoolSelector": both, "kubeletConfig": {"maxPods": 77}}));
+    let thresholds = json!({"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 40});
+    world.add("a", "zeta", json!({"kubeletConfig": thresholds}));
+    world.settle();
+    world.edit("k", json!({"maxPods": 78, "imageGCLowThresholdPercent": 75}));
+    world.settle();
+    assert_eq!(world.field(FIRST, "maxPods"), 78);
+    assert_eq!(world.field("99-zeta-generated-kubelet", "maxPods"), 77);
+    assert_eq!(world.field("99-zeta-generated-kubelet-1", "imageGCHighThresholdPercent"), 50);
+    assert!(world.says("k").contains("pool \"zeta\": "), "{}", world.says("k"));
+}
+
+#[test]
+fn one_that_comes_later_gives_way_to_what_is_in_force() {
+    let mut world = World::new(&["worker"]);
+    world.add("k", "worker", json!({"kubeletConfig": {"imageGCLowThresholdPercent": 75}}));
+    world.settle();
+    let before = world.machine_config(FIRST).cloned();
+    let thresholds = json!({"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 40});
+    world.add("a", "worker", json!({"kubeletConfig": thresholds}));
+    world.settle();
+    assert_eq!(world.machine_config(FIRST).cloned(), before);
+    assert_eq!(world.says("k"), "Success: Success");
+    assert!(world.says("a").contains("imageGC"), "{}", world.says("a"));
+    assert_eq!(world.names(), [FIRST]);
+}
+
+fn annotate(world: &mut World, name: &str, suffix: &str) {
+    let notes = world.config(name).metadata.annotations.get_or_insert_default();
+    notes.insert(annotations::MC_NAME_SUFFIX.to_owned(), suffix.to_owned());
+}
+
+#[test]
+fn a_suffix_that_cannot_be_does_not_take_the_machine_config_away() {
+    for bad in ["", "x", "+2", "007", "4294967295", "10", "-1"] {
+        let mut world = World::new(&["worker"]);
+        world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+        world.add("b", "worker", json!({"kubeletConfig": {"podsPerCore": 5}}));
+        world.settle();
+        let before = world.sorted();
+        annotate(&mut world, "b", bad);
+        world.settle();
+        assert_eq!(world.sorted(), before, "{bad:?}");
+        assert!(world.says("b").contains("annotation"), "{bad:?}: {}", world.says("b"));
+        world.add("c", "worker", json!({"kubeletConfig": {"maxPods": 20}}));
+        world.settle();
+        assert_eq!(world.names().len(), 3, "{bad:?}");
+        assert_eq!(world.field("99-worker-generated-kubelet-1", "podsPerCore"), 5, "{bad:?}");
+        annotate(&mut world, "b", "1");
+        world.settle();
+        assert_eq!(world.says("b"), "Success: Success", "{bad:?}");
+    }
+}
+
+#[test]
+fn whoever_has_a_machine_config_keeps_its_suffix_against_an_older_one() {
+    let mut world = World::new(&["worker"]);
+    world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.add("b", "worker", json!({"kubeletConfig": {"podsPerCore": 5}}));
+    world.settle();
+    let before = world.sorted();
+    annotate(&mut world, "a", "1");
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    assert!(world.says("a").contains("KubeletConfig b has on pool"), "{}", world.says("a"));
+    assert_eq!(world.says("b"), "Success: Success");
+}
+
+const SIZING: &str = typed::kubelet::SIZING;
+
+#[test]
+fn custom_pools_inherit_sizes_too() {
+    let mut world = World::new(&["worker", "infra"]);
+    world.add("workers", "worker", json!({"kubeletConfig": {"systemReserved": {"memory": "8Gi"}}, "logLevel": 4}));
+    world.add("infra", "infra", json!({"kubeletConfig": {"systemReserved": {"cpu": "1"}}}));
+    world.settle();
+    let sizing = world.file("99-infra-generated-kubelet", SIZING).unwrap();
+    assert!(sizing.contains("SYSTEM_RESERVED_MEMORY=8Gi\nSYSTEM_RESERVED_CPU=1\n"), "{sizing}");
+}
+
+#[test]
+fn a_switch_does_not_forget_amounts_that_another_one_set() {
+    let mut world = World::new(&["worker"]);
+    world.add("a", "worker", json!({"kubeletConfig": {"systemReserved": {"memory": "8Gi"}}}));
+    world.add("b", "worker", json!({"autoSizingReserved": false}));
+    world.settle();
+    let sizing = world.file("99-worker-generated-kubelet-1", SIZING).unwrap();
+    assert!(sizing.contains("NODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=8Gi\n"), "{sizing}");
+    world.add("c", "worker", json!({"autoSizingReserved": true}));
+    world.settle();
+    let sizing = world.file("99-worker-generated-kubelet-2", SIZING).unwrap();
+    assert!(sizing.contains("NODE_SIZING_ENABLED=true\nSYSTEM_RESERVED_MEMORY=1Gi\n"), "{sizing}");
+}
+
+#[test]
+fn pools_that_inherit_must_know_the_fields_too() {
+    let mut world = World::new(&["worker", "infra"]);
+    world.snapshot.minors = [("worker".to_owned(), 33), ("infra".to_owned(), 31)].into();
+    world.add("a", "worker", json!({"kubeletConfig": {"crashLoopBackOff": {"maxContainerRestartPeriod": "1m"}}}));
+    world.settle();
+    assert!(world.says("a").contains("a node of pool \"infra\" runs 1.31"), "{}", world.says("a"));
+    assert!(world.names().is_empty());
+}
+
+#[test]
+fn templates_with_gates_that_are_no_map_are_told_and_leave_everything_in_force() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.settle();
+    let before = world.sorted();
+    for bad in [json!("x"), json!(5), json!([1])] {
+        let base = world.snapshot.bases.get_mut("worker").unwrap().as_mut().unwrap();
+        base.insert("featureGates".to_owned(), bad);
+        world.settle();
+        assert_eq!(world.sorted(), before);
+        assert!(world.says("a").contains("featureGates"), "{}", world.says("a"));
+    }
+}
+
+#[test]
+fn conditions_of_others_on_the_node_config_survive_ours() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.node = Some(node("Default"));
+    world.settle();
+    let mut asked = node("LowUpdateSlowReaction");
+    asked.status = serde_json::from_value(json!({"conditions": [
+        {"type": "Theirs", "status": "True", "reason": "Mine", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+    ]}))
+    .unwrap();
+    world.snapshot.node = Some(asked);
+    world.settle();
+    let conditions = world.snapshot.node.clone().unwrap().status.unwrap().conditions;
+    assert_eq!(conditions.iter().map(|it| it.type_.as_str()).collect::<Vec<_>>(), ["Theirs", "Accepted"]);
+}
+
+#[test]
+fn latency_does_not_jump_on_a_cluster_that_was_taken_over() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.node = Some(node("LowUpdateSlowReaction"));
+    world.settle();
+    let name = "97-worker-generated-kubelet";
+    for config in &mut world.snapshot.machine_configs {
+        config.metadata.annotations.as_mut().unwrap().retain(|key, _| !key.starts_with("machinist.dev/"));
+    }
+    world.settle();
+    world.snapshot.node = Some(node("Default"));
+    world.settle();
+    assert_eq!(world.field(name, "nodeStatusUpdateFrequency"), "1m0s");
+    assert!(world.events[0].starts_with("ActionProhibited: "), "{:?}", world.events);
+}
+
+#[test]
+fn a_machine_config_of_a_user_in_the_place_of_gates_or_latency_is_told_once() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.node = Some(node("Default"));
+    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    for name in ["97-worker-generated-kubelet", "98-worker-generated-kubelet"] {
+        let theirs = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": {"name": name}, "spec": {"config": {"ignition": {"version": "3.5.0"}}}});
+        world.snapshot.machine_configs.push(serde_json::from_value(theirs).unwrap());
+    }
+    world.settle();
+    assert_eq!(world.events.len(), 2, "{:?}", world.events);
+    assert!(world.events.iter().all(|it| it.contains("exists and was not generated")), "{:?}", world.events);
+}
+
+#[test]
+fn pools_may_have_names_like_ours() {
+    let mut world = World::new(&["worker", "x-generated-kubelet"]);
+    let other = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": {"name": "99-x-generated-kubelet-generated-containerruntime",
+            "annotations": {annotations::GENERATED_FROM: "ContainerRuntimeConfig a"}},
+        "spec": {"config": {"ignition": {"version": "3.5.0"}}}});
+    world.snapshot.machine_configs.push(serde_json::from_value(other).unwrap());
+    world.add("a", "x-generated-kubelet", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.settle();
+    assert_eq!(
+        world.names(),
+        ["99-x-generated-kubelet-generated-containerruntime", "99-x-generated-kubelet-generated-kubelet"]
+    );
+}
+
+#[test]
+fn an_edit_that_cannot_be_put_back_yet_is_told() {
+    let mut world = World::new(&["worker"]);
+    world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.settle();
+    let base = world.snapshot.bases.insert("worker".to_owned(), Err("its head is wrong".to_owned())).unwrap();
+    world.snapshot.machine_configs[0].spec.kernel_arguments = vec!["debug".to_owned()];
+    world.settle();
+    assert!(world.says("a").contains("99-worker-generated-kubelet was changed by somebody"), "{}", world.says("a"));
+    world.snapshot.bases.insert("worker".to_owned(), base);
+    world.settle();
+    assert!(world.machine_config(FIRST).unwrap().spec.kernel_arguments.is_empty());
+}
+
+#[test]
+fn ciphers_that_no_kubelet_knows_are_refused_when_none_is_left() {
+    let mut world = World::new(&["worker"]);
+    let profile = |ciphers: &[&str]| json!({"tlsSecurityProfile": {"type": "Custom", "custom": {"ciphers": ciphers, "minTLSVersion": "VersionTLS12"}}});
+    world.add("a", "worker", profile(&["NO-SUCH-CIPHER", "NOR-THIS"]));
+    world.add("b", "worker", profile(&["NO-SUCH-CIPHER", "ECDHE-ECDSA-AES128-GCM-SHA256"]));
+    world.settle();
+    assert!(world.says("a").contains("NO-SUCH-CIPHER, NOR-THIS"), "{}", world.says("a"));
+    assert_eq!(world.says("b"), "Success: Success");
+}
+
+#[test]
+fn a_share_is_a_number() {
+    let mut world = World::new(&["worker"]);
+    let reclaim = json!({"evictionMinimumReclaim": {"memory.available": "inf%"}});
+    world.add("a", "worker", json!({"kubeletConfig": reclaim}));
+    world.settle();
+    assert!(world.says("a").contains("evictionMinimumReclaim[memory.available]"), "{}", world.says("a"));
+}
