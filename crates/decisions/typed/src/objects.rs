@@ -202,10 +202,7 @@ impl Objects {
     }
 
     /// A file of every role's templates.
-    fn of_roles<T>(
-        &self,
-        read: impl Fn(&str, &Rendered) -> Result<T, String>,
-    ) -> BTreeMap<String, Result<T, String>> {
+    fn of_roles<T>(&self, read: impl Fn(&str, &Rendered) -> Result<T, String>) -> BTreeMap<String, Result<T, String>> {
         let rendered = self.rendered();
         let of_role = |role: &str| {
             let read = match &rendered {

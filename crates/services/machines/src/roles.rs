@@ -9,7 +9,7 @@ const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'s
 }
 
 /// The rights of `machinist machines`.
-pub const ROLES: [Role; 6] = [
+pub const ROLES: [Role; 7] = [
     Role {
         name: "machine",
         everywhere: &[
@@ -58,6 +58,19 @@ pub const ROLES: [Role; 6] = [
             right(MACHINE, "machinedeployments/status", &["patch"]),
             right(MACHINE, "machinedeployments/finalizers", &["update"]),
             right(MACHINE, "machinesets", &["get", "list", "watch", "create", "patch", "delete"]),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "controlplanemachineset",
+        everywhere: &[
+            right(MACHINE, "controlplanemachinesets", WATCH),
+            right(MACHINE, "controlplanemachinesets/status", &["patch"]),
+            right(MACHINE, "controlplanemachinesets/finalizers", &["update"]),
+            right(MACHINE, "machines", &["get", "list", "watch", "create", "patch", "delete"]),
+            right("", "nodes", WATCH),
+            // Etcd's pods.
+            right("", "pods", WATCH),
         ],
         at_home: &[],
     },

@@ -48,8 +48,8 @@ pub fn render(snapshot: &Snapshot) -> Result<BTreeMap<String, Rendered>, String>
     }
     let spec = &snapshot.controller_config.spec;
     let pull_secret = snapshot.pull_secret.as_ref().map_err(Clone::clone)?;
-    let parameters = Parameters::new(spec, pull_secret.as_deref(), snapshot.api_tls.as_ref())
-        .map_err(|error| error.to_string())?;
+    let parameters =
+        Parameters::new(spec, pull_secret.as_deref(), snapshot.api_tls.as_ref()).map_err(|error| error.to_string())?;
     let rendered = |role: &str| {
         let given =
             Parameters { role: role.to_owned(), runtime: snapshot.runtime.name().to_owned(), ..parameters.clone() };
@@ -155,7 +155,8 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
     };
     let (completed, failing, message) = match outcome {
         Ok(()) if snapshot.templates.is_empty() => {
-            let message = format!("sync completed {towards}{kept}; hosts of profile {} start from nothing", snapshot.profile);
+            let message =
+                format!("sync completed {towards}{kept}; hosts of profile {} start from nothing", snapshot.profile);
             (TRUE, FALSE, message)
         }
         Ok(()) => (TRUE, FALSE, format!("sync completed {towards}{kept}")),

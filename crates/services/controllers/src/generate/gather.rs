@@ -25,9 +25,8 @@ impl Generate {
         let nodes = world.nodes.fresh("nodes")?;
         world.configs.contact().fresh("machineconfigs", now)?;
         let mut machine_configs = world.configs.all();
-        machine_configs.retain(|config| {
-            typed::objects::is_generated_name(config.metadata.name.as_deref().unwrap_or_default())
-        });
+        machine_configs
+            .retain(|config| typed::objects::is_generated_name(config.metadata.name.as_deref().unwrap_or_default()));
         Ok(Objects {
             now,
             version: self.context.settings.version.clone(),
@@ -71,8 +70,7 @@ impl Generate {
     pub(super) async fn pull_secret(&self, objects: &Objects) -> Result<Option<Vec<u8>>, String> {
         let named = objects.controller_config.as_ref().and_then(|config| config.spec.pull_secret.as_ref());
         let Some(named) = named.filter(|_| objects.has_templates()) else { return Ok(None) };
-        let (namespace, name) =
-            (named.namespace.clone().unwrap_or_default(), named.name.clone().unwrap_or_default());
+        let (namespace, name) = (named.namespace.clone().unwrap_or_default(), named.name.clone().unwrap_or_default());
         let place = format!("Secret {namespace}/{name}, which ControllerConfig spec.pullSecret names,");
         let api: Api<Secret> = Api::namespaced(self.context.world.client.clone(), &namespace);
         let secret = read::get(&api, &name).await;
@@ -91,7 +89,8 @@ impl Generate {
 
 /// The certificates of a ControllerConfig's bundles, for its status.
 pub(super) fn certificates(spec: &ControllerConfigSpec) -> Vec<ControllerCertificate> {
-    let optional = |bundle: &Option<k8s_openapi::ByteString>| bundle.as_ref().map(|it| it.0.clone()).unwrap_or_default();
+    let optional =
+        |bundle: &Option<k8s_openapi::ByteString>| bundle.as_ref().map(|it| it.0.clone()).unwrap_or_default();
     let mut bundles = vec![
         ("KubeAPIServerServingCAData".to_owned(), spec.kube_api_server_serving_ca_data.0.clone()),
         ("CloudProviderCAData".to_owned(), optional(&spec.cloud_provider_ca_data)),

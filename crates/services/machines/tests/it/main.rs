@@ -3,6 +3,7 @@
 
 mod claims;
 mod cloud;
+mod control_plane;
 mod crashes;
 mod deploying;
 mod draining;
