@@ -12,7 +12,7 @@ use machine::set::Readiness;
 use crate::context::Context;
 use crate::control_plane::ControlPlane;
 use crate::deployment::Deployments;
-use crate::health::Checks;
+use crate::health::{Checks, Vintage};
 use crate::index::controller;
 use crate::life::Machines;
 use crate::link::Links;
@@ -27,6 +27,7 @@ pub(crate) struct Controllers {
     pub(crate) links: Arc<Links>,
     pub(crate) deployments: Arc<Deployments>,
     pub(crate) checks: Arc<Checks>,
+    pub(crate) legacy_checks: Arc<Checks>,
     pub(crate) control_plane: Arc<ControlPlane>,
 }
 
@@ -37,7 +38,8 @@ impl Controllers {
             sets: Arc::new(Sets::new(context.clone())),
             links: Arc::new(Links::new(context.clone())),
             deployments: Arc::new(Deployments::new(context.clone())),
-            checks: Arc::new(Checks::new(context.clone())),
+            checks: Arc::new(Checks::new(context.clone(), Vintage::Today)),
+            legacy_checks: Arc::new(Checks::new(context.clone(), Vintage::Legacy)),
             control_plane: Arc::new(ControlPlane::new(context.clone())),
             context,
         }
@@ -52,6 +54,7 @@ impl Controllers {
             self.links.clone().run(),
             self.deployments.clone().run(),
             self.checks.clone().run(),
+            self.legacy_checks.clone().run(),
             self.control_plane.clone().run(),
         );
     }
@@ -78,6 +81,7 @@ impl Controllers {
                 Some(change) = changes.sets.recv() => self.set_changed(change),
                 Some(change) = changes.deployments.recv() => self.deployments.changed(change.key),
                 Some(change) = changes.checks.recv() => self.checks.changed(change.key),
+                Some(change) = changes.legacy_checks.recv() => self.legacy_checks.changed(change.key),
                 Some(change) = changes.control_planes.recv() => self.control_plane.disturbed(change.key),
                 Some(_) = changes.budgets.recv() => self.machines.budgets_changed(),
                 else => return,
@@ -164,8 +168,10 @@ impl Controllers {
 
     /// Checks are few, and each looks at the Machines of its namespace.
     fn disturb_checks(&self, namespace: &str) {
-        let keys = self.context.world.checks.keys();
-        keys.into_iter().filter(|key| key.namespace == namespace).for_each(|key| self.checks.disturbed(key));
+        let world = &self.context.world;
+        let near = |keys: Vec<Key>| keys.into_iter().filter(|key| key.namespace == namespace);
+        near(world.checks.keys()).for_each(|key| self.checks.disturbed(key));
+        near(world.legacy_checks.keys()).for_each(|key| self.legacy_checks.disturbed(key));
     }
 
     /// The deployment that controls a set, or those that could adopt it.

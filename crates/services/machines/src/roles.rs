@@ -79,10 +79,12 @@ pub const ROLES: [Role; 7] = [
         everywhere: &[
             right(MACHINE, "machinehealthchecks", WATCH),
             right(MACHINE, "machinehealthchecks/status", &["patch"]),
+            right(api::healthchecking::GROUP, "machinehealthchecks", WATCH),
             right(MACHINE, "machines", &["get", "list", "watch", "patch", "delete"]),
             right("", "nodes", &["get", "list", "watch", "patch"]),
         ],
-        at_home: &[],
+        // What checks of 2019 go by.
+        at_home: &[right("", "configmaps", &["get"])],
     },
     Role {
         name: "process",
