@@ -12,6 +12,7 @@ mod linking;
 mod measuring;
 mod provider_trouble;
 mod rest;
+mod rights;
 mod scaling;
 mod stage;
 mod unread;
