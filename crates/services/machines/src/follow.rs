@@ -10,8 +10,9 @@ use cluster::watch::Key;
 use machine::set::Readiness;
 
 use crate::context::Context;
+use crate::control_plane::ControlPlane;
 use crate::deployment::Deployments;
-use crate::health::Checks;
+use crate::health::{Checks, Vintage};
 use crate::index::controller;
 use crate::life::Machines;
 use crate::link::Links;
@@ -26,6 +27,8 @@ pub(crate) struct Controllers {
     pub(crate) links: Arc<Links>,
     pub(crate) deployments: Arc<Deployments>,
     pub(crate) checks: Arc<Checks>,
+    pub(crate) legacy_checks: Arc<Checks>,
+    pub(crate) control_plane: Arc<ControlPlane>,
 }
 
 impl Controllers {
@@ -35,7 +38,9 @@ impl Controllers {
             sets: Arc::new(Sets::new(context.clone())),
             links: Arc::new(Links::new(context.clone())),
             deployments: Arc::new(Deployments::new(context.clone())),
-            checks: Arc::new(Checks::new(context.clone())),
+            checks: Arc::new(Checks::new(context.clone(), Vintage::Today)),
+            legacy_checks: Arc::new(Checks::new(context.clone(), Vintage::Legacy)),
+            control_plane: Arc::new(ControlPlane::new(context.clone())),
             context,
         }
     }
@@ -49,6 +54,8 @@ impl Controllers {
             self.links.clone().run(),
             self.deployments.clone().run(),
             self.checks.clone().run(),
+            self.legacy_checks.clone().run(),
+            self.control_plane.clone().run(),
         );
     }
 
@@ -74,6 +81,8 @@ impl Controllers {
                 Some(change) = changes.sets.recv() => self.set_changed(change),
                 Some(change) = changes.deployments.recv() => self.deployments.changed(change.key),
                 Some(change) = changes.checks.recv() => self.checks.changed(change.key),
+                Some(change) = changes.legacy_checks.recv() => self.legacy_checks.changed(change.key),
+                Some(change) = changes.control_planes.recv() => self.control_plane.disturbed(change.key),
                 Some(_) = changes.budgets.recv() => self.machines.budgets_changed(),
                 else => return,
             }
@@ -94,6 +103,7 @@ impl Controllers {
         };
         self.machines.changed(key, new.as_deref());
         nodes.into_iter().for_each(|node| self.links.queue.add(node));
+        self.disturb_control_plane(sides());
         sides().flat_map(|machine| self.sets_of(machine)).for_each(|set| self.sets.disturbed(set));
         self.disturb_checks(&key.namespace);
         let claims = |machine: &Option<Arc<Machine>>| {
@@ -135,14 +145,33 @@ impl Controllers {
         linked.iter().for_each(|machine| self.disturb_checks(&machine.namespace));
         if uid(old) != uid(new) || ready(old) != ready(new) {
             let machines = linked.iter().filter_map(|key| self.context.world.machines.get(key));
-            machines.flat_map(|machine| self.sets_of(&machine)).for_each(|set| self.sets.disturbed(set));
+            let machines: Vec<_> = machines.collect();
+            self.disturb_control_plane(machines.iter());
+            machines.iter().flat_map(|machine| self.sets_of(machine)).for_each(|set| self.sets.disturbed(set));
+        }
+    }
+
+    /// The sets of the control plane that select one of these Machines.
+    fn disturb_control_plane<'a>(&self, machines: impl Iterator<Item = &'a Arc<Machine>>) {
+        let sets = self.context.world.control_planes.all();
+        if sets.is_empty() {
+            return;
+        }
+        for machine in machines {
+            let labels = machine.metadata.labels.clone().unwrap_or_default();
+            let near = sets.iter().filter(|set| set.metadata.namespace == machine.metadata.namespace);
+            let chosen =
+                near.filter(|set| Selector::parse(&set.spec.selector).is_ok_and(|selector| selector.matches(&labels)));
+            chosen.for_each(|set| self.control_plane.disturbed(Key::of(&**set)));
         }
     }
 
     /// Checks are few, and each looks at the Machines of its namespace.
     fn disturb_checks(&self, namespace: &str) {
-        let keys = self.context.world.checks.keys();
-        keys.into_iter().filter(|key| key.namespace == namespace).for_each(|key| self.checks.disturbed(key));
+        let world = &self.context.world;
+        let near = |keys: Vec<Key>| keys.into_iter().filter(|key| key.namespace == namespace);
+        near(world.checks.keys()).for_each(|key| self.checks.disturbed(key));
+        near(world.legacy_checks.keys()).for_each(|key| self.legacy_checks.disturbed(key));
     }
 
     /// The deployment that controls a set, or those that could adopt it.

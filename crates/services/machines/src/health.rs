@@ -1,16 +1,20 @@
 //! Carries out MachineHealthChecks: looks at the machines they select, and remediates those that the plan names.
 //!
+//! Checks of both vintages go the same way. Those of 2019 say in a ConfigMap what makes a node unhealthy, and have no status.
+//!
 //! Who is unhealthy and how many are remediated at once is decided by `machine::health`.
 
 mod requests;
+mod subject;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::annotations;
+use api::healthchecking::MachineHealthCheck as LegacyCheck;
+use api::known::Unread;
 use api::machine::{Machine, MachineHealthCheck};
-use cluster::events::Severity;
 use cluster::watch::Key;
 use cluster::{Outcome, Problem, Queue, problem};
 use jiff::Timestamp;
@@ -27,6 +31,8 @@ use crate::index::node_name;
 use crate::world::NodeRecord;
 use crate::{delete, write};
 use requests::Requests;
+use subject::Subject;
+pub(crate) use subject::Vintage;
 
 const MANAGER: &str = "machinist-machinehealthcheck";
 
@@ -36,11 +42,12 @@ const WORKERS: usize = 4;
 const QUIET: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// How often requests for remediation are looked at, which are not watched.
-const REQUESTS: Duration = Duration::from_secs(30);
+/// How often requests for remediation and the ConfigMap are looked at, which are not watched.
+const UNWATCHED: Duration = Duration::from_secs(30);
 
 pub(crate) struct Checks {
     context: Arc<Context>,
+    vintage: Vintage,
     queue: Queue<Key>,
     expectations: Expectations,
     /// What the last plan of each check told.
@@ -62,11 +69,19 @@ enum Error {
         #[source]
         source: kube::Error,
     },
+    #[error(transparent)]
+    Unread(#[from] Unread),
 }
 
 impl Checks {
-    pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, queue: Queue::default(), expectations: Expectations::default(), said: Mutex::default() }
+    pub(crate) fn new(context: Arc<Context>, vintage: Vintage) -> Self {
+        Self {
+            context,
+            vintage,
+            queue: Queue::default(),
+            expectations: Expectations::default(),
+            said: Mutex::default(),
+        }
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -90,7 +105,7 @@ impl Checks {
             tracing::debug!(?key, %unread, "nothing is judged");
             return UNREAD;
         }
-        let Some(check) = world.checks.get(&key) else {
+        let Some(check) = self.subject(&key) else {
             self.forget(&key);
             return Outcome::Done;
         };
@@ -104,14 +119,14 @@ impl Checks {
             Err(error) => {
                 tracing::warn!(?key, error = &error as &dyn std::error::Error, "cannot carry out the plan");
                 let message = cluster::error::chain(&error);
-                self.context.tell(&*check, Severity::Warning, "ReconcileError", &message);
+                check.tell_once(&self.context, "ReconcileError", &message);
                 Outcome::Retry
             }
         }
     }
 
-    async fn look(&self, key: &Key, check: &MachineHealthCheck) -> Result<Outcome, Error> {
-        let mut snapshot = self.snapshot(key, check);
+    async fn look(&self, key: &Key, check: &Subject) -> Result<Outcome, Error> {
+        let Some(mut snapshot) = self.snapshot(key, check).await? else { return Ok(Outcome::Done) };
         let requests = match &snapshot.check {
             Ok(health::Check { strategy: Strategy::Template(template), .. }) => {
                 let found = Requests::find(&self.context.world.client, &key.namespace, template).await;
@@ -129,34 +144,52 @@ impl Checks {
             Next::OnChange(Waiting::TooManyUnhealthy { .. } | Waiting::SharedChange { .. })
                 | Next::After(_, Waiting::TooManyUnhealthy { .. } | Waiting::SharedChange { .. })
         );
-        self.context.metrics.checked(key, snapshot.targets.len(), is_restricted);
+        if self.vintage == Vintage::Today {
+            self.context.metrics.checked(key, snapshot.targets.len(), is_restricted);
+        }
         let mut first = None;
         for action in &plan.actions {
             // One machine that cannot be remediated does not stop the others.
             first = first.or(self.act(key, requests.as_ref(), action).await.err());
         }
         self.tell(key, check, &plan);
-        self.write_status(check, &plan).await?;
+        if let Subject::Today(check) = check {
+            self.write_status(check, &plan).await?;
+        }
         first.map_or(Ok(()), Err)?;
         let outcome = match plan.next {
             Next::OnChange(_) => Outcome::Done,
             Next::After(delay, _) => Outcome::Again(positive(delay)),
         };
-        Ok(match (requests, outcome) {
-            (Some(_), Outcome::Done) => Outcome::Again(REQUESTS),
-            (Some(_), Outcome::Again(delay)) => Outcome::Again(delay.min(REQUESTS)),
-            (_, outcome) => outcome,
+        let is_watched = requests.is_none() && self.vintage == Vintage::Today;
+        Ok(match outcome {
+            Outcome::Done if !is_watched => Outcome::Again(UNWATCHED),
+            Outcome::Again(delay) if !is_watched => Outcome::Again(delay.min(UNWATCHED)),
+            outcome => outcome,
         })
     }
 
-    fn snapshot(&self, key: &Key, check: &MachineHealthCheck) -> Snapshot {
+    /// What is known of a check and its machines. `None` for a check that selects nothing.
+    async fn snapshot(&self, key: &Key, check: &Subject) -> Result<Option<Snapshot>, Error> {
+        let legacy = match check {
+            Subject::Today(_) => None,
+            Subject::Legacy(check) => match self.read_legacy(check).await? {
+                Some(check) => Some(check),
+                None => return Ok(None),
+            },
+        };
         let world = &self.context.world;
         let mut machines = world.machines.all();
         machines.retain(|machine| machine.metadata.namespace.as_deref() == Some(&*key.namespace));
         let names = machines.iter().filter_map(|machine| node_name(machine));
         let nodes: HashMap<&str, Arc<NodeRecord>> = names.filter_map(|name| Some((name, world.node(name)?))).collect();
         let node = |name: &str| Ok(nodes.get(name).map(|node| &***node));
-        Snapshot::from_objects(check, machines.iter().map(|machine| &**machine), node, Timestamp::now())
+        let (machines, now) = (machines.iter().map(|machine| &**machine), Timestamp::now());
+        Ok(match (check, legacy) {
+            (Subject::Today(check), _) => Some(Snapshot::from_objects(check, machines, node, now)),
+            (Subject::Legacy(_), Some(check)) => Some(Snapshot::from_legacy_objects(check, machines, node, now)),
+            (Subject::Legacy(_), None) => None,
+        })
     }
 
     async fn act(&self, key: &Key, requests: Option<&Requests>, action: &Action) -> Result<(), Error> {
@@ -204,7 +237,7 @@ impl Checks {
     }
 
     /// Publishes what the last plan did not say yet.
-    fn tell(&self, key: &Key, check: &MachineHealthCheck, plan: &Plan) {
+    fn tell(&self, key: &Key, check: &Subject, plan: &Plan) {
         let events = plan.actions.iter().filter_map(|action| match action {
             Action::Event(event) => Some(event),
             _ => None,
@@ -218,7 +251,7 @@ impl Checks {
             let machine = machine.as_ref().map(|name| Key::in_namespace(&key.namespace, name));
             match machine.and_then(|key| self.context.world.machines.get(&key)) {
                 Some(machine) => self.context.publish(&*machine, severity(*warning), reason, message),
-                None => self.context.publish(check, severity(*warning), reason, message),
+                None => check.tell(&self.context, severity(*warning), reason, message),
             }
         }
     }
@@ -238,7 +271,12 @@ impl Checks {
     fn forget(&self, key: &Key) {
         self.expectations.forget(key);
         self.said.lock().remove(key);
-        self.context.forget::<MachineHealthCheck>(key);
-        self.context.metrics.forget_check(key);
+        match self.vintage {
+            Vintage::Today => {
+                self.context.forget::<MachineHealthCheck>(key);
+                self.context.metrics.forget_check(key);
+            }
+            Vintage::Legacy => self.context.forget::<LegacyCheck>(key),
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! `machinist machines`: Machines, MachineSets, MachineDeployments, health checks and links to nodes.
+//! `machinist machines`: Machines, MachineSets, MachineDeployments, the control plane's set, health checks and links to
+//! nodes.
 //!
 //! Each controller gathers what it needs, asks a planner of the crate `machine`, applies the answer and reports. The rules
 //! are in that crate and in the provider; nothing here decides about machines, and no cloud is named here.
 
 mod context;
+mod control_plane;
 mod delete;
 mod deployment;
 mod expectations;

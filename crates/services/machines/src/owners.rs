@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 
-use api::machine::{GROUP, VERSION};
 use cluster::write::in_time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::Api;
@@ -15,7 +14,7 @@ use crate::write;
 /// The reference that makes `owner` the controller of an object.
 pub(crate) fn controller<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
-        api_version: format!("{GROUP}/{VERSION}"),
+        api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
         name: owner.name_any(),
         uid: owner.uid().unwrap_or_default(),

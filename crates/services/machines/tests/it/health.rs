@@ -1,6 +1,8 @@
 //! MachineHealthChecks: who is replaced, and what holds them back.
 
+use api::healthchecking::MachineHealthCheck as LegacyCheck;
 use api::machine::{Machine, MachineHealthCheck};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
@@ -15,6 +17,7 @@ on_both!(
     nothing_is_replaced_while_more_than_max_unhealthy_are,
     a_tenth_of_the_machines_is_replaced_at_once,
     nothing_is_judged_while_nodes_cannot_be_listed,
+    a_check_of_2019_goes_by_its_config_map,
     another_controller_is_asked_where_the_check_names_its_template,
 );
 
@@ -141,6 +144,38 @@ async fn nothing_is_judged_while_nodes_cannot_be_listed(kind: Kind) {
     assert!(stage.machines.get(sick).await.unwrap().metadata.deletion_timestamp.is_none());
     stage.faults.mend("nodes");
     stage.event("MachineDeleted", &format!("{NAMESPACE}/check/{sick}/")).await;
+    stage.available("worker", 2).await;
+}
+
+async fn a_check_of_2019_goes_by_its_config_map(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    stage.faults.fail("configmaps", 503);
+    let _controllers = stage.control();
+    stage.create_set("worker", 2).await;
+    stage.available("worker", 2).await;
+    // Without quotes the status is a boolean, as in the README of the time.
+    let conditions = "items:\n- {name: NetworkUnavailable, status: True, timeout: 1s}\n";
+    let config_maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let config_map = json!({"metadata": {"name": "node-unhealthy-conditions"}, "data": {"conditions": conditions}});
+    config_maps.create(&PostParams::default(), &serde_json::from_value(config_map).unwrap()).await.unwrap();
+    let checks: Api<LegacyCheck> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let selector = json!({"matchLabels": {"machine.openshift.io/cluster-api-machineset": "worker"}});
+    let check = json!({"apiVersion": "healthchecking.openshift.io/v1alpha1", "kind": "MachineHealthCheck",
+        "metadata": {"name": "old"}, "spec": {"selector": selector}});
+    checks.create(&PostParams::default(), &serde_json::from_value(check).unwrap()).await.unwrap();
+    stage.event("ReconcileError", "cannot read configmaps").await;
+    let sick = machines(&stage).await[0].clone();
+    let uid = stage.machines.get(&sick).await.unwrap().uid();
+    let condition = json!({"type": "NetworkUnavailable", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "reason": "Test", "message": ""});
+    let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    stage.nodes.patch_status(&sick, &PatchParams::default(), &patch).await.unwrap();
+    stage.faults.mend("configmaps");
+    stage.event("MachineDeleted", &format!("{NAMESPACE}/old/{sick}/")).await;
+    wait_for(&stage.machines, &sick, "the sick machine to be gone", |machine| {
+        machine.is_none_or(|machine| machine.uid() != uid)
+    })
+    .await;
     stage.available("worker", 2).await;
 }
 

@@ -3,6 +3,7 @@
 
 mod claims;
 mod cloud;
+mod control_plane;
 mod crashes;
 mod deploying;
 mod draining;
@@ -11,6 +12,7 @@ mod linking;
 mod measuring;
 mod provider_trouble;
 mod rest;
+mod rights;
 mod scaling;
 mod stage;
 mod unread;
