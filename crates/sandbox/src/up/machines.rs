@@ -38,7 +38,7 @@ pub(super) fn dressed(mut node: Node, role: &str) -> Node {
     let name = node.name_any();
     node.spec.get_or_insert_default().provider_id = Some(provider_id(&name));
     let machine = machine_of(&name, role, None);
-    let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine) });
+    let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: None });
     for action in plan.actions {
         if let link::Action::PatchNode(patch) = action {
             let set = |(key, value): (String, Option<String>)| value.map(|value| (key, value));
@@ -287,7 +287,7 @@ mod tests {
             assert_eq!((plan.actions, plan.next), (Vec::new(), Next::OnChange(Waiting::Settled)), "{name}");
             assert_eq!(Some(plan.status), machine.status, "{name}");
 
-            let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine) });
+            let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: Some(&node) });
             assert_eq!(plan.actions, Vec::new(), "{name}");
         }
     }
