@@ -287,7 +287,7 @@ mod tests {
             assert_eq!((plan.actions, plan.next), (Vec::new(), Next::OnChange(Waiting::Settled)), "{name}");
             assert_eq!(Some(plan.status), machine.status, "{name}");
 
-            let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: None });
+            let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: Some(&node) });
             assert_eq!(plan.actions, Vec::new(), "{name}");
         }
     }
