@@ -102,7 +102,10 @@ impl<'a> Report<'a> {
         }
         let metadata = &self.machine.metadata;
         let mut wanted = Amendment {
-            provider_id: instance.provider_id.clone().filter(|_| self.machine.spec.provider_id.is_none()),
+            provider_id: instance.provider_id.clone().filter(|_| {
+                let known = self.machine.spec.provider_id.as_deref();
+                known.is_none_or(str::is_empty)
+            }),
             labels: instance.labels.clone(),
             annotations: instance.annotations.clone(),
             node_labels: Default::default(),
@@ -128,6 +131,14 @@ impl<'a> Report<'a> {
             .retain(|key, value| metadata.annotations.as_ref().and_then(|all| all.get(key)) != Some(value));
         wanted.node_labels.retain(|key, value| node_labels.and_then(|all| all.get(key)) != Some(value));
         (wanted != Amendment::default()).then_some(wanted)
+    }
+
+    /// Takes back everything that is known of an instance that the cloud gave up on.
+    pub(super) fn forget_instance(&mut self) -> Option<Amendment> {
+        self.status.addresses.clear();
+        self.status.provider_status = None;
+        let has_id = self.machine.spec.provider_id.as_deref().is_some_and(|id| !id.is_empty());
+        has_id.then(|| Amendment { provider_id: Some(String::new()), ..Amendment::default() })
     }
 
     /// Says so if more than one instance belongs to the Machine, or another one than it names.
