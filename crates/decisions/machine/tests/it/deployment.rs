@@ -195,9 +195,9 @@ fn a_set_is_found_by_its_template_although_admission_filled_it_in() {
 #[test]
 fn a_deployment_and_the_announced_capacity_of_its_set_come_to_rest() {
     let labels = "capacity.cluster-autoscaler.kubernetes.io/labels";
-    let annotated = deployment(json!({"metadata": {"annotations": {labels: "zone=a", "machine.openshift.io/vCPU": "2"}}}));
-    let offered =
-        Capacity { cpus: 4, memory_mib: 8, architecture: Some(Architecture::Arm64), ..Capacity::default() };
+    let annotated =
+        deployment(json!({"metadata": {"annotations": {labels: "zone=a", "machine.openshift.io/vCPU": "2"}}}));
+    let offered = Capacity { cpus: 4, memory_mib: 8, architecture: Some(Architecture::Arm64), ..Capacity::default() };
     let made = plan(&Snapshot { deployment: annotated.clone(), sets: Vec::new(), now: now() });
     let Action::Create(set) = &made.actions[0] else { panic!("nothing was made: {made:?}") };
     let mut set = (**set).clone();
@@ -293,6 +293,11 @@ fn absurd_sizes_do_no_harm() {
         let mut over = huge.clone();
         merge(&mut over, json!({"spec": {"paused": paused}}));
         let sets = vec![set("old", 1, i32::MAX, i32::MAX), set("new", 2, i32::MAX, 0)];
-        plan(&Snapshot { deployment: deployment(over), sets, now: now() });
+        plan(&Snapshot { deployment: deployment(over.clone()), sets, now: now() });
+        let mut least = set("old", 1, i32::MIN, i32::MIN);
+        least.status.as_mut().unwrap().replicas = Some(i32::MIN);
+        let last = json!({"machinedeployment.clusters.k8s.io/revision": i64::MAX.to_string()});
+        least.metadata.annotations = serde_json::from_value(last).unwrap();
+        plan(&Snapshot { deployment: deployment(over), sets: vec![least, set("new", 2, i32::MIN, 0)], now: now() });
     }
 }

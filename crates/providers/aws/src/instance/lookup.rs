@@ -128,7 +128,8 @@ async fn listed(client: &Client, requests: &[&Request]) -> Result<Vec<wire::Inst
     if requests.len() > VALUES {
         return describe(client, &[of_cluster]).await;
     }
-    let (ours, others): (Vec<&Request>, Vec<&Request>) = requests.iter().copied().partition(|request| request.intent.is_some());
+    let (ours, others): (Vec<&Request>, Vec<&Request>) =
+        requests.iter().copied().partition(|request| request.intent.is_some());
     let mut listed = Vec::new();
     if !ours.is_empty() {
         let uids = filter(format!("tag:{}", tags::UID), ours.iter().map(|request| &request.mark.uid));
