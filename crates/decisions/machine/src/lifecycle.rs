@@ -37,6 +37,9 @@ use report::Report;
 /// Instances take tens of seconds to change; asking more often only spends the provider's rate limit.
 pub const POLL: SignedDuration = SignedDuration::from_secs(30);
 
+/// How much of a machine's own words a condition shows.
+const LONGEST_WORDS: usize = 500;
+
 /// Everything that is known about one Machine.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -87,13 +90,24 @@ impl Joining {
         match self {
             Self::NotServed => ("NotServed", "the machine has not asked the config server for its config".to_owned()),
             Self::Served => ("Served", "the machine got its config and has not been heard of since".to_owned()),
-            Self::IgnitionFailed(words) => ("IgnitionFailed", format!("the first boot failed: {words}")),
+            Self::IgnitionFailed(words) => ("IgnitionFailed", format!("the first boot failed: {}", presentable(words))),
             Self::CertificatePending(request) => {
                 ("CertificatePending", format!("certificate signing request {request} waits for approval"))
             }
             Self::KubeletSilent => ("KubeletSilent", "the kubelet has a certificate and does not report".to_owned()),
         }
     }
+}
+
+/// What a booting machine said, as far as everybody may read it: addresses lose their queries, which may carry its
+/// credential, and no machine writes more than a few lines into a status.
+fn presentable(words: &str) -> String {
+    let without_query = |word: &str| match word.split_once('?') {
+        Some((address, _)) if word.contains("://") => format!("{address}?…"),
+        _ => word.to_owned(),
+    };
+    let words: Vec<_> = words.split_whitespace().map(without_query).collect();
+    words.join(" ").chars().take(LONGEST_WORDS).collect()
 }
 
 /// The node that `status.nodeRef` names.

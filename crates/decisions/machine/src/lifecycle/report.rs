@@ -117,6 +117,8 @@ impl<'a> Report<'a> {
         ] {
             wanted.labels.extend(value.clone().map(|value| (key.to_owned(), value)));
         }
+        // Clouds name zones as they like; one value that the API server refuses would refuse everything beside it.
+        wanted.labels.retain(|_, value| is_label_value(value));
         if !instance.state_word.is_empty() {
             wanted.annotations.insert(annotations::INSTANCE_STATE.to_owned(), instance.state_word.clone());
         }
@@ -223,6 +225,12 @@ impl<'a> Report<'a> {
         }
         self.status
     }
+}
+
+fn is_label_value(value: &str) -> bool {
+    let is_inner = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let is_end = |letter: Option<char>| letter.is_none_or(|letter| letter.is_ascii_alphanumeric());
+    value.len() <= 63 && value.chars().all(is_inner) && is_end(value.chars().next()) && is_end(value.chars().next_back())
 }
 
 fn hook_condition(type_: &str, operation: &str, hooks: &[LifecycleHook]) -> MachineCondition {

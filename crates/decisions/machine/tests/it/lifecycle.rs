@@ -276,6 +276,39 @@ fn a_machine_that_does_not_join_says_where_it_stopped_until_it_has_joined() {
 }
 
 #[test]
+fn what_a_booting_machine_says_is_cut_and_loses_its_credential() {
+    let words = format!("GET https://mcs:22623/config/worker?token=secret\nfailed {}", "x".repeat(10_000));
+    let answered = Snapshot {
+        answer: Some(Answer::Updated(Ok(Instance { provider_id: Some("x:///1".to_owned()), ..Instance::default() }))),
+        joining: Some(Joining::IgnitionFailed(words)),
+        ..snapshot(machine(json!({})))
+    };
+    let told = plan(&answered).status.conditions.into_iter().find(|it| it.type_ == "NodeJoined").unwrap();
+    let message = told.message.unwrap();
+    assert!(message.starts_with("the first boot failed: GET https://mcs:22623/config/worker?… failed xxx"), "{message}");
+    assert!(message.chars().count() < 600 && !message.contains("secret"));
+}
+
+#[test]
+fn a_zone_that_is_no_label_is_left_out() {
+    let labelled = |zone: &str| {
+        let instance = Instance {
+            provider_id: Some("x:///1".to_owned()),
+            zone: Some(zone.to_owned()),
+            region: Some("r".to_owned()),
+            ..Instance::default()
+        };
+        let answered = Snapshot { answer: Some(Answer::Updated(Ok(instance))), ..snapshot(machine(json!({}))) };
+        let Some(Action::Amend(amendment)) = plan(&answered).actions.pop() else { panic!("nothing is written") };
+        amendment.labels.into_values().collect::<Vec<_>>()
+    };
+    assert_eq!(labelled("z-1"), ["r", "z-1"]);
+    for refused in ["rack 1", "-z", "z_", &"z".repeat(64)] {
+        assert_eq!(labelled(refused), ["r"], "{refused}");
+    }
+}
+
+#[test]
 fn several_instances_of_one_machine_are_told_and_none_is_touched() {
     let instance =
         |id: &str| Instance { provider_id: Some(id.to_owned()), state: State::Running, ..Instance::default() };
