@@ -20,6 +20,10 @@ pub use facts::{Colleague, DrainNode};
 /// How long a control-plane node waits before it asks again whether it may go.
 pub const TURN: SignedDuration = SignedDuration::from_secs(20);
 
+/// How long a drain with pods left waits before it looks again. A disruption budget that refused an eviction may allow it
+/// without any event that reaches us, and the drain's own timeout comes without one.
+pub const EVICTIONS: SignedDuration = SignedDuration::from_secs(5);
+
 /// Everything that is known about the drain of one Machine's node.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -142,10 +146,7 @@ fn drain(snapshot: &Snapshot) -> Plan {
     let DrainNode::Present { name, cordoned, control_plane, unreachable } = &snapshot.node else {
         return without_node(snapshot);
     };
-    if *control_plane
-        && !cordoned
-        && let Some(first) = facts::goes_first(snapshot)
-    {
+    if *control_plane && let Some(first) = facts::goes_first(snapshot) {
         return refused(snapshot, first);
     }
     match &snapshot.emptying {
@@ -202,13 +203,19 @@ fn emptying_on(snapshot: &Snapshot, emptying: &Emptying) -> Plan {
             "Draining",
             "Node is being drained: pods are still being evicted",
         ),
-        blocked => condition::is_false(types::DRAINED, severity::WARNING, "DrainError", blocked.join("; ")),
+        blocked => {
+            let mut blocked = blocked.to_vec();
+            blocked.sort_unstable();
+            condition::is_false(types::DRAINED, severity::WARNING, "DrainError", blocked.join("; "))
+        }
     };
     let message = condition.message.clone().unwrap_or_default();
     let (status, is_news) = report(snapshot, condition);
     let tells = is_news && !emptying.blocked.is_empty();
     let event = tells.then(|| event("DrainRequeued", format!("Node drain requeued: {message}")));
-    let next = Next::OnChange(Waiting::Pods(emptying.clone()));
+    let delay =
+        facts::time_left(snapshot).map_or(EVICTIONS, |left| left.clamp(SignedDuration::from_secs(1), EVICTIONS));
+    let next = Next::After(delay, Waiting::Pods(emptying.clone()));
     Plan { actions: event.into_iter().collect(), status, next }
 }
 

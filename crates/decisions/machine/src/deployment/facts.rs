@@ -165,7 +165,7 @@ impl Child {
 
     /// Machines that serve and stay. A set counts before it shrinks, so its word may be older than its size.
     pub(super) fn available(&self) -> i32 {
-        self.status(|status| status.available_replicas).min(self.set.spec.replicas.unwrap_or(1))
+        self.status(|status| status.available_replicas).clamp(0, self.set.spec.replicas.unwrap_or(1).max(0))
     }
 
     pub(super) fn present(&self) -> i32 {

@@ -53,7 +53,7 @@ fn revision(set: &MachineSet) -> i64 {
 /// The number that the new set has, or gets: one more than any old one.
 pub(super) fn of_new(family: &Family) -> i64 {
     let highest = family.old.iter().map(|child| revision(&child.set)).max().unwrap_or(0);
-    family.new.as_ref().map_or(0, |new| revision(&new.set)).max(highest + 1)
+    family.new.as_ref().map_or(0, |new| revision(&new.set)).max(highest.saturating_add(1))
 }
 
 /// The annotations with which a set gets its number. A set that had another one before remembers it.

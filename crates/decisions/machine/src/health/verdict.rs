@@ -53,8 +53,8 @@ impl Verdict {
     }
 }
 
-/// Decides about one machine.
-pub(super) fn of(check: &Check, target: &Target, now: Timestamp) -> Verdict {
+/// Decides about one machine. `seen` is since when its symptoms were seen, if anybody kept that.
+pub(super) fn of(check: &Check, target: &Target, seen: Option<Timestamp>, now: Timestamp) -> Verdict {
     if target.failed {
         return Verdict::Unhealthy(Cause::Failed);
     }
@@ -62,13 +62,13 @@ pub(super) fn of(check: &Check, target: &Target, now: Timestamp) -> Verdict {
         TargetNode::None => starting(check, target, now),
         TargetNode::Missing(_) => Verdict::Unhealthy(Cause::NodeMissing),
         TargetNode::Unknown(_) => Verdict::Unknown,
-        TargetNode::Present(node) => of_node(check, node, now),
+        TargetNode::Present(node) => of_node(check, node, seen, now),
     }
 }
 
 fn starting(check: &Check, target: &Target, now: Timestamp) -> Verdict {
     let Some(timeout) = check.startup else { return Verdict::Booting(None) };
-    let Some(since) = target.last_updated else { return Verdict::Booting(Some(timeout)) };
+    let Some(since) = target.started else { return Verdict::Booting(Some(timeout)) };
     let lasted = now.duration_since(since);
     if lasted > timeout {
         Verdict::Unhealthy(Cause::NeverJoined)
@@ -77,13 +77,15 @@ fn starting(check: &Check, target: &Target, now: Timestamp) -> Verdict {
     }
 }
 
-fn of_node(check: &Check, node: &NodeFacts, now: Timestamp) -> Verdict {
+fn of_node(check: &Check, node: &NodeFacts, seen: Option<Timestamp>, now: Timestamp) -> Verdict {
     let mut soonest: Option<SignedDuration> = None;
     for symptom in &check.symptoms {
         let shown = node.conditions.iter().find(|(type_, ..)| *type_ == symptom.type_);
         let Some((type_, status, since)) = shown.filter(|(_, status, _)| *status == symptom.status) else { continue };
         // A condition without a time has lasted since for ever.
         let lasted = since.map_or(SignedDuration::MAX, |since| now.duration_since(since));
+        // A kubelet writes the time by its own clock, which may be days behind.
+        let lasted = seen.map_or(lasted, |seen| lasted.min(now.duration_since(seen)));
         let allowed = if node.planned_work { symptom.timeout.saturating_add(PLANNED_WORK) } else { symptom.timeout };
         if lasted > allowed {
             let (type_, status) = (type_.clone(), status.clone());

@@ -24,11 +24,11 @@ pub struct Rival {
 impl Rival {
     /// What `other` is to `machine`, if both claim one instance.
     pub fn between(machine: &Machine, other: &Machine) -> Option<Self> {
-        let id = |machine: &Machine| machine.spec.provider_id.clone().filter(|id| !id.is_empty());
+        let [mine, theirs] = [machine, other].map(|it| it.spec.provider_id.as_deref().unwrap_or_default());
         let is_same = machine.metadata.uid == other.metadata.uid
             && machine.metadata.name == other.metadata.name
             && machine.metadata.namespace == other.metadata.namespace;
-        if is_same || id(machine).is_none() || id(machine) != id(other) || has_let_go(other) {
+        if mine.is_empty() || mine != theirs || is_same || has_let_go(other) {
             return None;
         }
         Some(Self {

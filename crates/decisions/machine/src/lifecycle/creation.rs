@@ -13,6 +13,11 @@ pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
     if let Some(left) = settling(snapshot) {
         return Plan::after(Vec::new(), report.unchanged(), left, Waiting::Settling);
     }
+    if report.was_provisioned() && gave_up(snapshot, &report) {
+        let amendment = report.forget_instance();
+        let actions = amendment.map(Action::Amend).into_iter().collect();
+        return Plan::wait(actions, report.finish(), Waiting::OwnWrite);
+    }
     if report.was_provisioned() {
         report.set(condition::is_false(
             types::INSTANCE_EXISTS,
@@ -43,6 +48,11 @@ pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
     Plan::ask(vec![Action::RecordIntent(Box::new(record))], report.unchanged(), Call::Create(intent))
 }
 
+/// Whether the cloud gave up on the instance before it had a node, so that another one is made and not missed.
+pub(super) fn gave_up(snapshot: &Snapshot, report: &Report) -> bool {
+    snapshot.node == LinkedNode::Unlinked && report.refusal(types::INSTANCE_CREATED).is_some()
+}
+
 /// Whether the node contradicts a cloud that shows no instance. Credentials of another account make a whole fleet look
 /// like that, and a Machine that has failed does not recover; a kubelet that reports is better evidence.
 fn may_still_run(node: &LinkedNode) -> bool {
@@ -57,6 +67,8 @@ fn may_still_run(node: &LinkedNode) -> bool {
 pub(super) fn settling(snapshot: &Snapshot) -> Option<SignedDuration> {
     let record = Record::of(&snapshot.machine)?;
     let left = snapshot.settling - snapshot.now.duration_since(record.last_try);
+    // The time was written by the clock of whoever led then, which may be ahead of ours.
+    let left = left.min(snapshot.settling);
     left.is_positive().then_some(left)
 }
 
@@ -66,6 +78,7 @@ fn pausing(snapshot: &Snapshot, report: &Report) -> Option<(SignedDuration, Erro
     let refusal = report.refusal(types::INSTANCE_CREATED)?;
     let pause = retry::pause(&refusal.kind.to_string(), record.tries);
     let left = pause - snapshot.now.duration_since(record.last_try);
+    let left = left.min(pause);
     left.is_positive().then_some((left, refusal))
 }
 
@@ -116,6 +129,9 @@ pub(super) fn failed_in_the_cloud(snapshot: &Snapshot, mut report: Report, error
 /// The provider answered the removal of what a failed attempt left.
 pub(super) fn cleaned_up(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, Error>) -> Plan {
     let refusal = report.refusal(types::INSTANCE_CREATED);
+    if answer.is_ok() {
+        report.clear(types::INSTANCE_DELETED);
+    }
     let tries = Record::of(&snapshot.machine).map_or(1, |record| record.tries);
     if *answer == Ok(Deletion::Gone)
         && let Some(record) = Record::in_new_place(&snapshot.machine, &snapshot.draft, snapshot.now)

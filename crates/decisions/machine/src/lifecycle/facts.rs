@@ -24,6 +24,7 @@ impl Snapshot {
             rivals: others.into_iter().filter_map(|other| Rival::between(machine, other)).collect(),
             node,
             sighting: None,
+            seen: None,
             answer: None,
             draft: Draft { children: BTreeMap::new(), place: serde_json::Value::Null },
             joining: None,

@@ -1,6 +1,7 @@
 //! The way out: drain, hooks, instance, node, finalizer.
 
 use api::machine::{condition as types, phase};
+use jiff::SignedDuration;
 
 use super::creation::settling;
 use super::report::Report;
@@ -10,6 +11,9 @@ use super::{
 };
 use crate::condition;
 use crate::provider::{Deletion, Error, ErrorKind};
+
+/// No call to a provider lasts longer than this.
+const LONGEST_CALL: SignedDuration = SignedDuration::from_mins(2);
 
 /// Decides the next move for a Machine that is being deleted. What is wrong with the Machine does not matter any more.
 pub(super) fn plan(snapshot: &Snapshot) -> Plan {
@@ -66,7 +70,7 @@ fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, E
     match answer {
         Ok(deletion) => {
             report.clear(types::INSTANCE_DELETED);
-            match (deletion, settling(snapshot)) {
+            match (deletion, may_appear(snapshot, &report)) {
                 (Deletion::Gone, None) => finish(snapshot, report),
                 (Deletion::Gone | Deletion::Requested, _) => look(snapshot, report, None),
             }
@@ -75,6 +79,18 @@ fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, E
         Err(error) if is_forgiven(error, &report) => look(snapshot, report, Some(error)),
         Err(error) => refused(report, error),
     }
+}
+
+/// How much longer an instance may appear that nobody sees now. A creation that was never answered may still be under way in
+/// a process that led before.
+fn may_appear(snapshot: &Snapshot, report: &Report) -> Option<SignedDuration> {
+    let is_answered = report.was_provisioned()
+        || report
+            .refusal(types::INSTANCE_CREATED)
+            .is_some_and(|refusal| !matches!(refusal.kind, ErrorKind::Unreachable | ErrorKind::Other));
+    let asked = Record::of(&snapshot.machine).filter(|_| !is_answered).map(|record| record.last_try);
+    let left = asked.map(|asked| (LONGEST_CALL - snapshot.now.duration_since(asked)).min(LONGEST_CALL));
+    settling(snapshot).max(left.filter(SignedDuration::is_positive))
 }
 
 fn is_forgiven(error: &Error, report: &Report) -> bool {
@@ -89,7 +105,8 @@ fn refused(mut report: Report, error: &Error) -> Plan {
 
 /// Waits until the cloud itself no longer shows the instance. `refusal` is what the deletion was forgiven for.
 fn look(snapshot: &Snapshot, report: Report, refusal: Option<&Error>) -> Plan {
-    match &snapshot.sighting {
+    // One from before this pass is older than the deletion.
+    match snapshot.sighting.as_ref().filter(|_| snapshot.seen.is_none()) {
         None => Plan::ask(Vec::new(), report.finish(), Call::Look),
         Some(Ok(instances)) if !instances.is_empty() => match refusal {
             Some(error) => refused(report, error),
@@ -98,7 +115,7 @@ fn look(snapshot: &Snapshot, report: Report, refusal: Option<&Error>) -> Plan {
                 Plan::after(Vec::new(), report.finish(), delay, Waiting::Instance)
             }
         },
-        Some(Ok(_)) => match settling(snapshot) {
+        Some(Ok(_)) => match may_appear(snapshot, &report) {
             Some(left) => Plan::after(Vec::new(), report.finish(), left, Waiting::Settling),
             None => finish(snapshot, report),
         },

@@ -102,7 +102,10 @@ impl<'a> Report<'a> {
         }
         let metadata = &self.machine.metadata;
         let mut wanted = Amendment {
-            provider_id: instance.provider_id.clone().filter(|_| self.machine.spec.provider_id.is_none()),
+            provider_id: instance.provider_id.clone().filter(|_| {
+                let known = self.machine.spec.provider_id.as_deref();
+                known.is_none_or(str::is_empty)
+            }),
             labels: instance.labels.clone(),
             annotations: instance.annotations.clone(),
             node_labels: Default::default(),
@@ -114,6 +117,8 @@ impl<'a> Report<'a> {
         ] {
             wanted.labels.extend(value.clone().map(|value| (key.to_owned(), value)));
         }
+        // Clouds name zones as they like; one value that the API server refuses would refuse everything beside it.
+        wanted.labels.retain(|_, value| is_label_value(value));
         if !instance.state_word.is_empty() {
             wanted.annotations.insert(annotations::INSTANCE_STATE.to_owned(), instance.state_word.clone());
         }
@@ -128,6 +133,14 @@ impl<'a> Report<'a> {
             .retain(|key, value| metadata.annotations.as_ref().and_then(|all| all.get(key)) != Some(value));
         wanted.node_labels.retain(|key, value| node_labels.and_then(|all| all.get(key)) != Some(value));
         (wanted != Amendment::default()).then_some(wanted)
+    }
+
+    /// Takes back everything that is known of an instance that the cloud gave up on.
+    pub(super) fn forget_instance(&mut self) -> Option<Amendment> {
+        self.status.addresses.clear();
+        self.status.provider_status = None;
+        let has_id = self.machine.spec.provider_id.as_deref().is_some_and(|id| !id.is_empty());
+        has_id.then(|| Amendment { provider_id: Some(String::new()), ..Amendment::default() })
     }
 
     /// Says so if more than one instance belongs to the Machine, or another one than it names.
@@ -212,6 +225,12 @@ impl<'a> Report<'a> {
         }
         self.status
     }
+}
+
+fn is_label_value(value: &str) -> bool {
+    let is_inner = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let is_end = |letter: Option<char>| letter.is_none_or(|letter| letter.is_ascii_alphanumeric());
+    value.len() <= 63 && value.chars().all(is_inner) && is_end(value.chars().next()) && is_end(value.chars().next_back())
 }
 
 fn hook_condition(type_: &str, operation: &str, hooks: &[LifecycleHook]) -> MachineCondition {

@@ -71,7 +71,8 @@ impl Snapshot {
             ..Member::from_object(machine, uid, &node)
         });
         let (members, others): (Vec<_>, Vec<_>) = members.partition(|member| member.owner != Owner::Somebody);
-        Self { set: set.clone(), members, taken: others.into_iter().map(|member| member.name).collect(), now }
+        let taken = others.into_iter().map(|member| member.name).collect();
+        Self { set: set.clone(), members, taken, nodes_unknown: false, now }
     }
 }
 
@@ -131,19 +132,24 @@ pub(super) struct Sorted<'a> {
     released: Vec<&'a Member>,
 }
 
+/// Sorts the Machines of a snapshot. Only as many orphans are adopted as the set lacks: one that it adopted to delete it could
+/// be another set's by then.
 pub(super) fn sort<'a>(snapshot: &'a Snapshot, selector: &Selector) -> Sorted<'a> {
     let mut sorted = Sorted { kept: Vec::new(), adopted: Vec::new(), released: Vec::new() };
+    let mut orphans = Vec::new();
     for member in snapshot.members.iter().filter(|member| !member.deleting) {
         match (&member.owner, selector.matches(&member.labels)) {
             (Owner::ThisSet, true) => sorted.kept.push(member),
-            (Owner::Nobody, true) => {
-                sorted.kept.push(member);
-                sorted.adopted.push(member);
-            }
+            (Owner::Nobody, true) => orphans.push(member),
             (Owner::ThisSet, false) => sorted.released.push(member),
             (Owner::Nobody, false) | (Owner::Somebody, _) => {}
         }
     }
+    let wanted = snapshot.set.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(0);
+    orphans.sort_by(|one, other| one.name.cmp(&other.name));
+    orphans.truncate(wanted.saturating_sub(sorted.kept.len()));
+    sorted.kept.extend(&orphans);
+    sorted.adopted = orphans;
     sorted.kept.sort_by(|one, other| one.name.cmp(&other.name));
     sorted
 }

@@ -137,6 +137,20 @@ fn an_instance_that_the_cloud_gives_up_on_is_cleaned_up_and_made_again_under_ano
 }
 
 #[test]
+fn an_instance_that_fails_after_its_id_was_written_is_made_again_and_its_machine_does_not_fail() {
+    for dies_after in 0..40 {
+        let mut world = World::new();
+        let fault = Fault::FailWhileBooting(ErrorKind::NoCapacity);
+        world.cloud.faults = [fault.clone(), fault].into();
+        world.add_set(set("a", 1));
+        world.lives_for = Some(dies_after);
+        assert!(world.settle(), "never calm, death at {dies_after}");
+        check(&world, 1, &format!("made again, death at {dies_after}"));
+        assert!(world.cloud.faults.is_empty());
+    }
+}
+
+#[test]
 fn an_invalid_spec_fails_the_machine_and_costs_one_call() {
     let mut world = World::new();
     world.cloud.faults = std::iter::repeat_n(Fault::Refuse(ErrorKind::InvalidSpec), 5).collect();

@@ -293,6 +293,11 @@ fn absurd_sizes_do_no_harm() {
         let mut over = huge.clone();
         merge(&mut over, json!({"spec": {"paused": paused}}));
         let sets = vec![set("old", 1, i32::MAX, i32::MAX), set("new", 2, i32::MAX, 0)];
-        plan(&Snapshot { deployment: deployment(over), sets, now: now() });
+        plan(&Snapshot { deployment: deployment(over.clone()), sets, now: now() });
+        let mut least = set("old", 1, i32::MIN, i32::MIN);
+        least.status.as_mut().unwrap().replicas = Some(i32::MIN);
+        let last = json!({"machinedeployment.clusters.k8s.io/revision": i64::MAX.to_string()});
+        least.metadata.annotations = serde_json::from_value(last).unwrap();
+        plan(&Snapshot { deployment: deployment(over), sets: vec![least, set("new", 2, i32::MIN, 0)], now: now() });
     }
 }

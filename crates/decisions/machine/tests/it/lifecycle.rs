@@ -4,7 +4,7 @@ use api::machine::Machine;
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
 use machine::lifecycle::{
-    Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, request_spec, token,
+    Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, Waiting, pause, plan, request_spec, token,
 };
 use machine::provider::{Deletion, ErrorKind, Instance, State};
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ fn an_empty_answer_proves_nothing_until_the_provider_has_settled() {
         answer: Some(Answer::Deleted(Ok(Deletion::Gone))),
         ..waits(tried(1, SignedDuration::from_secs(5), deleting))
     };
-    check(leaving, expect![" | after 15s: the instance was just asked for and may not be visible yet"]);
+    check(leaving, expect![" | after 1m 55s: the instance was just asked for and may not be visible yet"]);
 }
 
 #[test]
@@ -122,6 +122,63 @@ fn a_machine_whose_node_is_ready_does_not_fail_because_the_cloud_shows_no_instan
     for gone in [of("Unknown"), of("False"), LinkedNode::Missing] {
         assert_eq!(plan(&with(gone)).status.phase.as_deref(), Some("Failed"));
     }
+}
+
+#[test]
+fn a_machine_whose_creation_was_never_answered_stays_until_no_call_can_be_under_way() {
+    let leaving = |since, over: Value| {
+        let mut value = json!({
+            "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+            "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+        });
+        crate::make::merge(&mut value, over);
+        Snapshot { answer: Some(Answer::Deleted(Ok(Deletion::Gone))), ..snapshot(tried(1, since, value)) }
+    };
+    let recently = SignedDuration::from_secs(30);
+    check(
+        leaving(recently, json!({})),
+        expect![" | after 1m 30s: the instance was just asked for and may not be visible yet"],
+    );
+    let gone = || expect!["RemoveFinalizer | wait: others still hold finalizers"];
+    check(leaving(SignedDuration::from_mins(3), json!({})), gone());
+    check(leaving(recently, json!({"spec": {"providerID": "x:///1"}})), gone());
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_stop_a_machine() {
+    let ahead = SignedDuration::from_hours(-1);
+    let asked = Snapshot { settling: SignedDuration::from_secs(20), ..snapshot(tried(1, ahead, json!({}))) };
+    check(asked, expect![" | after 20s: the instance was just asked for and may not be visible yet"]);
+    check(snapshot(tried(1, ahead, refused("NoCapacity"))), expect![" | after 30s: the provider answered: no"]);
+}
+
+#[test]
+fn a_sighting_from_before_the_creation_or_the_deletion_is_asked_for_again() {
+    let created = json!({"spec": {"providerID": "x:///1"}});
+    let before = Some(now() - SignedDuration::from_secs(2));
+    let asked = |seen| Snapshot { seen, ..snapshot(tried(1, SignedDuration::from_secs(1), created.clone())) };
+    check(asked(before), expect![" | look"]);
+    assert_eq!(plan(&asked(None)).status.phase.as_deref(), Some("Failed"));
+    let deleting = json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+    });
+    let leaving = Snapshot {
+        answer: Some(Answer::Deleted(Ok(Deletion::Requested))),
+        seen: before,
+        ..snapshot(tried(1, SignedDuration::from_hours(1), deleting))
+    };
+    check(leaving, expect![" | look"]);
+}
+
+#[test]
+fn a_cloud_that_asks_for_years_is_asked_again_in_minutes() {
+    let patient = ErrorKind::Throttled { retry_after: Some(SignedDuration::from_hours(300_000)) };
+    let asked = Snapshot {
+        answer: Some(Answer::Created(Err(error(patient)))),
+        ..snapshot(tried(1, SignedDuration::ZERO, json!({})))
+    };
+    check(asked, expect![" | after 10m: the provider answered: the cloud says no"]);
 }
 
 #[test]
@@ -189,6 +246,14 @@ fn facts_of_the_instance_reach_the_machine() {
         ]],
     );
     assert_eq!(plan(&answered).status.phase.as_deref(), Some("Provisioned"));
+    // An empty provider ID is none, and the trouble of an earlier attempt is over.
+    let mut emptied = answered;
+    emptied.machine.spec.provider_id = Some(String::new());
+    let trouble = json!([{"type": "InstanceDeleted", "status": "False", "reason": "Other"}]);
+    emptied.machine.status.as_mut().unwrap().conditions = serde_json::from_value(trouble).unwrap();
+    let plan = plan(&emptied);
+    assert!(matches!(&plan.actions[..], [Action::Amend(it)] if it.provider_id.as_deref() == Some("x:///1")));
+    assert!(!plan.status.conditions.iter().any(|it| it.type_ == "InstanceDeleted"));
 }
 
 #[test]
@@ -208,6 +273,39 @@ fn a_machine_that_does_not_join_says_where_it_stopped_until_it_has_joined() {
     let status = plan(&answered(joined, node)).status;
     assert!(!status.conditions.iter().any(|it| it.type_ == "NodeJoined"));
     assert_eq!(status.phase.as_deref(), Some("Running"));
+}
+
+#[test]
+fn what_a_booting_machine_says_is_cut_and_loses_its_credential() {
+    let words = format!("GET https://mcs:22623/config/worker?token=secret\nfailed {}", "x".repeat(10_000));
+    let answered = Snapshot {
+        answer: Some(Answer::Updated(Ok(Instance { provider_id: Some("x:///1".to_owned()), ..Instance::default() }))),
+        joining: Some(Joining::IgnitionFailed(words)),
+        ..snapshot(machine(json!({})))
+    };
+    let told = plan(&answered).status.conditions.into_iter().find(|it| it.type_ == "NodeJoined").unwrap();
+    let message = told.message.unwrap();
+    assert!(message.starts_with("the first boot failed: GET https://mcs:22623/config/worker?… failed xxx"), "{message}");
+    assert!(message.chars().count() < 600 && !message.contains("secret"));
+}
+
+#[test]
+fn a_zone_that_is_no_label_is_left_out() {
+    let labelled = |zone: &str| {
+        let instance = Instance {
+            provider_id: Some("x:///1".to_owned()),
+            zone: Some(zone.to_owned()),
+            region: Some("r".to_owned()),
+            ..Instance::default()
+        };
+        let answered = Snapshot { answer: Some(Answer::Updated(Ok(instance))), ..snapshot(machine(json!({}))) };
+        let Some(Action::Amend(amendment)) = plan(&answered).actions.pop() else { panic!("nothing is written") };
+        amendment.labels.into_values().collect::<Vec<_>>()
+    };
+    assert_eq!(labelled("z-1"), ["r", "z-1"]);
+    for refused in ["rack 1", "-z", "z_", &"z".repeat(64)] {
+        assert_eq!(labelled(refused), ["r"], "{refused}");
+    }
 }
 
 #[test]
@@ -280,6 +378,21 @@ fn a_claimant_that_has_let_go_does_not_block_the_other() {
     gone.metadata.finalizers = Some(vec!["somebody.example/else".to_owned()]);
     let kept = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running"}}));
     check(Snapshot::from_objects(&kept, [&gone], LinkedNode::Missing, now()), expect![" | look"]);
+}
+
+#[test]
+fn a_machine_with_an_instance_gets_its_finalizer_back_although_it_is_invalid() {
+    let bare = |over: Value| {
+        let mut machine = machine(over);
+        machine.metadata.finalizers = None;
+        machine.metadata.labels = None;
+        snapshot(machine)
+    };
+    check(
+        bare(json!({"spec": {"providerID": "x:///1"}})),
+        expect!["AddFinalizer | wait: a change of ours is on its way"],
+    );
+    assert!(matches!(plan(&bare(json!({}))).next, Next::OnChange(Waiting::Invalid(_))));
 }
 
 #[test]
