@@ -138,7 +138,10 @@ impl Objects {
     pub fn has_templates(&self) -> bool {
         match self.templates {
             Given::Cluster => matches!(self.profile().kubelet(), Kubelet::Whole),
-            Given::Profile | Given::Templates(_) => !self.used_templates().is_empty(),
+            Given::Profile | Given::Templates(_) => {
+                // A folder without templates is a mistake that the planner of templates tells.
+                matches!(self.profile().kubelet(), Kubelet::Whole) || !self.used_templates().is_empty()
+            }
         }
     }
 
@@ -340,7 +343,10 @@ impl Objects {
     /// A file of a role's templates, empty where templates that work do not make it.
     fn file_or_none(&self, source: Source<'_>, role: &str, path: &str) -> Result<String, String> {
         let found = defaults::file(&self.machine_configs, source, role, path);
-        found.or_else(|why| if matches!(source, Source::Templates(Err(_))) { Err(why) } else { Ok(String::new()) })
+        found.or_else(|why| match source {
+            Source::Templates(Err(_)) => Err(why),
+            Source::Templates(Ok(_)) | Source::Cluster => Ok(String::new()),
+        })
     }
 }
 

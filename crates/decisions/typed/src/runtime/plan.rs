@@ -155,12 +155,12 @@ fn add(
     let mut members: Vec<(String, usize)> = Vec::new();
     for (index, claim) in claims.iter_mut().enumerate().filter(|(_, claim)| claim.is_on(pool)) {
         let Some(config_name) = claim.config_name(&name) else { continue };
-        match (existing.standing(&config_name), claim.settings(&name).is_some()) {
-            (Standing::Users, _) => claim.fail(format!(
+        match (claim.is_displaced(&name, existing), claim.settings(&name).is_some()) {
+            (true, _) => claim.fail(format!(
                 "could not Create/Update MachineConfig: {config_name} exists and was not generated; rename or delete it"
             )),
-            (_, true) => members.push((config_name, index)),
-            (_, false) => claim.hold(&name, existing, wanted),
+            (false, true) => members.push((config_name, index)),
+            (false, false) => claim.hold(&name, existing, wanted),
         }
     }
     members.sort();

@@ -85,7 +85,7 @@ pub enum Error {
     )]
     PullSecret(String),
     #[error(
-        "ControllerConfig {0} has a line break, a quote or another character that an environment file cannot hold; remove it"
+        "ControllerConfig {0} has a line break, a quote, a backslash or another character that an environment file cannot hold; remove it"
     )]
     Character(&'static str),
 }
@@ -131,7 +131,7 @@ impl Parameters {
             ("spec.clusterDNSIP", &spec.cluster_dns_ip),
             ("spec.infra.status.apiServerInternalURI", api_url.unwrap_or_default()),
         ] {
-            if value.contains(|c: char| c.is_control() || matches!(c, '\'' | '"')) {
+            if value.contains(|c: char| c.is_control() || matches!(c, '\'' | '"' | '\\')) {
                 return Err(Error::Character(field));
             }
         }

@@ -54,9 +54,10 @@ impl Profile {
         [Self::OpenShift, Self::Kubeadm, Self::K3s, Self::None].into_iter().find(|profile| profile.to_string() == name)
     }
 
-    /// The profile that all nodes agree on; nodes that disagree, and no nodes, are no profile.
+    /// The profile that all nodes agree on; nodes that disagree, and no nodes, are no profile. A node that has not said
+    /// anything yet does not count.
     pub fn detect(nodes: &[NodeSigns]) -> Self {
-        let mut found = nodes.iter().map(Self::of_node);
+        let mut found = nodes.iter().filter(|node| **node != NodeSigns::default()).map(Self::of_node);
         let Some(first) = found.next() else { return Self::None };
         if found.all(|other| other == first) { first } else { Self::None }
     }
@@ -150,7 +151,8 @@ mod tests {
         };
         assert_eq!(Profile::detect(&[k3s.clone(), k3s.clone()]), Profile::K3s);
         assert_eq!(Profile::detect(std::slice::from_ref(&openshift)), Profile::OpenShift);
-        assert_eq!(Profile::detect(&[k3s, kubeadm.clone()]), Profile::None);
+        assert_eq!(Profile::detect(&[k3s.clone(), kubeadm.clone()]), Profile::None);
+        assert_eq!(Profile::detect(&[k3s, NodeSigns::default()]), Profile::K3s);
         assert_eq!(Profile::detect(&[kubeadm]), Profile::Kubeadm);
         assert_eq!(Profile::detect(&[NodeSigns::default()]), Profile::None);
         assert_eq!(Profile::detect(&[]), Profile::None);

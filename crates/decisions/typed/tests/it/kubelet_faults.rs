@@ -296,3 +296,16 @@ fn a_share_is_a_number() {
     world.settle();
     assert!(world.says("a").contains("evictionMinimumReclaim[memory.available]"), "{}", world.says("a"));
 }
+
+#[test]
+fn what_we_generated_is_put_back_also_without_any_of_our_notes() {
+    let mut world = World::new(&["worker"]);
+    world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
+    world.settle();
+    let before = world.sorted();
+    world.snapshot.machine_configs[0].metadata.annotations = None;
+    world.snapshot.machine_configs[0].spec.config = Some(json!({"ignition": {"version": "3.5.0"}}));
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    assert_eq!(world.says("a"), "Success: Success");
+}

@@ -234,3 +234,32 @@ fn entries_that_would_break_a_file_on_the_node_are_refused_by_name() {
         assert_eq!(step(&mut world), [""; 0], "{entry:?}");
     }
 }
+
+#[test]
+fn policies_of_tenants_have_room_of_their_own_and_newcomers_wait() {
+    let mut world = snapshot();
+    // A policy of the cluster that every namespace's file has to repeat.
+    for number in 0..50 {
+        world.cluster_policies.push(policy(None, &format!("c{number}"), &format!("c{number}.io"), "MatchRepository"));
+    }
+    for number in 0..400 {
+        let mut one: ImagePolicy = policy(Some(&format!("n{number:03}")), "p", "a.io", "MatchRepository");
+        let age = format!("2026-01-01T{:02}:{:02}:00Z", 23 - number / 60, 59 - number % 60);
+        one.metadata.creation_timestamp = serde_json::from_value(json!(age)).unwrap();
+        world.policies.push(one);
+    }
+    let refused: Vec<String> = plan(&world).updates.into_iter().filter_map(|it| it.object.namespace).collect();
+    step(&mut world);
+    let live = &world.machine_configs[0];
+    let size = serde_json::to_string(live).unwrap().len();
+    assert!(size < 1 << 20, "{size}");
+    assert!(refused.contains(&"n000".to_owned()), "the youngest waits");
+    assert!(!refused.contains(&"n399".to_owned()) && file(&world, "/etc/crio/policies/n399.json").is_some());
+    assert_eq!(refused.len() + files_of_namespaces(&world), 400);
+}
+
+fn files_of_namespaces(world: &Snapshot) -> usize {
+    let config = world.machine_configs[0].spec.config.clone().unwrap();
+    let files = config["storage"]["files"].as_array().cloned().unwrap_or_default();
+    files.iter().filter(|file| file["path"].as_str().unwrap().starts_with("/etc/crio/policies/")).count()
+}

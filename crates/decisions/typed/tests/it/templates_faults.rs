@@ -44,7 +44,7 @@ fn only_root_reads_the_credentials_of_a_proxy() {
 fn values_that_would_add_a_line_to_an_environment_are_refused() {
     for (field, proxy) in [
         ("httpProxy", json!({"httpProxy": "http://hunter2\nLD_PRELOAD=/tmp/x"})),
-        ("httpsProxy", json!({"httpsProxy": "http://hunter2\r"})),
+        ("httpsProxy", json!({"httpsProxy": "http://hunter2\\"})),
         ("noProxy", json!({"httpProxy": "http://p", "noProxy": "hunter2\n"})),
     ] {
         let mut spec = controller_config();

@@ -75,7 +75,7 @@ fn members(
     let mut members = Vec::new();
     for (index, claim) in claims.iter_mut().enumerate().filter(|(_, claim)| claim.is_on(pool)) {
         let Some(config_name) = claim.config_name(&name) else { continue };
-        if existing.standing(&config_name) == Standing::Users {
+        if claim.is_displaced(&name, existing) {
             let why = format!(
                 "could not Create/Update MachineConfig: {config_name} exists and was not generated; rename or delete it"
             );

@@ -14,7 +14,11 @@ use serde_json::{Value, json};
 
 use super::{Snapshot, image, object, sorted};
 use crate::plan::{Existing, Object, Standing, fingerprint, note, standing};
-use crate::registries::{Built, Error, Sources, build, reference};
+use crate::registries::{Built, Error, NAMESPACES, Sources, build, reference};
+
+/// How much the files of all namespaces may hold. In base64, and together with the rest of a pool's configuration, that
+/// stays well below what the API stores in one object.
+const ROOM: usize = 384 << 10;
 
 /// The objects that are applied together, and what is wrong with the others.
 #[derive(Clone, Default)]
@@ -78,10 +82,12 @@ impl Accepted {
             all.add(candidate);
         }
         all.policies.clone_from(&snapshot.policies);
-        if all.build(snapshot, "").is_ok() {
-            return all;
-        }
-        none.judge(snapshot, candidates, &in_force(existing))
+        let mut accepted = match all.build(snapshot, "") {
+            Ok(_) => all,
+            Err(_) => none.judge(snapshot, candidates, &in_force(existing)),
+        };
+        accepted.make_room(snapshot);
+        accepted
     }
 
     /// The files for hosts of a role; an empty role stands for hosts that start from nothing.
@@ -174,6 +180,42 @@ impl Accepted {
             }
         }
         self.policies = fitting;
+    }
+
+    /// Every namespace with a policy has a file that repeats the cluster's. Those of all namespaces together must not make
+    /// the MachineConfig too large to be written, so the youngest wait.
+    fn make_room(&mut self, snapshot: &Snapshot) {
+        let Some(built) = self.build(snapshot, "").ok().filter(|_| !self.policies.is_empty()) else { return };
+        let own =
+            |path: &str| path.strip_prefix(NAMESPACES)?.strip_prefix('/')?.strip_suffix(".json").map(str::to_owned);
+        let sizes = built.files.iter().filter_map(|file| Some((own(&file.path)?, file.contents.len())));
+        let sizes: BTreeMap<String, usize> = sizes.collect();
+        if sizes.values().sum::<usize>() <= ROOM {
+            return;
+        }
+        let (mut used, mut placed, mut waiting) = (0, BTreeSet::new(), BTreeSet::new());
+        for one in by_age(&self.policies, |one| &one.metadata) {
+            let namespace = one.metadata.namespace.clone().unwrap_or_default();
+            let size = sizes.get(&namespace).copied().unwrap_or_default();
+            if placed.contains(&namespace) || waiting.contains(&namespace) {
+                continue;
+            }
+            if used + size <= ROOM {
+                used += size;
+                placed.insert(namespace);
+            } else {
+                waiting.insert(namespace);
+            }
+        }
+        let waits = |one: &ImagePolicy| waiting.contains(one.metadata.namespace.as_deref().unwrap_or_default());
+        let (waiting, placed): (Vec<_>, Vec<_>) = std::mem::take(&mut self.policies).into_iter().partition(waits);
+        self.policies = placed;
+        let why = format!(
+            "the policies of all namespaces have {} KiB together, which older ones use; delete ImagePolicies that are not needed, or write a ClusterImagePolicy",
+            ROOM >> 10
+        );
+        let refused = waiting.iter().map(|one| (object("ImagePolicy", &one.metadata), why.clone()));
+        self.refused.extend(refused);
     }
 
     fn add(&mut self, candidate: &Candidate<'_>) {
