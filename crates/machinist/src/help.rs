@@ -13,6 +13,7 @@ pub(crate) const UP: &str = "Examples:
   machinist up                                  one control-plane node and three workers, gone at the end
   machinist up --data ~/fleet                   kept across restarts
   machinist up --nodes 10000 --in-memory        a large fleet, without files
+  machinist up --legacy-kinds                   with the kinds of 2019 too
   machinist up --kubeconfig test.kubeconfig     the same fleet against another test API";
 
 pub(crate) const STATUS: &str = "Examples:

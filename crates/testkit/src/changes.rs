@@ -13,7 +13,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 
 /// What the states of a fleet are told by. Heartbeats of nodes ring too, so nobody waits for long in vain.
-const KINDS: [(&str, &str, &str); 8] = [
+const KINDS: [(&str, &str, &str); 11] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
     ("apps", "v1", "Deployment"),
@@ -22,6 +22,9 @@ const KINDS: [(&str, &str, &str); 8] = [
     ("machineconfiguration.openshift.io", "v1", "MachineConfigNode"),
     ("machineconfiguration.openshift.io", "v1", "ControllerConfig"),
     ("config.openshift.io", "v1", "ClusterOperator"),
+    ("machine.openshift.io", "v1beta1", "Machine"),
+    ("machine.openshift.io", "v1beta1", "MachineSet"),
+    ("machine.openshift.io", "v1beta1", "MachineHealthCheck"),
 ];
 
 /// Changes of one cluster since the last look.

@@ -319,7 +319,11 @@ fn invalid(input: &Value, expected: Expected) -> Expected {
 
 fn created(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
-    if calls(&output).last() != Some(&"Create") || output["status"]["phase"] == json!("Failed") {
+    if calls(&output).last() != Some(&"Create") {
+        return Expected::Output(output);
+    }
+    if output["status"]["phase"] == json!("Failed") {
+        set_trouble(&mut output, "InstanceCreated", word(input, "create"), "create");
         return Expected::Output(output);
     }
     set_hooks(input, &mut output);

@@ -62,6 +62,8 @@ const RULES: &[Rule] = &[
     Rule { name: "machines-that-no-longer-match-are-released", covers: |_| true, answer: released },
     // Upstream looks again after the whole of minReadySeconds, and only if every machine is ready.
     Rule { name: "availability-is-noticed-when-it-comes", covers: |_| true, answer: noticed },
+    // Upstream says nothing about machines that failed and still count.
+    Rule { name: "failed-machines-are-told", covers: |_| true, answer: told },
     Rule {
         name: "negative-replicas-are-refused",
         covers: |input| input["machineSet"]["spec"]["replicas"].as_i64().is_some_and(|replicas| replicas < 0),
@@ -79,6 +81,32 @@ fn released(input: &Value, expected: Expected) -> Expected {
     };
     let names: Vec<_> = list(&input["machines"]).filter(leaves).map(name).collect();
     output["released"] = same::as_set(&json!(names));
+    Expected::Output(output)
+}
+
+fn told(input: &Value, expected: Expected) -> Expected {
+    let Expected::Output(mut output) = expected else { return expected };
+    let uid = &input["machineSet"]["metadata"]["uid"];
+    let has_failed = |machine: &&Value| {
+        let controller = list(&machine["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == json!(true));
+        controller.is_none_or(|owner| owner["uid"] == *uid)
+            && machine["metadata"]["deletionTimestamp"].is_null()
+            && matches(input, machine)
+            && ["errorReason", "errorMessage"].iter().any(|key| !machine["status"][key].is_null())
+    };
+    let mut failed: Vec<_> = list(&input["machines"]).filter(has_failed).map(name).collect();
+    failed.sort_unstable();
+    if !failed.is_empty() {
+        let message = format!(
+            "{} machines have failed and still count as replicas: {}; delete them, or let a MachineHealthCheck do it",
+            failed.len(),
+            failed.join(", ")
+        );
+        let condition = json!({
+            "type": "MachinesHealthy", "status": "False", "severity": "Warning", "reason": "MachinesFailed", "message": message,
+        });
+        output["status"]["conditions"] = json!([condition]);
+    }
     Expected::Output(output)
 }
 

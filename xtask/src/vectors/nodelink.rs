@@ -34,7 +34,7 @@ impl Judge for NodeLink {
             Match::One(key) => Match::One(by_key[&key]),
             Match::Several { by, keys } => Match::Several { by, keys },
         };
-        let plan = plan(&Snapshot { node: &node, machine: machine.clone() });
+        let plan = plan(&Snapshot { node: &node, machine: machine.clone(), linked: None });
         let Next::OnChange(waiting) = plan.next;
         if let Waiting::Ambiguous { .. } = waiting {
             return Err(waiting.to_string());

@@ -98,7 +98,11 @@ pub fn review_set(old: Option<&MachineSet>, new: &MachineSet) -> Review {
     if let Some(replicas) = spec.replicas.filter(|replicas| *replicas < 0) {
         errors.push(format!("spec.replicas: Invalid value: {replicas}: must not be negative"));
     }
-    Review { errors, warnings: Vec::new() }
+    let named = spec.template.as_ref().and_then(|template| template.spec.as_ref()?.provider_id.as_ref());
+    let warning = named.filter(|id| !id.is_empty()).map(|id| {
+        format!("spec.template.spec.providerID {id} is ignored: every machine of the set gets an instance of its own")
+    });
+    Review { errors, warnings: warning.into_iter().collect() }
 }
 
 /// A selector in which nothing and an empty list are the same.

@@ -18,6 +18,8 @@ pub const MAX_PODS: &str = "machine.openshift.io/maxPods";
 pub const UPSTREAM_CPU: &str = "capacity.cluster-autoscaler.kubernetes.io/cpu";
 pub const UPSTREAM_MEMORY: &str = "capacity.cluster-autoscaler.kubernetes.io/memory";
 pub const LABELS: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
+/// Everything that may be written here.
+pub(crate) const KEYS: [&str; 7] = [CPU, MEMORY, GPU, MAX_PODS, UPSTREAM_CPU, UPSTREAM_MEMORY, LABELS];
 const ARCHITECTURE: &str = "kubernetes.io/arch";
 
 /// A set, and what a provider said about its spec.

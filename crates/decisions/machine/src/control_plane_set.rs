@@ -31,6 +31,8 @@ pub struct Snapshot {
     /// Nodes of the control plane that no Machine has.
     pub unmanaged_nodes: Vec<String>,
     pub etcd: Etcd,
+    /// Nodes could not be listed, so nobody knows which machines are ready.
+    pub nodes_unknown: bool,
     pub now: Timestamp,
 }
 
@@ -75,6 +77,8 @@ pub enum Waiting {
     Quorum(Etcd),
     /// Machines differ from the template and stay until somebody deletes them.
     Deletion(Vec<String>),
+    /// Nodes could not be listed; their return is a change.
+    Nodes,
 }
 
 /// What keeps the set from acting. The reason is the condition's.
@@ -113,6 +117,9 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     }
     if set.spec.state.as_deref() != Some("Active") {
         return unchanged(Waiting::Inactive);
+    }
+    if snapshot.nodes_unknown {
+        return unchanged(Waiting::Nodes);
     }
     let (actions, waiting) = match Round::of(snapshot) {
         Ok(round) => {
@@ -212,11 +219,10 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// A machine of the present template that is not ready yet.
+    /// A machine of the present template that has not had a node yet.
     fn arriving(&self) -> Option<String> {
-        let arriving =
-            self.snapshot.masters.iter().find(|master| master.up_to_date && !master.ready && !master.deleting);
-        arriving.filter(|master| !master.had_node).map(|master| master.name.clone())
+        let is_arriving = |master: &&Master| master.up_to_date && !master.ready && !master.deleting && !master.had_node;
+        self.snapshot.masters.iter().find(is_arriving).map(|master| master.name.clone())
     }
 
     /// The lowest index that has no machine, or only machines on their way out.
@@ -278,6 +284,7 @@ impl fmt::Display for Waiting {
             Self::Removal(name) => write!(f, "machine {name} is on its way out"),
             Self::Unready(names) => write!(f, "not ready: {}", names.join(", ")),
             Self::Quorum(etcd) => write!(f, "taking a machine away is not safe: {etcd}"),
+            Self::Nodes => write!(f, "nodes could not be listed"),
             Self::Deletion(names) => write!(f, "older machines stay until they are deleted: {}", names.join(", ")),
         }
     }

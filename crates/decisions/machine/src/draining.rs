@@ -20,6 +20,10 @@ pub use facts::{Colleague, DrainNode};
 /// How long a control-plane node waits before it asks again whether it may go.
 pub const TURN: SignedDuration = SignedDuration::from_secs(20);
 
+/// How long a drain with pods left waits before it looks again. A disruption budget that refused an eviction may allow it
+/// without any event that reaches us, and the drain's own timeout comes without one.
+pub const EVICTIONS: SignedDuration = SignedDuration::from_secs(5);
+
 /// Everything that is known about the drain of one Machine's node.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -78,7 +82,7 @@ pub enum Next {
 /// Why nothing more happens now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// There is nothing to drain.
+    /// There is nothing to drain: the Machine stays, or another one claims the instance and only the last to go drains it.
     Nothing,
     Drained,
     PreDrainHook(Vec<String>),
@@ -102,6 +106,10 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     if condition::holds(&status.conditions, types::DRAINED) {
         return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Drained) };
     }
+    if !snapshot.rivals.is_empty() {
+        // To say that the node is drained would let the last claimant remove the instance with all pods on it.
+        return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Nothing) };
+    }
     if let Some(why) = skipped(snapshot) {
         let event = event("DrainSkipped", "Node drain skipped");
         return drained(snapshot, vec![event], why);
@@ -117,12 +125,9 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
 
 /// What `Drained` says when nothing is drained.
 fn skipped(snapshot: &Snapshot) -> Option<String> {
-    let Snapshot { machine, node, rivals, .. } = snapshot;
+    let Snapshot { machine, node, .. } = snapshot;
     let excluded = machine.metadata.annotations.as_ref();
     let excluded = excluded.is_some_and(|all| all.contains_key(api::annotations::EXCLUDE_NODE_DRAINING));
-    if !rivals.is_empty() {
-        return Some(format!("Node drain skipped: the instance is also claimed by {}", rivals.join(", ")));
-    }
     if !excluded && *node != DrainNode::Unlinked {
         return None;
     }
@@ -141,10 +146,7 @@ fn drain(snapshot: &Snapshot) -> Plan {
     let DrainNode::Present { name, cordoned, control_plane, unreachable } = &snapshot.node else {
         return without_node(snapshot);
     };
-    if *control_plane
-        && !cordoned
-        && let Some(first) = facts::goes_first(snapshot)
-    {
+    if *control_plane && let Some(first) = facts::goes_first(snapshot) {
         return refused(snapshot, first);
     }
     match &snapshot.emptying {
@@ -201,13 +203,19 @@ fn emptying_on(snapshot: &Snapshot, emptying: &Emptying) -> Plan {
             "Draining",
             "Node is being drained: pods are still being evicted",
         ),
-        blocked => condition::is_false(types::DRAINED, severity::WARNING, "DrainError", blocked.join("; ")),
+        blocked => {
+            let mut blocked = blocked.to_vec();
+            blocked.sort_unstable();
+            condition::is_false(types::DRAINED, severity::WARNING, "DrainError", blocked.join("; "))
+        }
     };
     let message = condition.message.clone().unwrap_or_default();
     let (status, is_news) = report(snapshot, condition);
     let tells = is_news && !emptying.blocked.is_empty();
     let event = tells.then(|| event("DrainRequeued", format!("Node drain requeued: {message}")));
-    let next = Next::OnChange(Waiting::Pods(emptying.clone()));
+    let delay =
+        facts::time_left(snapshot).map_or(EVICTIONS, |left| left.clamp(SignedDuration::from_secs(1), EVICTIONS));
+    let next = Next::After(delay, Waiting::Pods(emptying.clone()));
     Plan { actions: event.into_iter().collect(), status, next }
 }
 

@@ -34,6 +34,11 @@ pub fn parse(text: &str) -> Result<SignedDuration, NotADuration> {
     Ok(SignedDuration::from_nanos(nanoseconds))
 }
 
+/// Reads a duration that must not be negative: a timeout that is over before it begins would act on everything at once.
+pub fn parse_positive(text: &str) -> Result<SignedDuration, NotADuration> {
+    parse(text).and_then(|read| if read.is_negative() { Err(NotADuration(text.to_owned())) } else { Ok(read) })
+}
+
 /// One number with its unit. Fractions are exact down to the nanosecond.
 fn nanoseconds(number: &str, unit: &str) -> Option<i128> {
     let scale: i128 = match unit {

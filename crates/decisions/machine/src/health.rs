@@ -1,8 +1,8 @@
 //! Decides which machines of a health check are unhealthy, and which of them are remediated now.
 //!
 //! Three brakes keep a check from doing harm. `maxUnhealthy` stops it while too much is wrong, as upstream's does. At most a
-//! tenth of its machines (and at least one) are under remediation at once. And it holds when the sick machines share a config,
-//! an image or a spec that the healthy ones do not have, because replacing them would only make more of the same.
+//! tenth of its machines (and at least one) are under remediation at once. And sick machines wait that share a config, an image
+//! or a spec which healthy ones of their pool or set do not have: replacing them would only make more of the same.
 //!
 //! `plan` performs nothing; it never drains and never looks at other checks.
 
@@ -13,21 +13,24 @@ mod remedy;
 mod target;
 mod verdict;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use api::machine::{MachineHealthCheckStatus, health_condition as types, severity};
+use api::machine::{MachineCondition, MachineHealthCheckStatus, health_condition as types, severity};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::condition;
 
 pub use check::{Check, Invalid, Limit, Strategy, Symptom, TERMINATION_CHECK, termination_check};
 pub use legacy::{CONFIG_MAP, ConfigMapError, symptoms_from_config_map};
-pub use target::{NodeFacts, Target, TargetNode};
+pub use target::{NodeFacts, REBOOT, Target, TargetNode};
 pub use verdict::{Cause, Verdict};
 
 /// The longest time between two looks. Everything that matters also arrives as an event.
 pub const AT_LEAST_HOURLY: SignedDuration = SignedDuration::from_hours(1);
+
+/// How soon to look again when nodes could not be listed. The watch that comes back is an event of its own.
+const NODES_UNKNOWN: SignedDuration = SignedDuration::from_secs(30);
 
 /// Everything that is known about a check and its machines.
 #[derive(Clone, Debug)]
@@ -40,6 +43,9 @@ pub struct Snapshot {
     pub template_exists: bool,
     /// Names of the remediation requests that exist, which are the names of their machines.
     pub requests: BTreeSet<String>,
+    /// Since when earlier plans have found machines suspect or worse, from [`Plan::suspected`]. Machines are announced once,
+    /// and a symptom lasts no longer than it was seen. `None` when nobody keeps it; then the nodes' own clocks count.
+    pub suspected: Option<BTreeMap<String, Timestamp>>,
     pub now: Timestamp,
 }
 
@@ -124,6 +130,8 @@ pub enum Waiting {
     Timeouts,
     /// Machines are being remediated.
     Remediation,
+    /// Nodes could not be listed.
+    Nodes,
 }
 
 /// Decides the next move for one health check.
@@ -132,11 +140,21 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         Ok(check) => check,
         Err(problem) => return invalid(snapshot, problem),
     };
-    let verdicts: Vec<_> = snapshot.targets.iter().map(|target| verdict::of(check, target, snapshot.now)).collect();
+    let seen = |target: &Target| {
+        let suspected = snapshot.suspected.as_ref()?;
+        Some(suspected.get(&target.name).copied().unwrap_or(snapshot.now))
+    };
+    let targets = snapshot.targets.iter();
+    let verdicts: Vec<_> = targets.map(|target| verdict::of(check, target, seen(target), snapshot.now)).collect();
     let named = snapshot.targets.iter().zip(&verdicts).map(|(target, verdict)| (target.name.clone(), verdict.clone()));
     let named: Vec<_> = named.collect();
     if check.paused {
         let next = Next::OnChange(Waiting::Paused);
+        return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
+    }
+    if snapshot.targets.iter().any(|target| matches!(target.node, TargetNode::Unknown(_))) {
+        // Whoever is not known to be well keeps its remediation request, and the numbers stay those of the last look.
+        let next = Next::After(NODES_UNKNOWN, Waiting::Nodes);
         return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
     }
     let judged: Vec<_> = snapshot.targets.iter().zip(verdicts).collect();
@@ -148,6 +166,24 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         None => Next::OnChange(waiting),
     };
     Plan { verdicts: named, actions, status, next }
+}
+
+impl Plan {
+    /// What the next plan is to know of earlier ones: since when each machine has been suspect or worse.
+    pub fn suspected(&self, snapshot: &Snapshot) -> BTreeMap<String, Timestamp> {
+        let before = |name: &String| snapshot.suspected.as_ref().and_then(|all| all.get(name)).copied();
+        let of = |(name, verdict): &(String, Verdict)| {
+            let since = match verdict {
+                Verdict::Well | Verdict::Booting(_) => None,
+                Verdict::Unknown => before(name),
+                Verdict::Suspect(_) | Verdict::PlannedWork(_) | Verdict::Unhealthy(_) => {
+                    Some(before(name).unwrap_or(snapshot.now))
+                }
+            };
+            Some((name.clone(), since?))
+        };
+        self.verdicts.iter().filter_map(of).collect()
+    }
 }
 
 /// One look at all machines of a check.
@@ -181,28 +217,61 @@ impl Round<'_> {
             actions.extend(self.restrict(&mut status, &waiting));
             return Outcome { actions, status, waiting };
         }
-        self.set(&mut status, condition::is_true(types::REMEDIATION_ALLOWED));
-        let waiting = self.remediate(&mut actions, &mut status);
+        let Some(shared) = brake::shared_change(self.check, &self.judged) else {
+            self.set(&mut status, condition::is_true(types::REMEDIATION_ALLOWED));
+            let waiting = self.remediate(&BTreeSet::new(), &mut actions, &mut status);
+            return Outcome { actions, status, waiting };
+        };
+        let waiting = Waiting::SharedChange { what: shared.what };
+        let sick = self.judged.iter().filter(|(_, verdict)| verdict.needs_remediation());
+        if sick.count() > shared.machines.len() {
+            actions.extend(self.hold_some(&mut status, &waiting, &shared.machines));
+            self.remediate(&shared.machines, &mut actions, &mut status);
+        } else {
+            actions.extend(self.restrict(&mut status, &waiting));
+        }
         Outcome { actions, status, waiting }
+    }
+
+    /// Says in status, and once in an event, which machines are not remediated while others are.
+    fn hold_some(
+        &self,
+        status: &mut MachineHealthCheckStatus,
+        why: &Waiting,
+        held: &BTreeSet<String>,
+    ) -> Option<Action> {
+        let names: Vec<_> = held.iter().map(String::as_str).collect();
+        let message = format!("Remediation of {} is not allowed, {why}", names.join(", "));
+        let condition = MachineCondition {
+            reason: Some("SharedChange".to_owned()),
+            message: Some(message.clone()),
+            ..condition::is_true(types::REMEDIATION_ALLOWED)
+        };
+        let event = Event { machine: None, warning: true, reason: "RemediationRestricted", message };
+        self.set(status, condition).then_some(Action::Event(event))
     }
 
     /// Machines whose node shows a symptom and has time left are announced. Booting ones are not unhealthy.
     fn announcements(&self) -> Vec<Action> {
         let pending = self.judged.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Suspect(_)));
-        pending
-            .map(|(target, _)| {
-                let message = format!("Machine {} has unhealthy node {}", self.full_name(target), target.node_name());
-                self.event(target, "DetectedUnhealthy", message)
-            })
-            .collect()
+        let news = pending.filter(|(target, _)| self.is_news(target));
+        news.map(|(target, _)| {
+            let message = format!("Machine {} has unhealthy node {}", self.full_name(target), target.node_name());
+            self.event(target, "DetectedUnhealthy", message)
+        })
+        .collect()
+    }
+
+    /// Whether no earlier plan has told of this machine.
+    fn is_news(&self, target: &Target) -> bool {
+        self.snapshot.suspected.as_ref().is_none_or(|all| !all.contains_key(&target.name))
     }
 
     fn restriction(&self, total: usize, unhealthy: usize, limit: i64) -> Option<Waiting> {
-        if count(unhealthy) > limit {
+        (count(unhealthy) > limit).then(|| {
             let limit = self.check.max_unhealthy.to_string();
-            return Some(Waiting::TooManyUnhealthy { total, unhealthy, limit });
-        }
-        brake::shared_change(self.check, &self.judged).map(|what| Waiting::SharedChange { what })
+            Waiting::TooManyUnhealthy { total, unhealthy, limit }
+        })
     }
 
     /// Says in status, and once in an event, why nothing is remediated.
@@ -230,7 +299,7 @@ impl Round<'_> {
         is_news.then_some(Action::Event(event))
     }
 
-    fn set(&self, status: &mut MachineHealthCheckStatus, condition: api::machine::MachineCondition) -> bool {
+    fn set(&self, status: &mut MachineHealthCheckStatus, condition: MachineCondition) -> bool {
         condition::set(&mut status.conditions, condition, self.snapshot.now)
     }
 
@@ -284,6 +353,7 @@ impl fmt::Display for Waiting {
             }
             Self::Timeouts => write!(f, "machines are unhealthy or booting and have time left"),
             Self::Remediation => write!(f, "machines are being remediated"),
+            Self::Nodes => write!(f, "nodes could not be listed"),
         }
     }
 }

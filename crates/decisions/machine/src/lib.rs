@@ -13,6 +13,7 @@ pub mod health;
 pub mod lifecycle;
 pub mod link;
 pub mod operator_config;
+pub mod orphans;
 pub mod provider;
 pub mod set;
 pub mod spec;

@@ -23,10 +23,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::condition;
-use crate::provider::{Deletion, Error, Instance, Intent};
+use crate::provider::{Deletion, Error, Instance, Intent, State};
 
 pub use claims::Rival;
-pub use record::{Record, token};
+pub use record::{Record, request_spec, token};
 pub use retry::pause;
 pub use validation::{Invalid, provider_spec};
 
@@ -37,6 +37,12 @@ use report::Report;
 /// Instances take tens of seconds to change; asking more often only spends the provider's rate limit.
 pub const POLL: SignedDuration = SignedDuration::from_secs(30);
 
+/// Some clouds are quicker. What was only just asked for is looked at after this time, and then less and less often.
+const FIRST_POLL: SignedDuration = SignedDuration::from_secs(2);
+
+/// How much of a machine's own words a condition shows.
+const LONGEST_WORDS: usize = 500;
+
 /// Everything that is known about one Machine.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -46,6 +52,9 @@ pub struct Snapshot {
     pub node: LinkedNode,
     /// The provider's answer to a lookup, once it was asked in this pass or by a batch shortly before.
     pub sighting: Option<Result<Vec<Instance>, Error>>,
+    /// When the sighting was made, if that was before this pass. `None` for one that this pass asked for: whoever puts a new
+    /// answer into `sighting` has to take this away.
+    pub seen: Option<Timestamp>,
     /// The answer to the call that the previous plan of this pass asked for.
     pub answer: Option<Answer>,
     pub draft: Draft,
@@ -84,13 +93,24 @@ impl Joining {
         match self {
             Self::NotServed => ("NotServed", "the machine has not asked the config server for its config".to_owned()),
             Self::Served => ("Served", "the machine got its config and has not been heard of since".to_owned()),
-            Self::IgnitionFailed(words) => ("IgnitionFailed", format!("the first boot failed: {words}")),
+            Self::IgnitionFailed(words) => ("IgnitionFailed", format!("the first boot failed: {}", presentable(words))),
             Self::CertificatePending(request) => {
                 ("CertificatePending", format!("certificate signing request {request} waits for approval"))
             }
             Self::KubeletSilent => ("KubeletSilent", "the kubelet has a certificate and does not report".to_owned()),
         }
     }
+}
+
+/// What a booting machine said, as far as everybody may read it: addresses lose their queries, which may carry its
+/// credential, and no machine writes more than a few lines into a status.
+fn presentable(words: &str) -> String {
+    let without_query = |word: &str| match word.split_once('?') {
+        Some((address, _)) if word.contains("://") => format!("{address}?…"),
+        _ => word.to_owned(),
+    };
+    let words: Vec<_> = words.split_whitespace().map(without_query).collect();
+    words.join(" ").chars().take(LONGEST_WORDS).collect()
 }
 
 /// The node that `status.nodeRef` names.
@@ -105,6 +125,8 @@ pub enum LinkedNode {
     Present {
         name: String,
         uid: String,
+        /// Its kubelet reports that it is ready, so something runs there.
+        ready: bool,
     },
 }
 
@@ -158,6 +180,7 @@ pub enum Action {
 /// Facts of an instance that live outside the Machine's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amendment {
+    /// What `spec.providerID` becomes. An empty text says that the Machine has no instance any more.
     pub provider_id: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -188,6 +211,8 @@ pub enum Waiting {
     Failed,
     /// A creation was asked for so recently that the instance may not be visible yet.
     Settling,
+    /// The provider shows no instance, and the node is Ready or cannot be looked at.
+    Missing,
     /// The instance has neither an identity nor an address yet.
     Identity,
     /// The instance has no node yet.
@@ -210,10 +235,14 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     if machine.metadata.deletion_timestamp.is_some() {
         return removal::plan(snapshot);
     }
-    if let Err(problem) = validation::validate(machine) {
+    let mut report = Report::new(snapshot);
+    // What is wrong with a Machine must not let it go without its instance.
+    let may_have_instance = report.was_provisioned() || Record::of(machine).is_some();
+    if let Err(problem) = validation::validate(machine)
+        && (has_finalizer(machine) || !may_have_instance)
+    {
         return invalid(snapshot, problem);
     }
-    let mut report = Report::new(snapshot);
     if !has_finalizer(machine) {
         return Plan::wait(vec![Action::AddFinalizer], report.unchanged(), Waiting::OwnWrite);
     }
@@ -224,8 +253,8 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         return Plan::wait(Vec::new(), report.unchanged(), Waiting::Failed);
     }
     report.clear(types::VALID);
-    report.clear(types::INSTANCE_UNIQUE);
-    match (&snapshot.answer, &snapshot.sighting) {
+    report.clear_claim();
+    match (&snapshot.answer, snapshot.current_sighting()) {
         (Some(Answer::Created(answer)), _) => creation::created(snapshot, report, answer),
         (Some(Answer::Updated(answer)), _) => updated(snapshot, report, answer),
         (Some(Answer::Deleted(answer)), _) => creation::cleaned_up(snapshot, report, answer),
@@ -235,6 +264,15 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
             Some(instance) => found(snapshot, report, instance),
             None => creation::absent(snapshot, report),
         },
+    }
+}
+
+impl Snapshot {
+    /// The sighting, unless the provider was asked for an instance since: then it proves nothing.
+    fn current_sighting(&self) -> Option<&Result<Vec<Instance>, Error>> {
+        let asked = Record::of(&self.machine).map(|record| record.last_try);
+        let is_outdated = self.seen.is_some_and(|seen| asked.is_some_and(|asked| seen <= asked));
+        self.sighting.as_ref().filter(|_| !is_outdated)
     }
 }
 
@@ -272,10 +310,15 @@ fn unseen(mut report: Report, error: &Error) -> Plan {
 }
 
 fn found(snapshot: &Snapshot, report: Report, instance: &Instance) -> Plan {
-    if let crate::provider::State::Failed(error) = &instance.state
-        && snapshot.node == LinkedNode::Unlinked
-    {
-        return creation::failed_in_the_cloud(snapshot, report, error);
+    match &instance.state {
+        State::Failed(error) if snapshot.node == LinkedNode::Unlinked => {
+            return creation::failed_in_the_cloud(snapshot, report, error);
+        }
+        // What is left of an attempt that the cloud gave up on is not the Machine's instance any more.
+        State::Deleting if creation::gave_up(snapshot, &report) => {
+            return Plan::after(Vec::new(), report.finish(), POLL, Waiting::Instance);
+        }
+        State::Pending | State::Running | State::Stopped | State::Deleting | State::Failed(_) => {}
     }
     Plan::ask(Vec::new(), report.unchanged(), Call::Update(Box::new(instance.clone())))
 }
@@ -283,7 +326,13 @@ fn found(snapshot: &Snapshot, report: Report, instance: &Instance) -> Plan {
 fn updated(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Error>) -> Plan {
     match answer {
         Ok(instance) => {
-            report.clear(types::INSTANCE_UPDATED);
+            if Record::of(&snapshot.machine).is_some_and(|record| record.has_moved(&snapshot.draft)) {
+                let message = "the spec names another place (region, project, endpoint or credentials) than the one in \
+                               which the instance was made; the instance stays where it is";
+                report.trouble(types::INSTANCE_UPDATED, "PlaceChanged", message.to_owned());
+            } else {
+                report.clear(types::INSTANCE_UPDATED);
+            }
             settle_into(snapshot, report, instance)
         }
         Err(error) => {
@@ -298,11 +347,13 @@ fn updated(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Er
 fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> Plan {
     report.set(condition::is_true(types::INSTANCE_EXISTS));
     report.clear(types::INSTANCE_CREATED);
+    report.clear(types::INSTANCE_DELETED);
     let amendment = report.absorb(instance);
     report.several(snapshot.sighting.as_ref());
     let actions: Vec<_> = amendment.map(Action::Amend).into_iter().collect();
     if !report.is_identified(instance) {
-        return Plan::after(actions, report.finish(), POLL, Waiting::Identity);
+        let waited = Record::of(&snapshot.machine).map(|record| snapshot.now.duration_since(record.last_try));
+        return Plan::after(actions, report.finish(), poll(waited.unwrap_or(POLL)), Waiting::Identity);
     }
     if snapshot.node == LinkedNode::Unlinked {
         // A Machine that once ran does not begin anew because its link was taken away.
@@ -319,6 +370,11 @@ fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> 
     report.node(&snapshot.node);
     report.set_phase(phase::RUNNING);
     Plan::wait(actions, report.finish(), Waiting::Settled)
+}
+
+/// When to look again at an instance that has been waited for so long.
+fn poll(waited: SignedDuration) -> SignedDuration {
+    waited.clamp(FIRST_POLL, POLL)
 }
 
 impl Plan {
@@ -344,6 +400,9 @@ impl fmt::Display for Waiting {
             Self::Claimed(others) => write!(f, "its instance is also claimed by {}", others.join(", ")),
             Self::Failed => write!(f, "the machine has failed; delete it to have it replaced"),
             Self::Settling => write!(f, "the instance was just asked for and may not be visible yet"),
+            Self::Missing => {
+                write!(f, "the provider shows no instance, and the machine's node is not known to be down")
+            }
             Self::Identity => write!(f, "the instance has neither an identity nor an address yet"),
             Self::Node => write!(f, "the instance has no node yet"),
             Self::Instance => write!(f, "the instance is being removed"),

@@ -13,6 +13,8 @@ use std::fmt;
 use api::machine::Machine;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Taint};
 
+use crate::set::Readiness;
+
 pub use index::{Identity, Index, Key, Match, node_of};
 
 /// A node, and the Machine that it belongs to.
@@ -20,6 +22,8 @@ pub use index::{Identity, Index, Key, Match, node_of};
 pub struct Snapshot<'a> {
     pub node: &'a Node,
     pub machine: Match<&'a Machine>,
+    /// The node of the name that the Machine's nodeRef has now, if it exists. It may be `node` itself.
+    pub linked: Option<&'a Node>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +69,18 @@ pub enum Waiting {
     },
     /// The node is going away.
     NodeDeleting,
+    /// The Machine is linked to this other node, which is as good.
+    OtherNode {
+        machine: Key,
+        linked: String,
+    },
+}
+
+/// Whether a node is the one that a nodeRef names. One of the same name that registered anew has another uid, and is another
+/// node: it may be another Machine's.
+pub fn is_linked(reference: &ObjectReference, node: &Node) -> bool {
+    let uid = reference.uid.as_deref().unwrap_or_default();
+    reference.name == node.metadata.name && (uid.is_empty() || node.metadata.uid.as_deref() == Some(uid))
 }
 
 /// Decides what a node and its Machine get from each other.
@@ -82,6 +98,10 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     if node.metadata.deletion_timestamp.is_some() {
         return wait(Waiting::NodeDeleting);
     }
+    if let Some(linked) = snapshot.linked.filter(|linked| keeps(machine, linked, node)) {
+        let linked = linked.metadata.name.clone().unwrap_or_default();
+        return wait(Waiting::OtherNode { machine: Key::of(machine), linked });
+    }
     let mut actions = Vec::new();
     let node_ref = ObjectReference {
         kind: Some("Node".to_owned()),
@@ -94,6 +114,28 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     }
     actions.extend(copy::patch(machine, node).map(Action::PatchNode));
     Plan { actions, next: Next::OnChange(Waiting::Linked) }
+}
+
+/// Whether a Machine stays with the node that it has, although this one is its node too. A host that changed its name has
+/// two Node objects; if each of them took the Machine over whenever it is looked at, the link would never rest.
+fn keeps(machine: &Machine, linked: &Node, node: &Node) -> bool {
+    let reference = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
+    let is_other = linked.metadata.name != node.metadata.name || linked.metadata.uid != node.metadata.uid;
+    let is_ready = |node: &Node| Readiness::of_node(node) != Readiness::NotReady;
+    is_other
+        && reference.is_some_and(|reference| is_linked(reference, linked))
+        && belongs(machine, linked)
+        && linked.metadata.deletion_timestamp.is_none()
+        && (is_ready(linked) || !is_ready(node))
+}
+
+/// Whether a node still looks like the Machine's own.
+fn belongs(machine: &Machine, node: &Node) -> bool {
+    let (machine, node) = (Identity::of(machine), Identity::of_node(node));
+    match (&machine.provider_id, &node.provider_id) {
+        (Some(one), Some(other)) if one == other => true,
+        _ => machine.addresses.iter().any(|address| node.addresses.contains(address)),
+    }
 }
 
 impl fmt::Display for Waiting {
@@ -111,6 +153,9 @@ impl fmt::Display for Waiting {
                 )
             }
             Self::NodeDeleting => write!(f, "the node is being deleted"),
+            Self::OtherNode { machine, linked } => {
+                write!(f, "machine {machine} is linked to node {linked}, which is the same machine's too")
+            }
         }
     }
 }

@@ -23,14 +23,20 @@ pub use selector::{selector_text, validate_selector};
 /// How many Machines are made in one pass. They are made at the same time; more at once would only queue at the API server.
 pub const BATCH: usize = 100;
 
+/// The watch shows the last batch within this time; a plan made earlier would ask for the same names again.
+const NEXT_BATCH: SignedDuration = SignedDuration::from_millis(100);
+
 /// Everything that is known about a set and the Machines of its namespace.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub set: MachineSet,
     /// The Machines of the namespace that this set owns or could adopt, in any order.
     pub members: Vec<Member>,
-    /// Names that are taken by other Machines.
+    /// Names that are taken by other Machines. Nodes without a Machine belong here too: a new Machine of that name would find
+    /// the old Node object where hosts are called as their Machines are.
     pub taken: BTreeSet<String>,
+    /// Nodes could not be listed, so nobody knows which Machines are ready.
+    pub nodes_unknown: bool,
     pub now: Timestamp,
 }
 
@@ -83,6 +89,8 @@ pub enum Waiting {
     Capacity { machine: String },
     /// Nodes are ready and not yet for long enough.
     MinReadySeconds,
+    /// Nodes could not be listed; their return is a change.
+    Nodes,
 }
 
 /// Why a set cannot be acted on. The text names the field.
@@ -102,10 +110,13 @@ pub enum Invalid {
 
 /// Decides the next move for one MachineSet.
 pub fn plan(snapshot: &Snapshot) -> Plan {
-    let Snapshot { set, members: _, taken: _, now } = snapshot;
+    let Snapshot { set, members: _, taken: _, nodes_unknown, now } = snapshot;
     let unchanged = || set.status.clone().unwrap_or_default();
     if set.metadata.deletion_timestamp.is_some() {
         return Plan { actions: Vec::new(), status: unchanged(), next: Next::OnChange(Waiting::BeingDeleted) };
+    }
+    if *nodes_unknown {
+        return Plan { actions: Vec::new(), status: unchanged(), next: Next::OnChange(Waiting::Nodes) };
     }
     let invalid = |problem: Invalid| Plan {
         actions: Vec::new(),
@@ -129,7 +140,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         Err(problem) => return invalid(problem),
     };
     let next = match (waiting, status::next_available(set, &sorted.kept, *now)) {
-        (Waiting::MoreToCreate(more), _) => Next::After(SignedDuration::ZERO, Waiting::MoreToCreate(more)),
+        (Waiting::MoreToCreate(more), _) => Next::After(NEXT_BATCH, Waiting::MoreToCreate(more)),
         (_, Some(delay)) => Next::After(delay, Waiting::MinReadySeconds),
         (waiting, None) => Next::OnChange(waiting),
     };
@@ -147,7 +158,7 @@ fn replicas(set: &MachineSet) -> Result<usize, Invalid> {
 
 /// Adds what brings the number of Machines to the wanted one, and says what is waited for then.
 fn scale(snapshot: &Snapshot, kept: &[&Member], wanted: usize, actions: &mut Vec<Action>) -> Result<Waiting, Invalid> {
-    let Snapshot { set, members, taken, now } = snapshot;
+    let Snapshot { set, members, taken, nodes_unknown: _, now } = snapshot;
     if kept.len() > wanted {
         let policy = set.spec.delete_policy.as_deref().unwrap_or_default().parse()?;
         let delete = |member: &&Member| Action::Delete { name: member.name.clone(), uid: member.uid.clone() };
@@ -183,6 +194,7 @@ impl fmt::Display for Waiting {
             Self::Capacity { machine } => {
                 write!(f, "the provider has no capacity for machine {machine}, so no further one is made")
             }
+            Self::Nodes => write!(f, "nodes could not be listed"),
             Self::MinReadySeconds => write!(f, "nodes have not been ready for minReadySeconds yet"),
         }
     }

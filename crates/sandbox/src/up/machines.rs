@@ -38,7 +38,7 @@ pub(super) fn dressed(mut node: Node, role: &str) -> Node {
     let name = node.name_any();
     node.spec.get_or_insert_default().provider_id = Some(provider_id(&name));
     let machine = machine_of(&name, role, None);
-    let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine) });
+    let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: None });
     for action in plan.actions {
         if let link::Action::PatchNode(patch) = action {
             let set = |(key, value): (String, Option<String>)| value.map(|value| (key, value));
@@ -240,4 +240,70 @@ fn provider_spec(role: &str, zone: &str) -> Value {
 
 fn post() -> PostParams {
     PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use machine::lifecycle::{Call, Next, Waiting};
+    use memory::Nothing;
+
+    use super::*;
+    use crate::up::nodes;
+
+    fn node(name: &str, role: &str) -> Node {
+        let mut node = dressed(nodes::blank(name, role, &zone_of(name), ""), role);
+        node.metadata.uid = Some(format!("uid-of-node-{name}"));
+        node
+    }
+
+    fn machine(name: &str, role: &str) -> Machine {
+        let mut set: MachineSet = serde_json::from_value(set_of("worker-b", "zone-b")).expect("it is valid");
+        set.metadata.uid = Some("uid-of-set".to_owned());
+        let mut machine = machine_of(name, role, Some(&set).filter(|set| belongs_to(name, role, set)));
+        machine.metadata.uid = Some(format!("uid-of-{name}"));
+        machine
+    }
+
+    #[tokio::test]
+    async fn the_controllers_find_nothing_to_do_about_an_initial_machine() {
+        let cloud = Cloud::new(Arc::new(Nothing));
+        for (name, role) in [("worker-2", "worker"), ("control-plane-1", "control-plane")] {
+            let (mut machine, node) = (machine(name, role), node(name, role));
+            cloud.adopt([adopted(&machine)]).expect("it is kept nowhere");
+            let instances = Memory::new(cloud.clone()).instances(&[request(&machine)]).await.remove(0);
+            let instance = instances.expect("it can be looked up").remove(0);
+            let status = status_of(&machine, instance.clone(), &node);
+            machine.status = serde_json::from_value(status).expect("it is a status");
+
+            let linked = LinkedNode::of(&machine, Some(&node));
+            let mut snapshot = Snapshot::from_objects(&machine, [], linked, Timestamp::now());
+            snapshot.sighting = Some(Ok(vec![instance.clone()]));
+            let asked = lifecycle::plan(&snapshot);
+            assert!(matches!(asked.next, Next::Ask(Call::Update(_))), "{asked:?}");
+            snapshot.answer = Some(Answer::Updated(Ok(instance)));
+            let plan = lifecycle::plan(&snapshot);
+            assert_eq!((plan.actions, plan.next), (Vec::new(), Next::OnChange(Waiting::Settled)), "{name}");
+            assert_eq!(Some(plan.status), machine.status, "{name}");
+
+            let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: Some(&node) });
+            assert_eq!(plan.actions, Vec::new(), "{name}");
+        }
+    }
+
+    #[test]
+    fn workers_belong_to_the_set_of_their_zone_and_the_control_plane_to_none() {
+        let owner = |name: &str, role: &str| machine(name, role).metadata.owner_references.map(|owners| owners.len());
+        assert_eq!(owner("worker-2", "worker"), Some(1));
+        assert_eq!(owner("worker-3", "worker"), Some(0), "its zone is another one");
+        assert_eq!(owner("control-plane-2", "control-plane"), Some(0));
+        let labels = machine("worker-2", "worker");
+        let set: MachineSet = serde_json::from_value(set_of("worker-b", "zone-b")).expect("it is valid");
+        let wanted = set.spec.selector.and_then(|selector| selector.match_labels).expect("it selects by labels");
+        assert!(
+            wanted.iter().all(|(key, value)| labels.labels().get(key) == Some(value)),
+            "the set does not select it"
+        );
+    }
 }

@@ -48,9 +48,16 @@ impl Context {
         K: Resource<DynamicType = ()>,
     {
         let entry = (kind_of::<K>(), Key::of(object));
-        if !self.told.lock().entry(entry).or_default().insert(format!("{reason}: {message}")) {
-            return;
+        if self.told.lock().entry(entry).or_default().insert(format!("{reason}: {message}")) {
+            self.publish(object, severity, reason, message);
         }
+    }
+
+    /// Tells about an object, however often.
+    pub(crate) fn publish<K>(&self, object: &K, severity: Severity, reason: &str, message: &str)
+    where
+        K: Resource<DynamicType = ()>,
+    {
         let about = ObjectReference {
             api_version: Some(K::api_version(&()).into_owned()),
             kind: Some(K::kind(&()).into_owned()),

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::machine::{Machine, MachineSet};
+use api::machine::{Machine, MachineDeployment, MachineSet};
 use api::selector::Selector;
 use cluster::Change;
 use cluster::watch::Key;
 use machine::set::Readiness;
 
 use crate::context::Context;
+use crate::control_plane::ControlPlane;
+use crate::deployment::Deployments;
+use crate::health::{Checks, Vintage};
 use crate::index::controller;
 use crate::life::Machines;
 use crate::link::Links;
@@ -22,6 +25,10 @@ pub(crate) struct Controllers {
     pub(crate) machines: Arc<Machines>,
     pub(crate) sets: Arc<Sets>,
     pub(crate) links: Arc<Links>,
+    pub(crate) deployments: Arc<Deployments>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) legacy_checks: Arc<Checks>,
+    pub(crate) control_plane: Arc<ControlPlane>,
 }
 
 impl Controllers {
@@ -30,6 +37,10 @@ impl Controllers {
             machines: Arc::new(Machines::new(context.clone())),
             sets: Arc::new(Sets::new(context.clone())),
             links: Arc::new(Links::new(context.clone())),
+            deployments: Arc::new(Deployments::new(context.clone())),
+            checks: Arc::new(Checks::new(context.clone(), Vintage::Today)),
+            legacy_checks: Arc::new(Checks::new(context.clone(), Vintage::Legacy)),
+            control_plane: Arc::new(ControlPlane::new(context.clone())),
             context,
         }
     }
@@ -37,7 +48,15 @@ impl Controllers {
     /// Runs every controller for ever. To be called once everything was listed.
     pub(crate) async fn run(self: Arc<Self>) {
         self.prime();
-        tokio::join!(self.machines.clone().run(), self.sets.clone().run(), self.links.clone().run());
+        tokio::join!(
+            self.machines.clone().run(),
+            self.sets.clone().run(),
+            self.links.clone().run(),
+            self.deployments.clone().run(),
+            self.checks.clone().run(),
+            self.legacy_checks.clone().run(),
+            self.control_plane.clone().run(),
+        );
     }
 
     /// Takes in everything at once, so that the first plan cannot see half a set. The changes that tell the same arrive
@@ -59,7 +78,11 @@ impl Controllers {
             tokio::select! {
                 Some(change) = changes.machines.recv() => self.machine_changed(&change),
                 Some(change) = changes.nodes.recv() => self.node_changed(&change),
-                Some(change) = changes.sets.recv() => self.sets.changed(change.key),
+                Some(change) = changes.sets.recv() => self.set_changed(change),
+                Some(change) = changes.deployments.recv() => self.deployments.changed(change.key),
+                Some(change) = changes.checks.recv() => self.checks.changed(change.key),
+                Some(change) = changes.legacy_checks.recv() => self.legacy_checks.changed(change.key),
+                Some(change) = changes.control_planes.recv() => self.control_plane.disturbed(change.key),
                 Some(_) = changes.budgets.recv() => self.machines.budgets_changed(),
                 else => return,
             }
@@ -80,7 +103,9 @@ impl Controllers {
         };
         self.machines.changed(key, new.as_deref());
         nodes.into_iter().for_each(|node| self.links.queue.add(node));
+        self.disturb_control_plane(sides());
         sides().flat_map(|machine| self.sets_of(machine)).for_each(|set| self.sets.disturbed(set));
+        self.disturb_checks(&key.namespace);
         let claims = |machine: &Option<Arc<Machine>>| {
             machine.as_ref().map(|it| (it.spec.provider_id.clone(), it.metadata.deletion_timestamp.is_some()))
         };
@@ -97,6 +122,12 @@ impl Controllers {
         }
     }
 
+    fn set_changed(&self, change: Change<MachineSet>) {
+        let sides = change.old.iter().chain(&change.new);
+        sides.flat_map(|set| self.deployments_of(set)).for_each(|deployment| self.deployments.disturbed(deployment));
+        self.sets.changed(change.key);
+    }
+
     fn node_changed(&self, change: &Change<NodeRecord>) {
         let Change { key, old, new } = change;
         let now = self.context.world.node(&key.name);
@@ -111,10 +142,53 @@ impl Controllers {
         if uid(old) != uid(new) {
             linked.iter().for_each(|machine| self.machines.queue.add(machine.clone()));
         }
+        linked.iter().for_each(|machine| self.disturb_checks(&machine.namespace));
         if uid(old) != uid(new) || ready(old) != ready(new) {
             let machines = linked.iter().filter_map(|key| self.context.world.machines.get(key));
-            machines.flat_map(|machine| self.sets_of(&machine)).for_each(|set| self.sets.disturbed(set));
+            let machines: Vec<_> = machines.collect();
+            self.disturb_control_plane(machines.iter());
+            machines.iter().flat_map(|machine| self.sets_of(machine)).for_each(|set| self.sets.disturbed(set));
         }
+    }
+
+    /// The sets of the control plane that select one of these Machines.
+    fn disturb_control_plane<'a>(&self, machines: impl Iterator<Item = &'a Arc<Machine>>) {
+        let sets = self.context.world.control_planes.all();
+        if sets.is_empty() {
+            return;
+        }
+        for machine in machines {
+            let labels = machine.metadata.labels.clone().unwrap_or_default();
+            let near = sets.iter().filter(|set| set.metadata.namespace == machine.metadata.namespace);
+            let chosen =
+                near.filter(|set| Selector::parse(&set.spec.selector).is_ok_and(|selector| selector.matches(&labels)));
+            chosen.for_each(|set| self.control_plane.disturbed(Key::of(&**set)));
+        }
+    }
+
+    /// Checks are few, and each looks at the Machines of its namespace.
+    fn disturb_checks(&self, namespace: &str) {
+        let world = &self.context.world;
+        let near = |keys: Vec<Key>| keys.into_iter().filter(|key| key.namespace == namespace);
+        near(world.checks.keys()).for_each(|key| self.checks.disturbed(key));
+        near(world.legacy_checks.keys()).for_each(|key| self.legacy_checks.disturbed(key));
+    }
+
+    /// The deployment that controls a set, or those that could adopt it.
+    fn deployments_of(&self, set: &MachineSet) -> Vec<Key> {
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let owners = set.metadata.owner_references.iter().flatten();
+        if let Some(owner) = owners.clone().find(|owner| owner.controller == Some(true)) {
+            let is_deployment = owner.kind == "MachineDeployment";
+            return is_deployment.then(|| Key::in_namespace(namespace, &owner.name)).into_iter().collect();
+        }
+        let labels = set.metadata.labels.clone().unwrap_or_default();
+        let selects = |deployment: &MachineDeployment| {
+            Selector::parse(&deployment.spec.selector).is_ok_and(|selector| selector.matches(&labels))
+        };
+        let deployments = self.context.world.deployments.all();
+        let near = deployments.iter().filter(|it| it.metadata.namespace.as_deref() == Some(namespace));
+        near.filter(|deployment| selects(deployment)).map(|deployment| Key::of(&**deployment)).collect()
     }
 
     /// The set that controls a Machine, or those that could adopt it.

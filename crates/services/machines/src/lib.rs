@@ -1,16 +1,21 @@
-//! `machinist machines`: Machines, MachineSets, MachineDeployments, health checks and links to nodes.
+//! `machinist machines`: Machines, MachineSets, MachineDeployments, the control plane's set, health checks and links to
+//! nodes.
 //!
 //! Each controller gathers what it needs, asks a planner of the crate `machine`, applies the answer and reports. The rules
 //! are in that crate and in the provider; nothing here decides about machines, and no cloud is named here.
 
 mod context;
+mod control_plane;
 mod delete;
+mod deployment;
 mod expectations;
 mod follow;
+mod health;
 mod index;
 mod life;
 mod link;
 mod metrics;
+mod owners;
 mod roles;
 mod set;
 mod settings;
@@ -21,12 +26,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::health::{Health, Readiness};
 use cluster::events::Severity;
 pub use cluster::leader::End;
 use cluster::leader::{self, Election, Leadership};
 use cluster::watch::Trouble;
 use cluster::{Events, Problem};
-use health::{Health, Readiness};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use machine::provider::Provider;
@@ -113,6 +118,7 @@ fn lead(
     tasks: &mut JoinSet<()>,
 ) {
     let (world, changes) = World::start(client, tasks);
+    metrics.objects_from(&world);
     let namespace = settings.namespace.clone();
     let context = Arc::new(Context::new(world.clone(), settings, provider, metrics));
     let controllers = Arc::new(Controllers::new(context));

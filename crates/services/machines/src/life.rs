@@ -234,6 +234,7 @@ impl Machines {
         self.drains.finish(key);
         self.sightings.forget(key);
         self.context.forget::<Machine>(key);
+        self.context.metrics.forget_machine(key);
     }
 
     /// The end of a wait: short ones to the point, longer ones where others end too.

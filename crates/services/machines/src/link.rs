@@ -3,6 +3,7 @@
 //! Which Machine a node belongs to and what it gets from it is decided by `machine::link`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::machine::Machine;
 use cluster::events::Severity;
@@ -22,6 +23,9 @@ use crate::write;
 const MANAGER: &str = "machinist-nodelink";
 
 const WORKERS: usize = 32;
+
+/// How often a node looks whether its Machine, which has another node, still keeps that one.
+const OTHER_NODE: Duration = Duration::from_secs(15);
 
 pub(crate) struct Links {
     context: Arc<Context>,
@@ -58,7 +62,11 @@ impl Links {
             (_, Some(machine)) => Match::One(&**machine),
             (_, None) => Match::None,
         };
-        let plan = link::plan(&Snapshot { node: &node, machine });
+        let linked = match &machine {
+            Match::One(machine) => linked_name(machine).and_then(|name| world.node(name)),
+            Match::None | Match::Several { .. } => None,
+        };
+        let plan = link::plan(&Snapshot { node: &node, machine, linked: linked.as_ref().map(|record| &***record) });
         let Next::OnChange(waiting) = &plan.next;
         if let Waiting::Ambiguous { .. } = waiting {
             self.context.tell::<Node>(&node, Severity::Warning, "AmbiguousMachine", &waiting.to_string());
@@ -74,7 +82,11 @@ impl Links {
                 }
             }
         }
-        Outcome::Done
+        match &plan.next {
+            // The other node has a queue entry of its own; when it goes or falls ill, this one hears nothing of it.
+            Next::OnChange(Waiting::OtherNode { .. }) => Outcome::Again(OTHER_NODE),
+            Next::OnChange(_) => Outcome::Done,
+        }
     }
 
     async fn act(&self, node: &Node, action: &Action) -> Result<(), kube::Error> {
@@ -99,6 +111,11 @@ impl Links {
         self.context.metrics.wrote("Machine");
         Ok(())
     }
+}
+
+/// The name of the node that a Machine is linked to.
+fn linked_name(machine: &Machine) -> Option<&str> {
+    machine.status.as_ref()?.node_ref.as_ref()?.name.as_deref()
 }
 
 fn node_patch(patch: &NodePatch) -> Value {

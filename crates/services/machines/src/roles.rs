@@ -9,7 +9,7 @@ const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'s
 }
 
 /// The rights of `machinist machines`.
-pub const ROLES: [Role; 4] = [
+pub const ROLES: [Role; 7] = [
     Role {
         name: "machine",
         everywhere: &[
@@ -49,6 +49,42 @@ pub const ROLES: [Role; 4] = [
             right("", "nodes", &["get", "list", "watch", "patch"]),
         ],
         at_home: &[],
+    },
+    Role {
+        name: "machinedeployment",
+        everywhere: &[
+            right(MACHINE, "machinedeployments", WATCH),
+            right(MACHINE, "machinedeployments", &["patch"]),
+            right(MACHINE, "machinedeployments/status", &["patch"]),
+            right(MACHINE, "machinedeployments/finalizers", &["update"]),
+            right(MACHINE, "machinesets", &["get", "list", "watch", "create", "patch", "delete"]),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "controlplanemachineset",
+        everywhere: &[
+            right(MACHINE, "controlplanemachinesets", WATCH),
+            right(MACHINE, "controlplanemachinesets/status", &["patch"]),
+            right(MACHINE, "controlplanemachinesets/finalizers", &["update"]),
+            right(MACHINE, "machines", &["get", "list", "watch", "create", "patch", "delete"]),
+            right("", "nodes", WATCH),
+            // Etcd's pods.
+            right("", "pods", WATCH),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "machinehealthcheck",
+        everywhere: &[
+            right(MACHINE, "machinehealthchecks", WATCH),
+            right(MACHINE, "machinehealthchecks/status", &["patch"]),
+            right(api::healthchecking::GROUP, "machinehealthchecks", WATCH),
+            right(MACHINE, "machines", &["get", "list", "watch", "patch", "delete"]),
+            right("", "nodes", &["get", "list", "watch", "patch"]),
+        ],
+        // What checks of 2019 go by.
+        at_home: &[right("", "configmaps", &["get"])],
     },
     Role {
         name: "process",

@@ -6,14 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::machine::{GROUP, Machine, MachineSet, VERSION, annotation};
+use api::machine::{Machine, MachineSet, annotation};
 use cluster::events::Severity;
 use cluster::watch::Key;
 use cluster::write::in_time;
 use cluster::{Outcome, Problem, Queue, problem};
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{Api, PostParams};
 use machine::set::{self, Action, Next, Plan, Snapshot, Waiting};
@@ -22,7 +21,7 @@ use serde_json::{Value, json};
 use crate::context::{Context, UNREAD, positive};
 use crate::expectations::Expectations;
 use crate::index::node_name;
-use crate::write;
+use crate::{delete, owners, write};
 
 const MANAGER: &str = "machinist-machineset";
 
@@ -147,19 +146,21 @@ impl Sets {
         };
         match action {
             Action::Adopt { name, uid } => {
-                let change = |owners: &mut Vec<OwnerReference>| owners.push(owner_reference(set));
-                self.change_owners(&api, name, uid, change).await.map_err(fail(name))
+                let adopted = owners::adopt(&api, MANAGER, name, uid, owners::controller(set)).await;
+                self.context.metrics.wrote("Machine");
+                adopted.map_err(fail(name))
             }
             Action::Release { name, uid } => {
-                let own = set.metadata.uid.clone().unwrap_or_default();
-                let change = |owners: &mut Vec<OwnerReference>| owners.retain(|owner| owner.uid != own);
-                self.change_owners(&api, name, uid, change).await.map_err(fail(name))
+                let own = set.metadata.uid.as_deref().unwrap_or_default();
+                let released = owners::release(&api, MANAGER, name, uid, own).await;
+                self.context.metrics.wrote("Machine");
+                released.map_err(fail(name))
             }
             Action::Create(machine) => self.create(key, set, &api, machine).await,
             Action::Delete { name, uid } => {
                 let machine = Key::in_namespace(&key.namespace, name);
                 self.expectations.deleted(key, machine.clone(), uid);
-                let deleted = crate::delete::by_uid(&api, name, uid).await;
+                let deleted = delete::by_uid(&api, name, uid).await;
                 if deleted.is_err() {
                     self.expectations.met(key, &machine);
                 }
@@ -197,25 +198,6 @@ impl Sets {
         }
     }
 
-    /// Changes the owners of exactly the Machine that was looked at.
-    async fn change_owners(
-        &self,
-        api: &Api<Machine>,
-        name: &str,
-        uid: &str,
-        change: impl FnOnce(&mut Vec<OwnerReference>),
-    ) -> Result<(), kube::Error> {
-        let machine = in_time(api.get(name)).await?;
-        if machine.metadata.uid.as_deref() != Some(uid) {
-            return Ok(());
-        }
-        let mut owners = machine.metadata.owner_references.clone().unwrap_or_default();
-        change(&mut owners);
-        write::merge(api, MANAGER, &machine, json!({ "metadata": { "ownerReferences": owners } })).await?;
-        self.context.metrics.wrote("Machine");
-        Ok(())
-    }
-
     async fn write_status(&self, set: &MachineSet, plan: &Plan) -> Result<(), Error> {
         let old = set.status.clone().unwrap_or_default();
         let namespace = set.namespace().unwrap_or_default();
@@ -235,16 +217,5 @@ impl Sets {
             Next::OnChange(_) => Outcome::Done,
             Next::After(delay, _) => Outcome::Again(positive(*delay)),
         }
-    }
-}
-
-fn owner_reference(set: &MachineSet) -> OwnerReference {
-    OwnerReference {
-        api_version: format!("{GROUP}/{VERSION}"),
-        kind: "MachineSet".to_owned(),
-        name: set.name_any(),
-        uid: set.uid().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
     }
 }

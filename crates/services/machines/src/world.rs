@@ -6,8 +6,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use api::healthchecking::MachineHealthCheck as LegacyCheck;
 use api::known::Unread;
-use api::machine::{Machine, MachineSet};
+use api::machine::{ControlPlaneMachineSet, Machine, MachineDeployment, MachineHealthCheck, MachineSet};
 use cluster::watch::{Key, State, Trouble};
 use cluster::{Change, Problem, Store, Watch};
 use drain::DisruptionBudget;
@@ -28,6 +29,11 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) machines: Store<Machine>,
     pub(crate) sets: Store<MachineSet>,
+    pub(crate) deployments: Store<MachineDeployment>,
+    pub(crate) checks: Store<MachineHealthCheck>,
+    /// Health checks as they were in 2019.
+    pub(crate) legacy_checks: Store<LegacyCheck>,
+    pub(crate) control_planes: Store<ControlPlaneMachineSet>,
     pub(crate) nodes: Store<NodeRecord>,
     pub(crate) budgets: Store<DisruptionBudget>,
     /// Which DaemonSets exist; nothing else about them matters.
@@ -38,6 +44,10 @@ pub(crate) struct World {
 pub(crate) struct Changes {
     pub(crate) machines: UnboundedReceiver<Change<Machine>>,
     pub(crate) sets: UnboundedReceiver<Change<MachineSet>>,
+    pub(crate) deployments: UnboundedReceiver<Change<MachineDeployment>>,
+    pub(crate) checks: UnboundedReceiver<Change<MachineHealthCheck>>,
+    pub(crate) legacy_checks: UnboundedReceiver<Change<LegacyCheck>>,
+    pub(crate) control_planes: UnboundedReceiver<Change<ControlPlaneMachineSet>>,
     pub(crate) nodes: UnboundedReceiver<Change<NodeRecord>>,
     pub(crate) budgets: UnboundedReceiver<Change<DisruptionBudget>>,
 }
@@ -51,10 +61,16 @@ impl World {
     /// Starts every watch in `tasks`.
     pub(crate) fn start(client: &Client, tasks: &mut JoinSet<()>) -> (Self, Changes) {
         let (mut machines, mut sets, mut nodes) = (Watch::default(), Watch::default(), Watch::default());
+        let (mut deployments, mut control_planes) = (Watch::default(), Watch::default());
+        let (mut checks, mut legacy_checks) = (Watch::default(), Watch::default());
         let (mut budgets, daemon_sets) = (Watch::default(), Watch::default());
         let changes = Changes {
             machines: machines.subscribe(),
             sets: sets.subscribe(),
+            deployments: deployments.subscribe(),
+            checks: checks.subscribe(),
+            legacy_checks: legacy_checks.subscribe(),
+            control_planes: control_planes.subscribe(),
             nodes: nodes.subscribe(),
             budgets: budgets.subscribe(),
         };
@@ -62,6 +78,10 @@ impl World {
             client: client.clone(),
             machines: machines.store(),
             sets: sets.store(),
+            deployments: deployments.store(),
+            checks: checks.store(),
+            legacy_checks: legacy_checks.store(),
+            control_planes: control_planes.store(),
             nodes: nodes.store(),
             budgets: budgets.store(),
             daemon_sets: daemon_sets.store(),
@@ -71,6 +91,10 @@ impl World {
         let any = || watcher::Config::default().any_semantic().page_size(500);
         tasks.spawn(machines.run(Api::all(client.clone()), recent(), slim::<Machine>));
         tasks.spawn(sets.run(Api::all(client.clone()), recent(), slim::<MachineSet>));
+        tasks.spawn(deployments.run(Api::all(client.clone()), recent(), slim::<MachineDeployment>));
+        tasks.spawn(checks.run(Api::all(client.clone()), recent(), slim::<MachineHealthCheck>));
+        tasks.spawn(legacy_checks.run(Api::all(client.clone()), recent(), slim::<LegacyCheck>));
+        tasks.spawn(control_planes.run(Api::all(client.clone()), recent(), slim::<ControlPlaneMachineSet>));
         tasks.spawn(nodes.run(Api::all(client.clone()), recent(), NodeRecord::from_object));
         tasks.spawn(budgets.run(Api::all(client.clone()), any(), |budget: PodDisruptionBudget| {
             DisruptionBudget::from_object(&budget)
@@ -85,6 +109,10 @@ impl World {
         self.machines.synced().await;
         self.sets.synced().await;
         self.nodes.synced().await;
+        self.deployments.settled().await;
+        self.checks.settled().await;
+        self.legacy_checks.settled().await;
+        self.control_planes.settled().await;
         self.budgets.settled().await;
         self.daemon_sets.settled().await;
     }
@@ -113,14 +141,21 @@ impl World {
         let states = [
             ("machines", self.machines.state()),
             ("machinesets", self.sets.state()),
+            ("machinedeployments", self.deployments.state()),
+            ("machinehealthchecks", self.checks.state()),
+            ("machinehealthchecks.healthchecking.openshift.io", self.legacy_checks.state()),
+            ("controlplanemachinesets", self.control_planes.state()),
             ("nodes", self.nodes.state()),
             ("poddisruptionbudgets", self.budgets.state()),
             ("daemonsets", self.daemon_sets.state()),
         ];
+        // Sets and machines do without these.
+        let is_optional = |kind: &str| !matches!(kind, "machines" | "machinesets");
         let missing = || Trouble { problem: Problem::NotFound, text: "the API has no such kind".to_owned() };
         let trouble = |(kind, state)| match state {
             State::Synced => None,
             State::Starting => Some((kind, None)),
+            State::NotInstalled if is_optional(kind) => None,
             State::NotInstalled => Some((kind, Some(missing()))),
             State::Failing(trouble) => Some((kind, Some(trouble))),
         };

@@ -7,10 +7,13 @@ use api::annotations;
 use api::machine::{Machine, annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Annotations that speak of one particular instance.
+/// Annotations that speak of one particular instance, or of the template that the original was made from: a copy is made to
+/// be changed, and would go on saying that it looks like the template.
 const INSTANCE_ANNOTATIONS: &[&str] = &[
     annotations::INSTANCE_STATE,
     annotation::INSTANCE_INTENT,
+    annotation::TEMPLATE_HASH,
+    annotation::MATCHES_TEMPLATE,
     "VmId",
     "openstack-resourceId",
     "metal3.io/BareMetalHost",

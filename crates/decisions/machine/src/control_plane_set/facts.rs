@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::domains::{self, DomainError};
 use super::{NAME, Snapshot};
+use crate::link::is_linked;
 use crate::set::Readiness;
 use crate::template::ALPHABET;
 
@@ -38,10 +39,10 @@ pub struct Master {
 /// What is known about etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Etcd {
-    /// It cannot be seen here, and is not ours to keep: its quorum is the installer's work.
-    #[default]
+    /// A setting says that it cannot be seen from here: its quorum is the installer's work.
     Elsewhere,
-    /// It could be seen and was not.
+    /// Nobody has seen it, so nothing may be taken from it.
+    #[default]
     Unknown,
     Members {
         healthy: usize,
@@ -89,7 +90,7 @@ impl Snapshot {
         let mut masters: Vec<_> = ours.iter().map(|machine| Master::of(set, machine, &node)).collect();
         masters.sort_by(|one, other| (one.index, &one.name).cmp(&(other.index, &other.name)));
         let taken = others.iter().filter_map(|machine| machine.metadata.name.clone()).collect();
-        Self { set: set.clone(), masters, taken, unmanaged_nodes: Vec::new(), etcd, now }
+        Self { set: set.clone(), masters, taken, unmanaged_nodes: Vec::new(), etcd, nodes_unknown: false, now }
     }
 }
 
@@ -100,8 +101,10 @@ impl Master {
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         let controller = owners.iter().find(|owner| owner.controller == Some(true));
         let status = machine.status.clone().unwrap_or_default();
-        let linked = status.node_ref.as_ref().map(|reference| reference.name.as_deref().unwrap_or_default());
-        let ready = linked.and_then(node).is_some_and(|node| Readiness::of_node(node) != Readiness::NotReady);
+        let linked = status.node_ref.as_ref();
+        let found =
+            linked.and_then(|it| node(it.name.as_deref().unwrap_or_default()).filter(|node| is_linked(it, node)));
+        let ready = found.is_some_and(|node| Readiness::of_node(node) != Readiness::NotReady);
         let domain = domains::of_machine(set, machine);
         Self {
             index: name.rsplit('-').next().and_then(|digits| digits.parse().ok()),
@@ -130,6 +133,8 @@ pub(super) fn replacement(snapshot: &Snapshot, index: u32) -> Result<Machine, Do
     annotations.insert(annotation::TEMPLATE_HASH.to_owned(), domains::hash(&value));
     let mut spec = template.spec.unwrap_or_default();
     spec.provider_spec = Some(ProviderSpec { value: Some(value) });
+    // A template that was written from a Machine may still name that Machine's instance.
+    spec.provider_id = None;
     let labels = template.metadata.labels;
     let cluster = labels.get(MACHINE_CLUSTER).cloned().unwrap_or_default();
     let prefix = set.spec.machine_name_prefix.clone().unwrap_or_else(|| format!("{cluster}-master"));

@@ -94,7 +94,7 @@ impl Family {
 
     fn annotations(&self, goal: &Goal, new: &Child, revision: i64) -> BTreeMap<String, Option<String>> {
         let mut wanted: BTreeMap<_, _> =
-            revision::copied(goal.deployment).map(|(key, value)| (key, Some(value))).collect();
+            revision::copied(goal.deployment, &new.set).map(|(key, value)| (key, Some(value))).collect();
         wanted.extend(sizes(goal));
         wanted.extend(revision::annotations(&new.set, revision));
         wanted.insert(annotation::NO_NEW_MACHINES.to_owned(), None);
@@ -165,7 +165,7 @@ impl Child {
 
     /// Machines that serve and stay. A set counts before it shrinks, so its word may be older than its size.
     pub(super) fn available(&self) -> i32 {
-        self.status(|status| status.available_replicas).min(self.set.spec.replicas.unwrap_or(1))
+        self.status(|status| status.available_replicas).clamp(0, self.set.spec.replicas.unwrap_or(1).max(0))
     }
 
     pub(super) fn present(&self) -> i32 {

@@ -6,7 +6,7 @@ use api::annotations::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTOR
 use api::machine::{MachineDeployment, MachineSet, MachineTemplateSpec, annotation};
 
 use super::facts::Family;
-use crate::template;
+use crate::{capacity, template};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -53,7 +53,7 @@ fn revision(set: &MachineSet) -> i64 {
 /// The number that the new set has, or gets: one more than any old one.
 pub(super) fn of_new(family: &Family) -> i64 {
     let highest = family.old.iter().map(|child| revision(&child.set)).max().unwrap_or(0);
-    family.new.as_ref().map_or(0, |new| revision(&new.set)).max(highest + 1)
+    family.new.as_ref().map_or(0, |new| revision(&new.set)).max(highest.saturating_add(1))
 }
 
 /// The annotations with which a set gets its number. A set that had another one before remembers it.
@@ -69,9 +69,12 @@ pub(super) fn annotations(set: &MachineSet, number: i64) -> Vec<(String, Option<
     annotations
 }
 
-/// What a set takes over from its deployment: everything but bookkeeping.
-pub(super) fn copied(deployment: &MachineDeployment) -> impl Iterator<Item = (String, String)> {
+/// What a set takes over from its deployment: everything but bookkeeping. What is announced to the autoscaler is copied to a
+/// new set only; afterwards it is brought up to date on the set itself, and the two must not write over each other.
+pub(super) fn copied(deployment: &MachineDeployment, set: &MachineSet) -> impl Iterator<Item = (String, String)> {
     let own = [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, annotation::UPDATE_STRATEGY];
     let annotations = deployment.metadata.annotations.clone().unwrap_or_default();
-    annotations.into_iter().filter(move |(key, _)| !own.contains(&key.as_str()))
+    let present = set.metadata.annotations.clone().unwrap_or_default();
+    let is_announced = move |key: &str| capacity::KEYS.contains(&key) && present.contains_key(key);
+    annotations.into_iter().filter(move |(key, _)| !own.contains(&key.as_str()) && !is_announced(key))
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::Snapshot;
 use crate::duration;
+use crate::link::is_linked;
 
 /// The node to drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,15 +47,13 @@ impl Snapshot {
         now: Timestamp,
     ) -> Self {
         let linked = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
-        let linked = linked.map(|reference| reference.name.as_deref().unwrap_or_default());
+        let is_own = |node: &&&Node| linked.is_some_and(|reference| is_linked(reference, node));
         let node = match (linked, nodes) {
             (None, _) => DrainNode::Unlinked,
             (Some(_), None) => DrainNode::Unknown,
-            (Some(wanted), Some(nodes)) => {
-                nodes.iter().find(|node| name(node) == wanted).map_or(DrainNode::Missing, |node| DrainNode::of(node))
-            }
+            (Some(_), Some(nodes)) => nodes.iter().find(is_own).map_or(DrainNode::Missing, |node| DrainNode::of(node)),
         };
-        let others = nodes.into_iter().flatten().filter(|node| Some(name(node)) != linked && is_control_plane(node));
+        let others = nodes.into_iter().flatten().filter(|node| !is_own(node) && is_control_plane(node));
         let colleagues = others.map(|node| Colleague {
             node: name(node).to_owned(),
             cordoned: is_cordoned(node),
@@ -90,23 +89,28 @@ fn is_control_plane(node: &Node) -> bool {
     node.metadata.labels.as_ref().is_some_and(|all| roles.iter().any(|role| all.contains_key(*role)))
 }
 
-/// The control-plane node that has to be through before this one may go: one that is cordoned already, or whose Machine
-/// was deleted earlier.
+/// The control-plane node that has to be through before this one may go: one whose Machine was deleted earlier or, unless
+/// this one is cordoned too, one that is cordoned already. Of two that are cordoned, one at least has to go.
 pub(super) fn goes_first(snapshot: &Snapshot) -> Option<String> {
-    let DrainNode::Present { name, .. } = &snapshot.node else { return None };
+    let DrainNode::Present { name, cordoned, .. } = &snapshot.node else { return None };
     let since = snapshot.machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
     let is_earlier = |other: &&Colleague| {
-        other.cordoned || other.leaving.is_some_and(|leaving| (Some(leaving), &other.node) < (since, name))
+        (other.cordoned && !cordoned)
+            || other.leaving.is_some_and(|leaving| (Some(leaving), &other.node) < (since, name))
     };
     snapshot.colleagues.iter().find(is_earlier).map(|other| other.node.clone())
 }
 
-/// Whether the Machine's own drain timeout is over. It counts from the deletion; one that cannot be read never ends.
+/// Whether the Machine's own drain timeout is over.
 pub(super) fn is_overdue(snapshot: &Snapshot) -> bool {
+    time_left(snapshot).is_some_and(|left| left.is_negative())
+}
+
+/// What is left of the Machine's own drain timeout. It counts from the deletion; one that cannot be read never ends.
+pub(super) fn time_left(snapshot: &Snapshot) -> Option<SignedDuration> {
     let metadata = &snapshot.machine.metadata;
-    let timeout = metadata.annotations.as_ref().and_then(|all| all.get(annotation::DRAIN_TIMEOUT));
-    let Some(timeout) = timeout.and_then(|text| duration::parse(text).ok()).filter(SignedDuration::is_positive) else {
-        return false;
-    };
-    metadata.deletion_timestamp.as_ref().is_some_and(|since| snapshot.now.duration_since(since.0) > timeout)
+    let timeout = metadata.annotations.as_ref().and_then(|all| all.get(annotation::DRAIN_TIMEOUT))?;
+    let timeout = duration::parse(timeout).ok().filter(SignedDuration::is_positive)?;
+    let since = metadata.deletion_timestamp.as_ref()?;
+    Some(timeout - snapshot.now.duration_since(since.0))
 }

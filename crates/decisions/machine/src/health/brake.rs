@@ -1,6 +1,6 @@
 //! What keeps a check from making things worse.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::is_healthy;
 use super::{Check, Target, Verdict};
@@ -17,11 +17,18 @@ pub(super) fn room(check: &Check, total: usize, busy: usize) -> Option<usize> {
     Some(usize::try_from(limit).unwrap_or(0).saturating_sub(busy))
 }
 
-/// What the sick machines share and the healthy ones do not have, if there is such a thing.
+/// Sick machines that share something which healthy ones do not have.
+pub(super) struct Shared {
+    pub(super) what: String,
+    pub(super) machines: BTreeSet<String>,
+}
+
+/// What sick machines share and healthy ones do not have, if there is such a thing.
 ///
-/// The sick ones must all have it, most of those that have it must be sick, and some healthy machine must be without it:
-/// otherwise there is nothing to compare with.
-pub(super) fn shared_change(check: &Check, judged: &[(&Target, Verdict)]) -> Option<String> {
+/// At least two sick machines must have it, most of those that have it must be sick, and some healthy machine of the same
+/// pool or set must have something else: otherwise there is nothing to compare with. Two pools, and the sets of two zones,
+/// always differ, so the one that lost its power is not held because the other is well.
+pub(super) fn shared_change(check: &Check, judged: &[(&Target, Verdict)]) -> Option<Shared> {
     check.at_once.as_ref()?;
     let sick: Vec<_> =
         judged.iter().filter(|(_, verdict)| verdict.needs_remediation()).map(|(target, _)| *target).collect();
@@ -30,28 +37,46 @@ pub(super) fn shared_change(check: &Check, judged: &[(&Target, Verdict)]) -> Opt
     }
     let well: Vec<_> =
         judged.iter().filter(|(target, verdict)| is_healthy(target, verdict)).map(|(target, _)| *target).collect();
-    let traits: [(&str, Trait); 3] = [
-        ("config", |target| target.node()?.config.as_deref()),
-        ("OS image", |target| target.node()?.image.as_deref()),
-        ("provider spec", |target| Some(target.spec.as_str())),
+    let traits: [(&str, Trait, Trait); 3] = [
+        ("config", |target| target.node()?.config.as_deref(), pool),
+        ("OS image", |target| target.node()?.image.as_deref(), pool),
+        ("provider spec", |target| Some(target.spec.as_str()), |target| Some(target.group.as_str())),
     ];
-    traits.into_iter().find_map(|(what, of)| {
-        let value = common(&sick, of)?;
-        let also_well = well.iter().filter(|target| of(target) == Some(value)).count();
-        let otherwise = well.iter().any(|target| of(target).is_some_and(|other| other != value));
-        let name = if what == "provider spec" { "a provider spec".to_owned() } else { format!("{what} {value}") };
-        (otherwise && also_well < sick.len()).then_some(name)
-    })
+    let mut shared = Shared { what: String::new(), machines: BTreeSet::new() };
+    for (what, of, among) in traits {
+        for ((group, value), holders) in holders(&sick, of, among) {
+            let also_well = well.iter().filter(|target| of(target) == Some(value)).count();
+            let differs = |target: &&&Target| among(target) == group && of(target).is_some_and(|other| other != value);
+            if holders.len() < SUSPICIOUS || also_well >= holders.len() || !well.iter().any(|it| differs(&it)) {
+                continue;
+            }
+            if shared.what.is_empty() {
+                shared.what =
+                    if what == "provider spec" { "a provider spec".to_owned() } else { format!("{what} {value}") };
+            }
+            shared.machines.extend(holders.iter().map(|target| target.name.clone()));
+        }
+    }
+    (!shared.machines.is_empty()).then_some(shared)
 }
 
-/// The value that all of them have.
-fn common<'a>(targets: &[&'a Target], of: Trait) -> Option<&'a str> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+/// The machines by what they have and by what they are compared among.
+fn holders<'a>(
+    targets: &[&'a Target],
+    of: Trait,
+    among: Trait,
+) -> BTreeMap<(Option<&'a str>, &'a str), Vec<&'a Target>> {
+    let mut holders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for target in targets {
-        *counts.entry(of(target)?).or_default() += 1;
+        if let Some(value) = of(target) {
+            holders.entry((among(target), value)).or_default().push(*target);
+        }
     }
-    match counts.into_iter().collect::<Vec<_>>().as_slice() {
-        [(value, _)] => Some(value),
-        _ => None,
-    }
+    holders
+}
+
+/// The pool of a node: the name of its rendered config without the hash at its end.
+fn pool(target: &Target) -> Option<&str> {
+    let config = target.node()?.config.as_deref()?;
+    Some(config.rsplit_once('-').map_or(config, |(pool, _)| pool))
 }

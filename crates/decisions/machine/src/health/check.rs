@@ -139,7 +139,7 @@ impl Check {
 
 fn symptoms(check: &MachineHealthCheck) -> Result<Vec<Symptom>, Invalid> {
     let read = |(index, condition): (usize, &UnhealthyCondition)| {
-        let timeout = condition.timeout.as_deref().map_or(Ok(SignedDuration::ZERO), duration::parse);
+        let timeout = condition.timeout.as_deref().map_or(Ok(SignedDuration::ZERO), duration::parse_positive);
         Ok(Symptom {
             type_: condition.type_.clone().unwrap_or_default(),
             status: condition.status.clone().unwrap_or_default(),
@@ -150,7 +150,7 @@ fn symptoms(check: &MachineHealthCheck) -> Result<Vec<Symptom>, Invalid> {
 }
 
 fn startup(text: Option<&str>) -> Result<Option<SignedDuration>, Invalid> {
-    let timeout = text.map_or(Ok(STARTUP), duration::parse);
+    let timeout = text.map_or(Ok(STARTUP), duration::parse_positive);
     let timeout = timeout.map_err(|problem| Invalid::StartupTimeout(problem.to_string()))?;
     Ok(Some(timeout).filter(|timeout| !timeout.is_zero()))
 }

@@ -12,7 +12,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use serde::Deserialize;
 
 use super::check::at_once;
-use super::{Check, Invalid, Limit, Snapshot, Strategy, Symptom, Target};
+use super::target::compared;
+use super::{Check, Invalid, Limit, Snapshot, Strategy, Symptom, Target, TargetNode};
 use crate::duration;
 
 /// Name of the ConfigMap.
@@ -62,7 +63,7 @@ pub fn symptoms_from_config_map(config_map: Option<&ConfigMap>) -> Result<Vec<Sy
     let document: Document =
         serde_saphyr::from_str(text).map_err(|error| ConfigMapError::Unreadable(error.to_string()))?;
     let read = |(index, item): (usize, Item)| {
-        let timeout = duration::parse(&item.timeout)
+        let timeout = duration::parse_positive(&item.timeout)
             .map_err(|problem| ConfigMapError::Timeout { index, problem: problem.to_string() })?;
         Ok(Symptom { type_: item.name, status: item.status.text(), timeout })
     };
@@ -126,11 +127,13 @@ impl Snapshot {
             let labels = machine.metadata.labels.clone().unwrap_or_default();
             check.as_ref().is_ok_and(|check| check.selector.matches(&labels))
         };
-        let targets = machines.into_iter().filter(selects).map(|machine| Target::from_object(machine, &node));
-        let mut targets: Vec<_> =
-            targets.filter(|target| target.node().is_some()).map(|target| Target { failed: false, ..target }).collect();
-        targets.sort_by(|one, other| one.name.cmp(&other.name));
+        let counts = |target: &Target| matches!(target.node, TargetNode::Present(_) | TargetNode::Unknown(_));
+        let targets = machines.into_iter().filter(selects).filter_map(|machine| {
+            let target = Some(Target::from_object(machine, &node)).filter(counts)?;
+            Some((machine, Target { failed: false, ..target }))
+        });
+        let targets = compared(check.as_ref().ok(), targets.collect(), now);
         let status = Default::default();
-        Self { check, status, targets, template_exists: true, requests: Default::default(), now }
+        Self { check, status, targets, template_exists: true, requests: Default::default(), suspected: None, now }
     }
 }

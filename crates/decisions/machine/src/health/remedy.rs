@@ -1,5 +1,7 @@
 //! What is done about unhealthy machines.
 
+use std::collections::BTreeSet;
+
 use api::machine::{MachineHealthCheckStatus, health_condition as types, severity};
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -17,8 +19,13 @@ enum Remedy {
 }
 
 impl Round<'_> {
-    /// Remediates as many machines as the brake allows, in the order of their names.
-    pub(super) fn remediate(&self, actions: &mut Vec<Action>, status: &mut MachineHealthCheckStatus) -> Waiting {
+    /// Remediates as many machines as the brake allows, in the order of their names, but none of `held`.
+    pub(super) fn remediate(
+        &self,
+        held: &BTreeSet<String>,
+        actions: &mut Vec<Action>,
+        status: &mut MachineHealthCheckStatus,
+    ) -> Waiting {
         self.clear_requests(actions);
         let sick: Vec<_> = self.judged.iter().filter(|(_, verdict)| verdict.needs_remediation()).collect();
         if let Strategy::Template(template) = &self.check.strategy
@@ -26,10 +33,10 @@ impl Round<'_> {
         {
             return Waiting::TemplateMissing(missing_template(template, &sick));
         }
-        let mut busy = self.judged.iter().filter(|(target, _)| self.is_busy(target)).count();
+        let mut busy = self.judged.iter().filter(|(target, verdict)| self.is_busy(target, verdict)).count();
         let mut room = brake::room(self.check, self.judged.len(), busy);
         let mut waiting = Vec::new();
-        for (target, _) in &sick {
+        for (target, _) in sick.iter().filter(|(target, _)| !held.contains(&target.name)) {
             match self.remedy(target) {
                 Remedy::Act(_) if room == Some(0) => waiting.push(target.name.clone()),
                 Remedy::Act(remedies) => {
@@ -53,18 +60,19 @@ impl Round<'_> {
         }
     }
 
-    /// Whether a machine is under remediation already, by this check or by anyone.
-    fn is_busy(&self, target: &Target) -> bool {
+    /// Whether a machine is under remediation already, by this check or by anyone. A reboot that was asked for is over when
+    /// the node is well, even if nobody took the request off the node.
+    fn is_busy(&self, target: &Target, verdict: &Verdict) -> bool {
         target.deleting
             || target.externally_remediated
-            || target.node().is_some_and(|node| node.rebooting)
+            || (verdict.needs_remediation() && target.node().is_some_and(|node| node.rebooting))
             || (matches!(self.check.strategy, Strategy::Template(_)) && self.snapshot.requests.contains(&target.name))
     }
 
     fn remedy(&self, target: &Target) -> Remedy {
         let check = self.check;
         if let Strategy::Template(_) = check.strategy {
-            if self.snapshot.requests.contains(&target.name) {
+            if target.deleting || self.snapshot.requests.contains(&target.name) {
                 return Remedy::Busy;
             }
             let (machine, uid) = (target.name.clone(), target.uid.clone());
@@ -85,7 +93,8 @@ impl Round<'_> {
         }
         if !target.controlled || (check.workers_only && !target.of_machine_set) {
             let message = format!("Machine {} has no controller owner, skipping remediation", self.full_name(target));
-            return Remedy::Skip(Some(self.event(target, "SkippedNoController", message)));
+            let event = self.is_news(target).then(|| self.event(target, "SkippedNoController", message));
+            return Remedy::Skip(event);
         }
         if target.deleting {
             return Remedy::Busy;
@@ -97,7 +106,7 @@ impl Round<'_> {
     }
 
     fn power_cycle(&self, target: &Target) -> Remedy {
-        if target.externally_remediated {
+        if target.deleting || target.externally_remediated {
             return Remedy::Busy;
         }
         let name = self.full_name(target);

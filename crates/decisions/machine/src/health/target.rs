@@ -2,12 +2,16 @@
 
 use api::annotations;
 use api::labels;
-use api::machine::{Machine, MachineHealthCheck, phase};
+use api::machine::{Machine, MachineHealthCheck, condition as types, phase};
+use api::names::status::TRUE;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use sha2::{Digest, Sha256};
 
-use super::{Check, Snapshot};
+use super::{Check, Snapshot, verdict};
+use crate::condition;
+use crate::lifecycle::Record;
+use crate::link::is_linked;
 
 /// One machine of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +20,8 @@ pub struct Target {
     pub uid: String,
     pub failed: bool,
     pub deleting: bool,
-    pub last_updated: Option<Timestamp>,
+    /// Since when it could have got a node.
+    pub started: Option<Timestamp>,
     /// Something controls the machine and would make another.
     pub controlled: bool,
     /// That something is a MachineSet.
@@ -26,7 +31,9 @@ pub struct Target {
     /// It says of itself that it is part of the control plane.
     pub control_plane: bool,
     pub node: TargetNode,
-    /// Tells specs apart.
+    /// What makes machines like it: its MachineSet, or the deployment of that set.
+    pub group: String,
+    /// Tells specs apart. Empty where nobody compares them.
     pub spec: String,
 }
 
@@ -61,7 +68,7 @@ pub struct NodeFacts {
 }
 
 /// Asks a node's own agent for a reboot.
-pub(super) const REBOOT: &str = "healthchecking.openshift.io/machine-remediation-reboot";
+pub const REBOOT: &str = "healthchecking.openshift.io/machine-remediation-reboot";
 
 impl Snapshot {
     /// Reads a check, the machines of its namespace and their nodes; machines of other namespaces are left out. `node` gives `Err` when nodes could not be listed.
@@ -77,18 +84,56 @@ impl Snapshot {
             machine.metadata.namespace == check.metadata.namespace
                 && parsed.as_ref().is_ok_and(|check| check.selector.matches(&labels))
         };
-        let mut targets: Vec<_> =
-            machines.into_iter().filter(selects).map(|machine| Target::from_object(machine, &node)).collect();
-        targets.sort_by(|one, other| one.name.cmp(&other.name));
+        let machines = machines.into_iter().filter(selects);
+        let targets = machines.map(|machine| (machine, Target::from_object(machine, &node)));
+        let targets = compared(parsed.as_ref().ok(), targets.collect(), now);
         Self {
             check: parsed,
             status: check.status.clone().unwrap_or_default(),
             targets,
             template_exists: true,
             requests: Default::default(),
+            suspected: None,
             now,
         }
     }
+}
+
+/// The targets by name. Their specs are told apart only if several machines are unhealthy: reading ten thousand of them with
+/// every event of a node would cost more than everything else.
+pub(super) fn compared(check: Option<&Check>, mut targets: Vec<(&Machine, Target)>, now: Timestamp) -> Vec<Target> {
+    let is_sick =
+        |target: &Target| check.is_some_and(|check| verdict::of(check, target, None, now).needs_remediation());
+    if targets.iter().filter(|(_, target)| is_sick(target)).nth(1).is_some() {
+        for (machine, target) in &mut targets {
+            let text = serde_json::to_vec(&machine.spec.provider_spec).unwrap_or_default();
+            target.spec = hex::encode(Sha256::digest(text));
+        }
+    }
+    let mut targets: Vec<_> = targets.into_iter().map(|(_, target)| target).collect();
+    targets.sort_by(|one, other| one.name.cmp(&other.name));
+    targets
+}
+
+/// Since when a machine could have got a node: since its instance was asked for or, where that is not recorded, since it was
+/// seen. `lastUpdated` moves with every condition and is only asked when nothing else is known.
+fn started(machine: &Machine) -> Option<Timestamp> {
+    let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let exists = condition::find(conditions, types::INSTANCE_EXISTS).filter(|exists| exists.status == TRUE);
+    let exists = exists.and_then(|exists| exists.last_transition_time.as_ref());
+    let updated = machine.status.as_ref().and_then(|status| status.last_updated.as_ref());
+    let created = machine.metadata.creation_timestamp.as_ref();
+    let told = exists.or(updated).or(created).map(|time| time.0);
+    Record::of(machine).map(|record| record.last_try).or(told)
+}
+
+/// What makes machines like this one. The sets of one deployment differ in the hash at the end of their names.
+fn group(machine: &Machine) -> String {
+    let owners = machine.metadata.owner_references.as_deref().unwrap_or_default();
+    let name = owners.iter().find(|owner| owner.controller == Some(true)).map_or("", |owner| owner.name.as_str());
+    let hash = machine.metadata.labels.as_ref().and_then(|all| all.get(labels::MACHINE_TEMPLATE_HASH));
+    let base = hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+    base.unwrap_or(name).to_owned()
 }
 
 impl Target {
@@ -98,23 +143,27 @@ impl Target {
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
         let annotated = |key: &str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
-        let linked = status.and_then(|status| status.node_ref.as_ref()).map(|it| it.name.clone().unwrap_or_default());
+        let linked = status.and_then(|status| status.node_ref.as_ref());
         Self {
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
             failed: status.and_then(|status| status.phase.as_deref()) == Some(phase::FAILED),
             deleting: metadata.deletion_timestamp.is_some(),
-            last_updated: status.and_then(|status| status.last_updated.as_ref()).map(|time| time.0),
+            started: started(machine),
             controlled: owners.iter().any(|owner| owner.controller == Some(true)),
             of_machine_set: owners.iter().any(|owner| owner.kind == "MachineSet"),
             externally_remediated: annotated(annotations::EXTERNAL_REMEDIATION),
             control_plane: [labels::MACHINE_ROLE, labels::MACHINE_TYPE].iter().any(|key| label(key) == Some("master")),
-            node: linked.map_or(TargetNode::None, |name| match node(&name) {
-                Ok(Some(node)) => TargetNode::Present(Box::new(NodeFacts::from_object(node))),
-                Ok(None) => TargetNode::Missing(name),
-                Err(()) => TargetNode::Unknown(name),
+            node: linked.map_or(TargetNode::None, |reference| {
+                let name = reference.name.clone().unwrap_or_default();
+                match node(&name).map(|node| node.filter(|node| is_linked(reference, node))) {
+                    Ok(Some(node)) => TargetNode::Present(Box::new(NodeFacts::from_object(node))),
+                    Ok(None) => TargetNode::Missing(name),
+                    Err(()) => TargetNode::Unknown(name),
+                }
             }),
-            spec: hex::encode(Sha256::digest(serde_json::to_vec(&machine.spec.provider_spec).unwrap_or_default())),
+            group: group(machine),
+            spec: String::new(),
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Verdict {
     Suspect(SignedDuration),
     /// Its node shows a symptom because of a planned change; the time until that no longer counts.
     PlannedWork(SignedDuration),
+    /// Nodes could not be listed, so it is neither healthy nor unhealthy.
+    Unknown,
     Unhealthy(Cause),
 }
 
@@ -42,7 +44,7 @@ impl Verdict {
         match self {
             Self::Booting(left) => *left,
             Self::Suspect(left) | Self::PlannedWork(left) => Some(*left),
-            Self::Well | Self::Unhealthy(_) => None,
+            Self::Well | Self::Unknown | Self::Unhealthy(_) => None,
         }
     }
 
@@ -51,22 +53,22 @@ impl Verdict {
     }
 }
 
-/// Decides about one machine.
-pub(super) fn of(check: &Check, target: &Target, now: Timestamp) -> Verdict {
+/// Decides about one machine. `seen` is since when its symptoms were seen, if anybody kept that.
+pub(super) fn of(check: &Check, target: &Target, seen: Option<Timestamp>, now: Timestamp) -> Verdict {
     if target.failed {
         return Verdict::Unhealthy(Cause::Failed);
     }
     match &target.node {
         TargetNode::None => starting(check, target, now),
         TargetNode::Missing(_) => Verdict::Unhealthy(Cause::NodeMissing),
-        TargetNode::Unknown(_) => Verdict::Well,
-        TargetNode::Present(node) => of_node(check, node, now),
+        TargetNode::Unknown(_) => Verdict::Unknown,
+        TargetNode::Present(node) => of_node(check, node, seen, now),
     }
 }
 
 fn starting(check: &Check, target: &Target, now: Timestamp) -> Verdict {
     let Some(timeout) = check.startup else { return Verdict::Booting(None) };
-    let Some(since) = target.last_updated else { return Verdict::Booting(Some(timeout)) };
+    let Some(since) = target.started else { return Verdict::Booting(Some(timeout)) };
     let lasted = now.duration_since(since);
     if lasted > timeout {
         Verdict::Unhealthy(Cause::NeverJoined)
@@ -75,13 +77,15 @@ fn starting(check: &Check, target: &Target, now: Timestamp) -> Verdict {
     }
 }
 
-fn of_node(check: &Check, node: &NodeFacts, now: Timestamp) -> Verdict {
+fn of_node(check: &Check, node: &NodeFacts, seen: Option<Timestamp>, now: Timestamp) -> Verdict {
     let mut soonest: Option<SignedDuration> = None;
     for symptom in &check.symptoms {
         let shown = node.conditions.iter().find(|(type_, ..)| *type_ == symptom.type_);
         let Some((type_, status, since)) = shown.filter(|(_, status, _)| *status == symptom.status) else { continue };
         // A condition without a time has lasted since for ever.
         let lasted = since.map_or(SignedDuration::MAX, |since| now.duration_since(since));
+        // A kubelet writes the time by its own clock, which may be days behind.
+        let lasted = seen.map_or(lasted, |seen| lasted.min(now.duration_since(seen)));
         let allowed = if node.planned_work { symptom.timeout.saturating_add(PLANNED_WORK) } else { symptom.timeout };
         if lasted > allowed {
             let (type_, status) = (type_.clone(), status.clone());
@@ -101,7 +105,7 @@ fn of_node(check: &Check, node: &NodeFacts, now: Timestamp) -> Verdict {
 pub(super) fn is_healthy(target: &Target, verdict: &Verdict) -> bool {
     let fine = match verdict {
         Verdict::Well | Verdict::PlannedWork(_) => true,
-        Verdict::Booting(_) | Verdict::Suspect(_) | Verdict::Unhealthy(_) => false,
+        Verdict::Booting(_) | Verdict::Suspect(_) | Verdict::Unknown | Verdict::Unhealthy(_) => false,
     };
     fine && !target.deleting && !target.externally_remediated
 }

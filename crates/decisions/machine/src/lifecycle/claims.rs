@@ -1,13 +1,14 @@
 //! An instance belongs to exactly one Machine.
 //!
-//! While two Machines claim one provider ID, the provider is called for neither, and both say so. Deleting one of them lets
-//! go of the instance without touching it or its node; the other Machine keeps it.
+//! While two Machines claim one provider ID, the provider is called for neither, and both say so. Deleting the younger one
+//! lets go of the instance without touching it or its node; the older Machine keeps it. The older one never lets go while
+//! another claims its instance: the instance carries its mark, so no other Machine could remove it.
 
 use api::machine::{Machine, condition as types, severity};
 use jiff::Timestamp;
 
-use super::report::Report;
-use super::{Action, Plan, Snapshot, Waiting, removal};
+use super::report::{CLAIMED_TWICE, Report};
+use super::{Action, Plan, Snapshot, Waiting, has_finalizer, removal};
 use crate::condition;
 
 /// Another Machine with the same provider ID.
@@ -23,11 +24,11 @@ pub struct Rival {
 impl Rival {
     /// What `other` is to `machine`, if both claim one instance.
     pub fn between(machine: &Machine, other: &Machine) -> Option<Self> {
-        let id = |machine: &Machine| machine.spec.provider_id.clone().filter(|id| !id.is_empty());
+        let [mine, theirs] = [machine, other].map(|it| it.spec.provider_id.as_deref().unwrap_or_default());
         let is_same = machine.metadata.uid == other.metadata.uid
             && machine.metadata.name == other.metadata.name
             && machine.metadata.namespace == other.metadata.namespace;
-        if is_same || id(machine).is_none() || id(machine) != id(other) {
+        if mine.is_empty() || mine != theirs || is_same || has_let_go(other) {
             return None;
         }
         Some(Self {
@@ -36,6 +37,11 @@ impl Rival {
             seniority: seniority(other),
         })
     }
+}
+
+/// Whether a Machine is done with its instance, and only the finalizer of somebody else keeps the object.
+fn has_let_go(machine: &Machine) -> bool {
+    machine.metadata.deletion_timestamp.is_some() && !has_finalizer(machine)
 }
 
 fn full_name(machine: &Machine) -> String {
@@ -55,12 +61,12 @@ pub(super) fn plan(snapshot: &Snapshot) -> Plan {
     Plan::wait(Vec::new(), report.finish(), Waiting::Claimed(others))
 }
 
-/// Lets go of a contested instance. If all claimants are being deleted, the oldest stays to the end and removes it.
+/// Lets go of a contested instance. The oldest claimant stays to the end and removes it.
 pub(super) fn plan_removal(snapshot: &Snapshot, mut report: Report) -> Plan {
     let others = tell(snapshot, &mut report);
     let mine = seniority(&snapshot.machine);
-    let is_last = snapshot.rivals.iter().all(|rival| rival.deleting && mine < rival.seniority);
-    if is_last {
+    let is_oldest = snapshot.rivals.iter().all(|rival| mine < rival.seniority);
+    if is_oldest {
         return Plan::wait(Vec::new(), report.finish(), Waiting::Claimed(others));
     }
     let event = Action::Event {
@@ -72,12 +78,13 @@ pub(super) fn plan_removal(snapshot: &Snapshot, mut report: Report) -> Plan {
 }
 
 fn tell(snapshot: &Snapshot, report: &mut Report) -> Vec<String> {
-    let others: Vec<_> = snapshot.rivals.iter().map(|rival| rival.name.clone()).collect();
+    let mut others: Vec<_> = snapshot.rivals.iter().map(|rival| rival.name.clone()).collect();
+    others.sort_unstable();
     let id = snapshot.machine.spec.provider_id.as_deref().unwrap_or_default();
     report.set(condition::is_false(
         types::INSTANCE_UNIQUE,
         severity::ERROR,
-        "ProviderIDClaimedTwice",
+        CLAIMED_TWICE,
         format!(
             "spec.providerID {id} is also claimed by {}; the provider is not called until one of them lets go",
             others.join(", ")

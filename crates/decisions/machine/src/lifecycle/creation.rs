@@ -4,7 +4,7 @@ use api::machine::{condition as types, phase, severity};
 use jiff::SignedDuration;
 
 use super::report::Report;
-use super::{Action, Call, POLL, Plan, Record, Snapshot, Waiting, retry, settle_into};
+use super::{Action, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, retry, settle_into};
 use crate::condition;
 use crate::provider::{Deletion, Error, Instance, State};
 
@@ -13,6 +13,11 @@ pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
     if let Some(left) = settling(snapshot) {
         return Plan::after(Vec::new(), report.unchanged(), left, Waiting::Settling);
     }
+    if report.was_provisioned() && gave_up(snapshot, &report) {
+        let amendment = report.forget_instance();
+        let actions = amendment.map(Action::Amend).into_iter().collect();
+        return Plan::wait(actions, report.finish(), Waiting::OwnWrite);
+    }
     if report.was_provisioned() {
         report.set(condition::is_false(
             types::INSTANCE_EXISTS,
@@ -20,6 +25,9 @@ pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
             "InstanceMissing",
             "Instance not found on provider",
         ));
+        if may_still_run(&snapshot.node) {
+            return Plan::after(Vec::new(), report.finish(), POLL, Waiting::Missing);
+        }
         let amendment = report.fail(None, "can't find created instance");
         return Plan::wait(vec![Action::Amend(amendment)], report.finish(), Waiting::Failed);
     }
@@ -31,15 +39,36 @@ pub(super) fn absent(snapshot: &Snapshot, mut report: Report) -> Plan {
     if let Some((left, error)) = pausing(snapshot, &report) {
         return Plan::after(Vec::new(), report.finish(), left, Waiting::Provider(error));
     }
+    if Record::of(&snapshot.machine).is_some_and(|record| record.has_moved(&snapshot.draft)) {
+        // An answer that was lost, or a child resource, may have left something in the place that the spec named before.
+        return Plan::ask(Vec::new(), report.unchanged(), Call::Delete);
+    }
     let record = Record::next_try(&snapshot.machine, &snapshot.draft, snapshot.now);
     let intent = Box::new(record.intent.clone());
     Plan::ask(vec![Action::RecordIntent(Box::new(record))], report.unchanged(), Call::Create(intent))
+}
+
+/// Whether the cloud gave up on the instance before it had a node, so that another one is made and not missed.
+pub(super) fn gave_up(snapshot: &Snapshot, report: &Report) -> bool {
+    snapshot.node == LinkedNode::Unlinked && report.refusal(types::INSTANCE_CREATED).is_some()
+}
+
+/// Whether the node contradicts a cloud that shows no instance. Credentials of another account make a whole fleet look
+/// like that, and a Machine that has failed does not recover; a kubelet that reports is better evidence.
+fn may_still_run(node: &LinkedNode) -> bool {
+    match node {
+        LinkedNode::Present { ready, .. } => *ready,
+        LinkedNode::Unknown => true,
+        LinkedNode::Unlinked | LinkedNode::Missing => false,
+    }
 }
 
 /// How much longer an empty answer proves nothing, because the provider was just asked for an instance.
 pub(super) fn settling(snapshot: &Snapshot) -> Option<SignedDuration> {
     let record = Record::of(&snapshot.machine)?;
     let left = snapshot.settling - snapshot.now.duration_since(record.last_try);
+    // The time was written by the clock of whoever led then, which may be ahead of ours.
+    let left = left.min(snapshot.settling);
     left.is_positive().then_some(left)
 }
 
@@ -49,6 +78,7 @@ fn pausing(snapshot: &Snapshot, report: &Report) -> Option<(SignedDuration, Erro
     let refusal = report.refusal(types::INSTANCE_CREATED)?;
     let pause = retry::pause(&refusal.kind.to_string(), record.tries);
     let left = pause - snapshot.now.duration_since(record.last_try);
+    let left = left.min(pause);
     left.is_positive().then_some((left, refusal))
 }
 
@@ -68,6 +98,7 @@ pub(super) fn created(snapshot: &Snapshot, mut report: Report, answer: &Result<I
         Ok(instance) => settle_into(snapshot, report, instance),
         Err(error) => {
             not_created(&mut report);
+            report.trouble(types::INSTANCE_CREATED, &error.kind.to_string(), error.to_string());
             refused(snapshot, report, error)
         }
     }
@@ -79,7 +110,6 @@ fn refused(snapshot: &Snapshot, mut report: Report, error: &Error) -> Plan {
         let amendment = report.fail(Some("InvalidConfiguration"), &error.message);
         return Plan::wait(vec![Action::Amend(amendment)], report.finish(), Waiting::Failed);
     }
-    report.trouble(types::INSTANCE_CREATED, &error.kind.to_string(), error.to_string());
     let tries = Record::of(&snapshot.machine).map_or(1, |record| record.tries);
     let delay = error.retry_after().unwrap_or_else(|| retry::pause(&error.kind.to_string(), tries));
     Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
@@ -99,7 +129,15 @@ pub(super) fn failed_in_the_cloud(snapshot: &Snapshot, mut report: Report, error
 /// The provider answered the removal of what a failed attempt left.
 pub(super) fn cleaned_up(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, Error>) -> Plan {
     let refusal = report.refusal(types::INSTANCE_CREATED);
+    if answer.is_ok() {
+        report.clear(types::INSTANCE_DELETED);
+    }
     let tries = Record::of(&snapshot.machine).map_or(1, |record| record.tries);
+    if *answer == Ok(Deletion::Gone)
+        && let Some(record) = Record::in_new_place(&snapshot.machine, &snapshot.draft, snapshot.now)
+    {
+        return Plan::wait(vec![Action::RecordIntent(Box::new(record))], report.finish(), Waiting::OwnWrite);
+    }
     match (answer, refusal) {
         (Ok(Deletion::Gone), Some(refusal)) => {
             let pause = retry::pause(&refusal.kind.to_string(), tries);

@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Draft, LinkedNode, Rival, Snapshot};
+use crate::link::is_linked;
 use crate::provider::{Instance, State};
+use crate::set::Readiness;
 
 impl Snapshot {
     /// Reads a Machine and the other Machines, of which only those with the same provider ID matter.
@@ -22,6 +24,7 @@ impl Snapshot {
             rivals: others.into_iter().filter_map(|other| Rival::between(machine, other)).collect(),
             node,
             sighting: None,
+            seen: None,
             answer: None,
             draft: Draft { children: BTreeMap::new(), place: serde_json::Value::Null },
             joining: None,
@@ -37,15 +40,11 @@ impl LinkedNode {
         let Some(reference) = machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) else {
             return Self::Unlinked;
         };
-        // A node of the same name that registered anew is another node.
-        let is_same = |node: &&Node| {
-            let uid = node.metadata.uid.as_deref().unwrap_or_default();
-            reference.uid.as_deref().is_none_or(|wanted| wanted.is_empty() || wanted == uid)
-        };
-        match found.filter(is_same) {
+        match found.filter(|node| is_linked(reference, node)) {
             Some(node) => Self::Present {
                 name: reference.name.clone().unwrap_or_default(),
                 uid: node.metadata.uid.clone().unwrap_or_default(),
+                ready: Readiness::of_node(node) != Readiness::NotReady,
             },
             None => Self::Missing,
         }

@@ -1,12 +1,17 @@
 //! The intent as it is kept on a Machine, and the token that identifies an attempt.
 
-use api::machine::{Machine, annotation};
+use std::collections::BTreeMap;
+
+use api::machine::{Machine, MachineCondition, annotation, condition as types};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::Draft;
-use crate::provider::Intent;
+use super::validation::provider_spec;
+use crate::condition;
+use crate::provider::{ErrorKind, Intent};
 
 /// What the annotation [`annotation::INSTANCE_INTENT`] holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,21 +38,94 @@ impl Record {
     /// The record with which a provider is asked next.
     pub(super) fn next_try(machine: &Machine, draft: &Draft, now: Timestamp) -> Self {
         match Self::of(machine) {
-            Some(record) => Self { tries: record.tries.saturating_add(1), last_try: now, ..record },
+            Some(Self { intent, tries, last_try: _ }) => {
+                let intent = Intent { children: joined(&intent, draft), ..intent };
+                Self { intent, tries: tries.saturating_add(1), last_try: now }
+            }
             None => Self { intent: Self::intent(machine, draft, 1, now), tries: 1, last_try: now },
         }
     }
 
-    /// The record of the next attempt, after one that the cloud gave up on.
+    /// The record of the next attempt, after one that the cloud gave up on. What that one made is still to be removed, so
+    /// its place and the names of its child resources stay.
     pub(super) fn next_attempt(machine: &Machine, draft: &Draft, now: Timestamp) -> Self {
-        let old = Self::of(machine);
-        let (attempt, tries) = old.map_or((1, 1), |old| (old.intent.attempt, old.tries.max(1)));
-        Self { intent: Self::intent(machine, draft, attempt.saturating_add(1), now), tries, last_try: now }
+        let Some(old) = Self::of(machine) else {
+            return Self { intent: Self::intent(machine, draft, 2, now), tries: 1, last_try: now };
+        };
+        let attempt = old.intent.attempt.saturating_add(1);
+        let children = joined(&old.intent, draft);
+        let place = Some(old.intent.place).filter(|place| !place.is_null()).unwrap_or_else(|| draft.place.clone());
+        let intent = Intent { token: token(uid(machine), attempt), attempt, children, place, recorded: now };
+        Self { intent, tries: old.tries.max(1), last_try: now }
+    }
+
+    /// The record of the next attempt in the place that the spec names now, if that is another one. Only for when nothing is
+    /// left in the old place.
+    pub(super) fn in_new_place(machine: &Machine, draft: &Draft, now: Timestamp) -> Option<Self> {
+        let old = Self::of(machine).filter(|old| old.has_moved(draft))?;
+        let intent = Self::intent(machine, draft, old.intent.attempt.saturating_add(1), now);
+        Some(Self { intent, ..old })
+    }
+
+    /// Whether the spec names another place than the one that was recorded.
+    pub(super) fn has_moved(&self, draft: &Draft) -> bool {
+        let recorded = &self.intent.place;
+        !recorded.is_null() && !draft.place.is_null() && *recorded != draft.place
     }
 
     fn intent(machine: &Machine, draft: &Draft, attempt: u32, now: Timestamp) -> Intent {
         let Draft { children, place } = draft.clone();
         Intent { token: token(uid(machine), attempt), attempt, children, place, recorded: now }
+    }
+}
+
+/// The names of a draft, and those of an earlier one that may still be in the cloud. A name that was replaced is kept under
+/// a key of its own, where a removal finds it.
+fn joined(old: &Intent, draft: &Draft) -> BTreeMap<String, String> {
+    let mut children = draft.children.clone();
+    for (key, name) in &old.children {
+        match children.get(key) {
+            None => children.insert(key.clone(), name.clone()),
+            Some(other) if other != name => children.insert(format!("{key}@{}", old.attempt), name.clone()),
+            Some(_) => None,
+        };
+    }
+    children
+}
+
+/// The provider's spec as every call for a Machine gets it.
+///
+/// The place is the recorded one: a spec that was edited since then would have the provider look where the instance is not.
+/// Only the place is left of a spec that the provider refused, or that the Machine has lost, so that its removal does not
+/// depend on what is wrong with the rest.
+pub fn request_spec(machine: &Machine) -> Option<Value> {
+    let place = Record::of(machine).map(|record| record.intent.place).filter(|place| !place.is_null());
+    let is_refused = machine.status.as_ref().is_some_and(|status| is_refused(&status.conditions));
+    match (provider_spec(machine), place) {
+        (Some(spec), None) => Some(spec.clone()),
+        (Some(spec), Some(place)) if !is_refused => {
+            let mut spec = spec.clone();
+            lay(&mut spec, place);
+            Some(spec)
+        }
+        (_, place) => place,
+    }
+}
+
+fn is_refused(conditions: &[MachineCondition]) -> bool {
+    let told = condition::find(conditions, types::INSTANCE_CREATED);
+    told.is_some_and(|told| told.reason.as_deref() == Some(&ErrorKind::InvalidSpec.to_string()))
+}
+
+/// Lays a place upon a spec: objects are joined, all else is replaced.
+fn lay(spec: &mut Value, place: Value) {
+    match (spec, place) {
+        (Value::Object(members), Value::Object(place)) => {
+            for (key, part) in place {
+                lay(members.entry(key).or_insert(Value::Null), part);
+            }
+        }
+        (spec, place) => *spec = place,
     }
 }
 

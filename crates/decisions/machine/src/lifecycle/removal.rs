@@ -1,13 +1,19 @@
 //! The way out: drain, hooks, instance, node, finalizer.
 
 use api::machine::{condition as types, phase};
+use jiff::SignedDuration;
 
 use super::creation::settling;
 use super::report::Report;
 use super::validation::provider_spec;
-use super::{Action, Answer, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, claims, has_finalizer, retry};
+use super::{
+    Action, Answer, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, claims, has_finalizer, poll, retry,
+};
 use crate::condition;
 use crate::provider::{Deletion, Error, ErrorKind};
+
+/// No call to a provider lasts longer than this.
+const LONGEST_CALL: SignedDuration = SignedDuration::from_mins(2);
 
 /// Decides the next move for a Machine that is being deleted. What is wrong with the Machine does not matter any more.
 pub(super) fn plan(snapshot: &Snapshot) -> Plan {
@@ -48,22 +54,43 @@ fn first_round(snapshot: &Snapshot, report: Report) -> Plan {
 
 /// Whether anything hints at an instance.
 fn may_have_instance(snapshot: &Snapshot, report: &Report) -> bool {
-    Record::of(&snapshot.machine).is_some() || report.was_provisioned() || report.has_provider_status()
+    let was_asked = Record::of(&snapshot.machine).is_some_and(|record| !made_nothing(&record, report));
+    was_asked || report.was_provisioned() || report.has_provider_status()
+}
+
+/// Whether the provider was asked once, and refused the spec: such a creation makes nothing.
+fn made_nothing(record: &Record, report: &Report) -> bool {
+    let refusal = report.refusal(types::INSTANCE_CREATED);
+    record.tries <= 1
+        && record.intent.attempt <= 1
+        && refusal.is_some_and(|refusal| refusal.kind == ErrorKind::InvalidSpec)
 }
 
 fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, Error>) -> Plan {
     match answer {
         Ok(deletion) => {
             report.clear(types::INSTANCE_DELETED);
-            match (deletion, settling(snapshot)) {
+            match (deletion, may_appear(snapshot, &report)) {
                 (Deletion::Gone, None) => finish(snapshot, report),
-                (Deletion::Gone | Deletion::Requested, _) => look(snapshot, report),
+                (Deletion::Gone | Deletion::Requested, _) => look(snapshot, report, None),
             }
         }
         // With a spec that the provider never accepted there cannot be an instance, unless addresses prove one.
-        Err(error) if is_forgiven(error, &report) => look(snapshot, report),
+        Err(error) if is_forgiven(error, &report) => look(snapshot, report, Some(error)),
         Err(error) => refused(report, error),
     }
+}
+
+/// How much longer an instance may appear that nobody sees now. A creation that was never answered may still be under way in
+/// a process that led before.
+fn may_appear(snapshot: &Snapshot, report: &Report) -> Option<SignedDuration> {
+    let is_answered = report.was_provisioned()
+        || report
+            .refusal(types::INSTANCE_CREATED)
+            .is_some_and(|refusal| !matches!(refusal.kind, ErrorKind::Unreachable | ErrorKind::Other));
+    let asked = Record::of(&snapshot.machine).filter(|_| !is_answered).map(|record| record.last_try);
+    let left = asked.map(|asked| (LONGEST_CALL - snapshot.now.duration_since(asked)).min(LONGEST_CALL));
+    settling(snapshot).max(left.filter(SignedDuration::is_positive))
 }
 
 fn is_forgiven(error: &Error, report: &Report) -> bool {
@@ -76,14 +103,19 @@ fn refused(mut report: Report, error: &Error) -> Plan {
     Plan::after(Vec::new(), report.finish(), delay, Waiting::Provider(error.clone()))
 }
 
-/// Waits until the cloud itself no longer shows the instance.
-fn look(snapshot: &Snapshot, report: Report) -> Plan {
-    match &snapshot.sighting {
+/// Waits until the cloud itself no longer shows the instance. `refusal` is what the deletion was forgiven for.
+fn look(snapshot: &Snapshot, report: Report, refusal: Option<&Error>) -> Plan {
+    // One from before this pass is older than the deletion.
+    match snapshot.sighting.as_ref().filter(|_| snapshot.seen.is_none()) {
         None => Plan::ask(Vec::new(), report.finish(), Call::Look),
-        Some(Ok(instances)) if !instances.is_empty() => {
-            Plan::after(Vec::new(), report.finish(), POLL, Waiting::Instance)
-        }
-        Some(Ok(_)) => match settling(snapshot) {
+        Some(Ok(instances)) if !instances.is_empty() => match refusal {
+            Some(error) => refused(report, error),
+            None => {
+                let delay = poll(report.lasting(types::DRAINED));
+                Plan::after(Vec::new(), report.finish(), delay, Waiting::Instance)
+            }
+        },
+        Some(Ok(_)) => match may_appear(snapshot, &report) {
             Some(left) => Plan::after(Vec::new(), report.finish(), left, Waiting::Settling),
             None => finish(snapshot, report),
         },
@@ -100,7 +132,7 @@ fn finish(snapshot: &Snapshot, report: Report) -> Plan {
     let node = match &snapshot.node {
         LinkedNode::Unknown => return Plan::after(Vec::new(), report.finish(), POLL, Waiting::Nodes),
         LinkedNode::Unlinked | LinkedNode::Missing => None,
-        LinkedNode::Present { name, uid } => Some(Action::DeleteNode { name: name.clone(), uid: uid.clone() }),
+        LinkedNode::Present { name, uid, .. } => Some(Action::DeleteNode { name: name.clone(), uid: uid.clone() }),
     };
     let_go(node.into_iter().collect(), report)
 }

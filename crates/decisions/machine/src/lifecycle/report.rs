@@ -13,6 +13,9 @@ use super::{Amendment, LinkedNode, Snapshot};
 use crate::condition;
 use crate::provider::{Error, ErrorKind, Instance};
 
+/// Why an instance is not a Machine's alone: another Machine names it.
+pub(super) const CLAIMED_TWICE: &str = "ProviderIDClaimedTwice";
+
 pub(super) struct Report<'a> {
     machine: &'a Machine,
     status: MachineStatus,
@@ -99,7 +102,10 @@ impl<'a> Report<'a> {
         }
         let metadata = &self.machine.metadata;
         let mut wanted = Amendment {
-            provider_id: instance.provider_id.clone().filter(|_| self.machine.spec.provider_id.is_none()),
+            provider_id: instance.provider_id.clone().filter(|_| {
+                let known = self.machine.spec.provider_id.as_deref();
+                known.is_none_or(str::is_empty)
+            }),
             labels: instance.labels.clone(),
             annotations: instance.annotations.clone(),
             node_labels: Default::default(),
@@ -111,6 +117,8 @@ impl<'a> Report<'a> {
         ] {
             wanted.labels.extend(value.clone().map(|value| (key.to_owned(), value)));
         }
+        // Clouds name zones as they like; one value that the API server refuses would refuse everything beside it.
+        wanted.labels.retain(|_, value| is_label_value(value));
         if !instance.state_word.is_empty() {
             wanted.annotations.insert(annotations::INSTANCE_STATE.to_owned(), instance.state_word.clone());
         }
@@ -127,10 +135,21 @@ impl<'a> Report<'a> {
         (wanted != Amendment::default()).then_some(wanted)
     }
 
+    /// Takes back everything that is known of an instance that the cloud gave up on.
+    pub(super) fn forget_instance(&mut self) -> Option<Amendment> {
+        self.status.addresses.clear();
+        self.status.provider_status = None;
+        let has_id = self.machine.spec.provider_id.as_deref().is_some_and(|id| !id.is_empty());
+        has_id.then(|| Amendment { provider_id: Some(String::new()), ..Amendment::default() })
+    }
+
     /// Says so if more than one instance belongs to the Machine, or another one than it names.
     pub(super) fn several(&mut self, sighting: Option<&Result<Vec<Instance>, Error>>) {
         let Some(Ok(instances)) = sighting else { return };
-        let ids: Vec<_> = instances.iter().map(|it| it.provider_id.as_deref().unwrap_or("one without an id")).collect();
+        let mut ids: Vec<_> =
+            instances.iter().map(|it| it.provider_id.as_deref().unwrap_or("one without an id")).collect();
+        // Providers list in any order, and another order would be another message.
+        ids.sort_unstable();
         let named = self.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
         if ids.len() > 1 {
             let message = format!("{} instances carry this machine's mark: {}", ids.len(), ids.join(", "));
@@ -140,6 +159,17 @@ impl<'a> Report<'a> {
         {
             let message = format!("spec.providerID is {named}, but the provider found {found}");
             self.trouble(types::INSTANCE_UNIQUE, "ProviderIDMismatch", message);
+        } else {
+            self.clear(types::INSTANCE_UNIQUE);
+        }
+    }
+
+    /// Takes back that another Machine claims the instance. What [`Self::several`] says stays until it looks again: a
+    /// condition that is taken away and set again in every pass would be written in every pass.
+    pub(super) fn clear_claim(&mut self) {
+        let told = condition::find(&self.status.conditions, types::INSTANCE_UNIQUE);
+        if told.is_some_and(|told| told.reason.as_deref() == Some(CLAIMED_TWICE)) {
+            self.clear(types::INSTANCE_UNIQUE);
         }
     }
 
@@ -195,6 +225,12 @@ impl<'a> Report<'a> {
         }
         self.status
     }
+}
+
+fn is_label_value(value: &str) -> bool {
+    let is_inner = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let is_end = |letter: Option<char>| letter.is_none_or(|letter| letter.is_ascii_alphanumeric());
+    value.len() <= 63 && value.chars().all(is_inner) && is_end(value.chars().next()) && is_end(value.chars().next_back())
 }
 
 fn hook_condition(type_: &str, operation: &str, hooks: &[LifecycleHook]) -> MachineCondition {

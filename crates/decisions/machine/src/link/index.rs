@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-use api::machine::Machine;
+use api::machine::{Machine, MachineStatus, condition as types, phase};
+use api::names::status::FALSE;
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
+
+use crate::condition;
 
 /// What identifies a Machine or a node. Nodes have no namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,8 +118,11 @@ impl Key {
 }
 
 impl Identity {
+    /// A Machine without an instance keeps the addresses that it had, for people to read. The cloud may have given them to
+    /// another instance, so they identify nobody.
     pub fn of(machine: &Machine) -> Self {
-        let addresses = machine.status.as_ref().map(|status| status.addresses.as_slice()).unwrap_or_default();
+        let addresses = machine.status.as_ref().filter(|status| !has_lost_its_instance(status));
+        let addresses = addresses.map(|status| status.addresses.as_slice()).unwrap_or_default();
         Self::new(machine.spec.provider_id.as_ref(), addresses)
     }
 
@@ -132,6 +138,11 @@ impl Identity {
             addresses: internal.map(|address| address.address.clone()).filter(|address| !address.is_empty()).collect(),
         }
     }
+}
+
+fn has_lost_its_instance(status: &MachineStatus) -> bool {
+    let exists = condition::find(&status.conditions, types::INSTANCE_EXISTS);
+    status.phase.as_deref() == Some(phase::FAILED) || exists.is_some_and(|exists| exists.status == FALSE)
 }
 
 /// `namespace/name`.

@@ -41,6 +41,9 @@ pub enum ErrorKind {
     Other,
 }
 
+/// A cloud that asks for more than this is not believed: a header with a few digits too many would stop a Machine for years.
+const LONGEST: SignedDuration = SignedDuration::from_mins(10);
+
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), request_id: None }
@@ -58,10 +61,10 @@ impl Error {
         self.kind == ErrorKind::InvalidSpec
     }
 
-    /// When the cloud asked us to come back.
+    /// When the cloud asked us to come back, within reason.
     pub fn retry_after(&self) -> Option<SignedDuration> {
         match self.kind {
-            ErrorKind::Throttled { retry_after } => retry_after,
+            ErrorKind::Throttled { retry_after } => retry_after.map(|delay| delay.clamp(SignedDuration::ZERO, LONGEST)),
             ErrorKind::NotFound
             | ErrorKind::InvalidSpec
             | ErrorKind::NoCapacity

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::{Action, Snapshot};
 use crate::lifecycle;
+use crate::link::is_linked;
 use crate::template::Fingerprint;
 
 /// The facts of one Machine that its set depends on.
@@ -70,7 +71,8 @@ impl Snapshot {
             ..Member::from_object(machine, uid, &node)
         });
         let (members, others): (Vec<_>, Vec<_>) = members.partition(|member| member.owner != Owner::Somebody);
-        Self { set: set.clone(), members, taken: others.into_iter().map(|member| member.name).collect(), now }
+        let taken = others.into_iter().map(|member| member.name).collect();
+        Self { set: set.clone(), members, taken, nodes_unknown: false, now }
     }
 }
 
@@ -80,7 +82,9 @@ impl Member {
         let metadata = &machine.metadata;
         let status = machine.status.as_ref();
         let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key));
-        let node_name = status.and_then(|status| status.node_ref.as_ref()).map(|it| it.name.as_deref().unwrap_or(""));
+        let reference = status.and_then(|status| status.node_ref.as_ref());
+        let found =
+            reference.and_then(|it| node(it.name.as_deref().unwrap_or_default()).filter(|node| is_linked(it, node)));
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         let controller = owners.iter().find(|owner| owner.controller == Some(true));
         Self {
@@ -94,13 +98,13 @@ impl Member {
             },
             deleting: metadata.deletion_timestamp.is_some(),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
-            linked: node_name.is_some(),
+            linked: reference.is_some(),
             failed: status.is_some_and(|status| status.error_reason.is_some() || status.error_message.is_some()),
             delete_me: [annotations::DELETE_MACHINE, annotations::DELETE_MACHINE_OLD]
                 .iter()
                 .any(|key| annotation(key).is_some_and(|value| !value.is_empty())),
             starved: status.is_some_and(|status| lifecycle::is_starved(&status.conditions)),
-            readiness: node_name.and_then(node).map_or(Readiness::NotReady, Readiness::of_node),
+            readiness: found.map_or(Readiness::NotReady, Readiness::of_node),
             matches_template: true,
             says_matches: annotation(annotation::MATCHES_TEMPLATE).and_then(|value| value.parse().ok()),
         }
@@ -128,19 +132,24 @@ pub(super) struct Sorted<'a> {
     released: Vec<&'a Member>,
 }
 
+/// Sorts the Machines of a snapshot. Only as many orphans are adopted as the set lacks: one that it adopted to delete it could
+/// be another set's by then.
 pub(super) fn sort<'a>(snapshot: &'a Snapshot, selector: &Selector) -> Sorted<'a> {
     let mut sorted = Sorted { kept: Vec::new(), adopted: Vec::new(), released: Vec::new() };
+    let mut orphans = Vec::new();
     for member in snapshot.members.iter().filter(|member| !member.deleting) {
         match (&member.owner, selector.matches(&member.labels)) {
             (Owner::ThisSet, true) => sorted.kept.push(member),
-            (Owner::Nobody, true) => {
-                sorted.kept.push(member);
-                sorted.adopted.push(member);
-            }
+            (Owner::Nobody, true) => orphans.push(member),
             (Owner::ThisSet, false) => sorted.released.push(member),
             (Owner::Nobody, false) | (Owner::Somebody, _) => {}
         }
     }
+    let wanted = snapshot.set.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(0);
+    orphans.sort_by(|one, other| one.name.cmp(&other.name));
+    orphans.truncate(wanted.saturating_sub(sorted.kept.len()));
+    sorted.kept.extend(&orphans);
+    sorted.adopted = orphans;
     sorted.kept.sort_by(|one, other| one.name.cmp(&other.name));
     sorted
 }

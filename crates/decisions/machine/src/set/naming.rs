@@ -1,6 +1,6 @@
 //! What new Machines of a set are called and look like.
 
-use api::machine::{Machine, MachineSet, TemplateMeta, annotation};
+use api::machine::{Machine, MachineSet, MachineSpec, TemplateMeta, annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use sha2::{Digest, Sha256};
 
@@ -29,7 +29,8 @@ fn slot_name(set: &MachineSet, slot: u64) -> String {
     let suffix: String =
         digest.iter().take(SUFFIX).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect();
     let base: String = set.metadata.name.as_deref().unwrap_or_default().chars().take(LONGEST - SUFFIX - 1).collect();
-    format!("{base}-{suffix}")
+    // A name that is cut behind a dot or a dash would have an empty part, which the API server refuses.
+    format!("{}-{suffix}", base.trim_end_matches(['.', '-']))
 }
 
 /// A Machine of the set's template.
@@ -40,6 +41,8 @@ pub(super) fn machine(set: &MachineSet, name: String) -> Machine {
         template.metadata.unwrap_or_default();
     annotations.insert(annotation::TEMPLATE_HASH.to_owned(), hash);
     annotations.insert(annotation::MATCHES_TEMPLATE.to_owned(), true.to_string());
+    // A template that was written from a Machine may still name that Machine's instance.
+    let spec = MachineSpec { provider_id: None, ..template.spec.unwrap_or_default() };
     Machine {
         metadata: ObjectMeta {
             name: Some(name),
@@ -49,7 +52,7 @@ pub(super) fn machine(set: &MachineSet, name: String) -> Machine {
             owner_references: Some(vec![controller_reference(set)]),
             ..ObjectMeta::default()
         },
-        spec: template.spec.unwrap_or_default(),
+        spec,
         status: None,
     }
 }

@@ -1,9 +1,10 @@
 //! What a MachineSet's status says.
 
-use api::machine::{MachineSet, MachineSetStatus};
+use api::machine::{MachineCondition, MachineSet, MachineSetStatus, severity};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Invalid, Member, Readiness, selector_text};
+use crate::condition;
 
 /// The only reason that the schema of MachineSets knows.
 const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
@@ -22,10 +23,33 @@ pub(super) fn of_members(set: &MachineSet, kept: &[&Member], now: Timestamp) -> 
         available_replicas: count(kept.iter().filter(|member| is_available(member, min_ready(set), now)).count()),
         observed_generation: set.metadata.generation,
         label_selector: set.spec.selector.as_ref().map(selector_text),
-        conditions: old.conditions,
+        conditions: conditions(old.conditions, kept, now),
         error_reason: None,
         error_message: None,
     }
+}
+
+/// False while Machines of the set have failed.
+const MACHINES_HEALTHY: &str = "MachinesHealthy";
+/// So many names tell people where to look; a condition is not a list.
+const NAMED: usize = 10;
+
+/// A Machine that has failed still counts as a replica, so nothing replaces it until somebody deletes it.
+fn conditions(mut conditions: Vec<MachineCondition>, kept: &[&Member], now: Timestamp) -> Vec<MachineCondition> {
+    let failed: Vec<_> = kept.iter().filter(|member| member.failed).map(|member| member.name.as_str()).collect();
+    if failed.is_empty() {
+        condition::clear(&mut conditions, MACHINES_HEALTHY);
+        return conditions;
+    }
+    let more = if failed.len() > NAMED { ", …" } else { "" };
+    let message = format!(
+        "{} machines have failed and still count as replicas: {}{more}; delete them, or let a MachineHealthCheck do it",
+        failed.len(),
+        failed[..failed.len().min(NAMED)].join(", "),
+    );
+    let told = condition::is_false(MACHINES_HEALTHY, severity::WARNING, "MachinesFailed", message);
+    condition::set(&mut conditions, told, now);
+    conditions
 }
 
 /// The last known numbers, and why they are not brought up to date.

@@ -10,7 +10,7 @@ use crate::make::{machine, object};
 fn a_copy_loses_the_instance_of_the_original() {
     let copy = machine(json!({
         "metadata": {
-            "annotations": {"machine.openshift.io/instance-state": "running", "machinist.dev/instance-intent": "{}", "keep": "me"},
+            "annotations": {"machine.openshift.io/instance-state": "running", "machinist.dev/instance-intent": "{}", "machinist.dev/template-hash": "x", "machinist.dev/matches-template": "true", "keep": "me"},
             "ownerReferences": [{"apiVersion": "v1", "kind": "MachineSet", "name": "a", "uid": "u", "controller": true}],
         },
         "spec": {"providerID": "x:///1"},

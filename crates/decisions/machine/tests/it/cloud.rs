@@ -33,8 +33,10 @@ pub(crate) enum Defect {
 pub(crate) enum Fault {
     /// It is refused.
     Refuse(ErrorKind),
-    /// It is accepted and fails later.
+    /// It is accepted, and has failed when anybody looks.
     FailLater(ErrorKind),
+    /// It is accepted, shows an instance that comes up, and fails after twenty seconds.
+    FailWhileBooting(ErrorKind),
 }
 
 #[derive(Clone, Debug)]
@@ -44,7 +46,10 @@ pub(crate) struct Entry {
     pub(crate) token: String,
     pub(crate) created: Timestamp,
     pub(crate) deleting: bool,
-    pub(crate) failed: Option<Error>,
+    /// The cloud gives up, from this time on.
+    pub(crate) failed: Option<(Timestamp, Error)>,
+    /// Where it is. A request sees only what is in its own region.
+    pub(crate) region: Value,
 }
 
 #[derive(Debug, Default)]
@@ -90,7 +95,10 @@ impl Account {
         }
         let failed = match self.faults.pop_front() {
             Some(Fault::Refuse(kind)) => return Err(Error::new(kind, "not now")),
-            Some(Fault::FailLater(kind)) => Some(Error::new(kind, "gave up")),
+            Some(Fault::FailLater(kind)) => Some((self.now, Error::new(kind, "gave up"))),
+            Some(Fault::FailWhileBooting(kind)) => {
+                Some((self.now + SignedDuration::from_secs(20), Error::new(kind, "gave up")))
+            }
             None => None,
         };
         self.counter += 1;
@@ -102,6 +110,7 @@ impl Account {
             created: self.now,
             deleting: false,
             failed,
+            region: request.spec["region"].clone(),
         };
         let shown = self.shown(&entry);
         self.entries.push(entry);
@@ -112,11 +121,14 @@ impl Account {
     pub(crate) fn look(&self, request: &Request, defect: Option<Defect>) -> Vec<Instance> {
         let by_mark = |entry: &&Entry| defect != Some(Defect::ForgetsMarks) && entry.mark == request.mark;
         let known = |entry: &&Entry| {
+            // What carries the mark of another Machine is that Machine's, whoever names its id.
             by_mark(entry)
-                || request.provider_id.as_deref() == Some(&entry.id)
+                || (defect == Some(Defect::ForgetsMarks) && request.provider_id.as_deref() == Some(&entry.id))
                 || request.intent.as_ref().is_some_and(|intent| intent.token == entry.token)
         };
-        let visible = |entry: &&Entry| self.now.duration_since(entry.created) >= self.settling;
+        let visible = |entry: &&Entry| {
+            self.now.duration_since(entry.created) >= self.settling && entry.region == request.spec["region"]
+        };
         self.entries.iter().filter(known).filter(visible).map(|entry| self.shown(entry)).collect()
     }
 
@@ -127,7 +139,9 @@ impl Account {
         };
         // What a lookup does not show yet, a deletion does not find.
         let (now, settling) = (self.now, self.settling);
-        let is_found = |entry: &Entry| is_ours(entry) && now.duration_since(entry.created) >= settling;
+        let is_found = |entry: &Entry| {
+            is_ours(entry) && now.duration_since(entry.created) >= settling && entry.region == request.spec["region"]
+        };
         for entry in self.entries.iter_mut().filter(|entry| is_found(entry) && !entry.deleting) {
             entry.deleting = true;
             self.lingering.insert(entry.id.clone(), now + SignedDuration::from_secs(5));
@@ -150,9 +164,10 @@ impl Account {
 
     pub(crate) fn shown(&self, entry: &Entry) -> Instance {
         let running = self.now.duration_since(entry.created) >= SignedDuration::from_secs(10);
-        let (state, word) = match (&entry.failed, entry.deleting, running) {
-            (Some(error), _, _) => (State::Failed(error.clone()), "error"),
-            (None, true, _) => (State::Deleting, "shutting-down"),
+        let failed = entry.failed.as_ref().filter(|(since, _)| *since <= self.now);
+        let (state, word) = match (failed, entry.deleting, running) {
+            (_, true, _) => (State::Deleting, "shutting-down"),
+            (Some((_, error)), false, _) => (State::Failed(error.clone()), "error"),
             (None, false, true) => (State::Running, "running"),
             (None, false, false) => (State::Pending, "pending"),
         };
@@ -250,11 +265,16 @@ impl SpecRules for Cloud {
         Vec::new()
     }
 
-    fn place(&self, _: &Value) -> Value {
-        json!({"region": "r1"})
+    fn place(&self, spec: &Value) -> Value {
+        place(spec)
     }
 
     fn capacity(&self, _: &Value) -> Option<Capacity> {
         None
     }
+}
+
+/// Where the instance of a spec is. A broken spec does not say.
+pub(crate) fn place(spec: &Value) -> Value {
+    if spec["broken"] == json!(true) { Value::Null } else { json!({"region": spec["region"]}) }
 }

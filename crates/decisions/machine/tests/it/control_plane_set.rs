@@ -151,6 +151,49 @@ fn a_machine_that_is_not_ready_holds_everything() {
 }
 
 #[test]
+fn a_machine_on_its_way_in_is_waited_for_behind_one_that_lost_its_node() {
+    let lost = master("c-master-0", "large", json!({"status": {"phase": "Provisioned"}}));
+    let arriving = master("c-master-1", "large", json!({"status": {"phase": "Provisioned", "nodeRef": null}}));
+    let mut ready = three("large");
+    let masters = [lost, arriving, ready.remove(2)];
+    let four = set(json!({"spec": {"replicas": 4}}));
+    check(&snapshot(four, &masters, Etcd::Elsewhere), expect![" | machine c-master-1 is on its way in"]);
+}
+
+#[test]
+fn nothing_moves_when_nodes_cannot_be_listed() {
+    let unknown = Snapshot { nodes_unknown: true, ..snapshot(set(json!({})), &three("small"), Etcd::Elsewhere) };
+    check(&unknown, expect![" | nodes could not be listed"]);
+    assert_eq!(plan(&unknown).status, Default::default());
+}
+
+#[test]
+fn an_etcd_that_nobody_has_looked_at_allows_nothing() {
+    let mut masters = three("small");
+    masters.push(master("c-master-abcde-0", "large", json!({})));
+    check(
+        &snapshot(set(json!({})), &masters, Etcd::default()),
+        expect![" | taking a machine away is not safe: etcd did not answer"],
+    );
+}
+
+#[test]
+fn a_replacement_does_not_name_the_instance_that_the_template_was_written_from() {
+    let copied =
+        json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": {"spec": {"providerID": "x:///1"}}}}});
+    let plan = plan(&snapshot(set(copied), &three("small"), Etcd::Elsewhere));
+    let Some(Action::Create(made)) = plan.actions.first() else { panic!("nothing is created") };
+    assert_eq!(made.spec.provider_id, None);
+}
+
+#[test]
+fn a_master_is_not_ready_by_a_node_that_took_its_nodes_name() {
+    let mut masters = three("small");
+    masters[2].status.as_mut().unwrap().node_ref.as_mut().unwrap().uid = Some("uid-old".to_owned());
+    check(&snapshot(set(json!({})), &masters, Etcd::Elsewhere), expect![" | not ready: c-master-2"]);
+}
+
+#[test]
 fn a_deleted_machine_gets_an_heir_with_its_index_in_either_strategy() {
     for strategy in ["RollingUpdate", "OnDelete"] {
         let mut masters = three("large");

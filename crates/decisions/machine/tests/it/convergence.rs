@@ -1,7 +1,8 @@
 //! Plans carried out on the world until it is quiet, with deaths between any two effects.
 
-use api::machine::{MachineDeployment, MachineSet};
+use api::machine::{Machine, MachineDeployment, MachineSet};
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use machine::provider::ErrorKind;
 use serde_json::json;
 
@@ -136,6 +137,20 @@ fn an_instance_that_the_cloud_gives_up_on_is_cleaned_up_and_made_again_under_ano
 }
 
 #[test]
+fn an_instance_that_fails_after_its_id_was_written_is_made_again_and_its_machine_does_not_fail() {
+    for dies_after in 0..40 {
+        let mut world = World::new();
+        let fault = Fault::FailWhileBooting(ErrorKind::NoCapacity);
+        world.cloud.faults = [fault.clone(), fault].into();
+        world.add_set(set("a", 1));
+        world.lives_for = Some(dies_after);
+        assert!(world.settle(), "never calm, death at {dies_after}");
+        check(&world, 1, &format!("made again, death at {dies_after}"));
+        assert!(world.cloud.faults.is_empty());
+    }
+}
+
+#[test]
 fn an_invalid_spec_fails_the_machine_and_costs_one_call() {
     let mut world = World::new();
     world.cloud.faults = std::iter::repeat_n(Fault::Refuse(ErrorKind::InvalidSpec), 5).collect();
@@ -148,6 +163,66 @@ fn an_invalid_spec_fails_the_machine_and_costs_one_call() {
         (status.phase.as_deref(), status.error_reason.as_deref()),
         (Some("Failed"), Some("InvalidConfiguration"))
     );
+}
+
+#[test]
+fn a_machine_whose_spec_no_call_can_read_fails_and_can_be_deleted() {
+    let mut world = World::new();
+    let mut broken = set("a", 1);
+    broken.spec.template.as_mut().unwrap().spec.as_mut().unwrap().provider_spec.as_mut().unwrap().value =
+        Some(json!({"broken": true}));
+    world.add_set(broken);
+    for _ in 0..4 {
+        world.tick().unwrap();
+    }
+    let status = world.machines.values().next().unwrap().status.clone().unwrap();
+    // Lookups are refused too, so the machine waits for a spec that can be read.
+    assert!(status.conditions.iter().any(|it| it.reason.as_deref() == Some("ErrorCheckingProvider")));
+    world.scale("a", 0);
+    assert!(world.settle(), "the machine cannot be deleted");
+    check(&world, 0, "gone");
+}
+
+#[test]
+fn a_machine_that_is_moved_to_another_region_keeps_its_instance_and_leaks_nothing_when_it_goes() {
+    let region = |region: &str| json!({"type": "small", "region": region});
+    let mut world = World::new();
+    let mut placed = set("a", 1);
+    placed.spec.template.as_mut().unwrap().spec.as_mut().unwrap().provider_spec.as_mut().unwrap().value =
+        Some(region("r1"));
+    world.add_set(placed);
+    assert!(world.settle());
+    let name = world.machines.keys().next().unwrap().clone();
+    let edit = |world: &mut World, name: &str, value| {
+        world.machines.get_mut(name).unwrap().spec.provider_spec.as_mut().unwrap().value = Some(value);
+    };
+    edit(&mut world, &name, region("r2"));
+    assert!(world.settle());
+    check(&world, 1, "moved");
+    let status = world.machines[&name].status.clone().unwrap();
+    assert!(status.conditions.iter().any(|it| it.reason.as_deref() == Some("PlaceChanged")), "{status:?}");
+    world.delete_machine(&name);
+    assert!(world.settle());
+    check(&world, 1, "replaced");
+    assert!(!world.machines.contains_key(&name));
+}
+
+#[test]
+fn a_machine_without_an_instance_follows_its_spec_to_another_region() {
+    let mut world = World::new();
+    world.cloud.faults = [Fault::Refuse(ErrorKind::NoCapacity)].into();
+    let mut placed = set("a", 1);
+    placed.spec.template.as_mut().unwrap().spec.as_mut().unwrap().provider_spec.as_mut().unwrap().value =
+        Some(json!({"region": "full"}));
+    world.add_set(placed);
+    for _ in 0..3 {
+        world.tick().unwrap();
+    }
+    let machine = world.machines.values_mut().next().unwrap();
+    machine.spec.provider_spec.as_mut().unwrap().value = Some(json!({"region": "empty"}));
+    assert!(world.settle());
+    check(&world, 1, "made");
+    assert_eq!(world.cloud.entries[0].region, "empty");
 }
 
 #[test]
@@ -166,19 +241,43 @@ fn an_instance_that_vanishes_fails_its_machine_and_a_deletion_brings_another() {
     check(&world, 1, "replaced");
 }
 
+/// Adds a copy of the only machine, as if admission had not run, and gives the original.
+fn add_copy(world: &mut World) -> Machine {
+    let original = world.machines.values().next().unwrap().clone();
+    let mut copy = original.clone();
+    copy.metadata.name = Some("copy".to_owned());
+    copy.metadata.uid = Some("uid-copy".to_owned());
+    copy.metadata.creation_timestamp = Some(Time(world.clock()));
+    copy.metadata.owner_references = None;
+    copy.metadata.labels = Some([("machine.openshift.io/cluster-api-cluster".to_owned(), "c".to_owned())].into());
+    world.machines.insert("copy".to_owned(), copy);
+    original
+}
+
+#[test]
+fn deleting_the_original_waits_for_its_copy_and_leaks_nothing() {
+    let mut world = World::new();
+    world.add_set(set("a", 1));
+    assert!(world.settle());
+    let original = add_copy(&mut world).metadata.name.unwrap();
+    world.scale("a", 0);
+    for _ in 0..5 {
+        world.tick().unwrap();
+        world.pass(SignedDuration::from_secs(10));
+    }
+    assert!(world.machines.contains_key(&original), "the machine that the instance is marked for let go of it");
+    world.delete_machine("copy");
+    assert!(world.settle());
+    check(&world, 0, "both are gone");
+}
+
 #[test]
 fn deleting_a_copy_leaves_the_instance_to_the_original_whenever_the_process_dies() {
     for dies_after in 0..12 {
         let mut world = World::new();
         world.add_set(set("a", 1));
         assert!(world.settle());
-        let original = world.machines.values().next().unwrap().clone();
-        let mut copy = original.clone();
-        copy.metadata.name = Some("copy".to_owned());
-        copy.metadata.uid = Some("uid-copy".to_owned());
-        copy.metadata.owner_references = None;
-        copy.metadata.labels = Some([("machine.openshift.io/cluster-api-cluster".to_owned(), "c".to_owned())].into());
-        world.machines.insert("copy".to_owned(), copy);
+        let original = add_copy(&mut world);
         world.tick().unwrap();
         for machine in world.machines.values() {
             let conditions = &machine.status.as_ref().unwrap().conditions;

@@ -3,7 +3,8 @@
 use api::machine::{MachineDeployment, MachineSet};
 use expect_test::{Expect, expect};
 use machine::deployment::{Action, Next, Snapshot, plan, rollback};
-use machine::template;
+use machine::provider::{Architecture, Capacity};
+use machine::{capacity, template};
 use serde_json::{Value, json};
 
 use crate::make::{merge, now, object};
@@ -192,6 +193,32 @@ fn a_set_is_found_by_its_template_although_admission_filled_it_in() {
 }
 
 #[test]
+fn a_deployment_and_the_announced_capacity_of_its_set_come_to_rest() {
+    let labels = "capacity.cluster-autoscaler.kubernetes.io/labels";
+    let annotated =
+        deployment(json!({"metadata": {"annotations": {labels: "zone=a", "machine.openshift.io/vCPU": "2"}}}));
+    let offered = Capacity { cpus: 4, memory_mib: 8, architecture: Some(Architecture::Arm64), ..Capacity::default() };
+    let made = plan(&Snapshot { deployment: annotated.clone(), sets: Vec::new(), now: now() });
+    let Action::Create(set) = &made.actions[0] else { panic!("nothing was made: {made:?}") };
+    let mut set = (**set).clone();
+    assert_eq!(set.metadata.annotations.as_ref().unwrap()[labels], "zone=a");
+    set.metadata.uid = Some("uid-new".to_owned());
+    for round in 0..4 {
+        let announced = capacity::plan(&capacity::Snapshot { set: &set, capacity: Ok(Some(offered.clone())) });
+        let written = announced.annotations.len();
+        set.metadata.annotations.as_mut().unwrap().extend(announced.annotations);
+        let sets = vec![set.clone()];
+        for action in plan(&Snapshot { deployment: annotated.clone(), sets, now: now() }).actions {
+            if let Action::Update { change, .. } = action {
+                assert!(!change.annotations.contains_key(labels), "round {round}: {change:?}");
+                assert!(!change.annotations.contains_key("machine.openshift.io/vCPU"), "round {round}: {change:?}");
+            }
+        }
+        assert_eq!(written == 0, round > 0, "round {round}");
+    }
+}
+
+#[test]
 fn a_name_that_is_taken_is_avoided() {
     let first = plan(&Snapshot { deployment: deployment(json!({})), sets: Vec::new(), now: now() });
     let Action::Create(made) = &first.actions[0] else { panic!("nothing was made: {first:?}") };
@@ -266,6 +293,11 @@ fn absurd_sizes_do_no_harm() {
         let mut over = huge.clone();
         merge(&mut over, json!({"spec": {"paused": paused}}));
         let sets = vec![set("old", 1, i32::MAX, i32::MAX), set("new", 2, i32::MAX, 0)];
-        plan(&Snapshot { deployment: deployment(over), sets, now: now() });
+        plan(&Snapshot { deployment: deployment(over.clone()), sets, now: now() });
+        let mut least = set("old", 1, i32::MIN, i32::MIN);
+        least.status.as_mut().unwrap().replicas = Some(i32::MIN);
+        let last = json!({"machinedeployment.clusters.k8s.io/revision": i64::MAX.to_string()});
+        least.metadata.annotations = serde_json::from_value(last).unwrap();
+        plan(&Snapshot { deployment: deployment(over), sets: vec![least, set("new", 2, i32::MIN, 0)], now: now() });
     }
 }

@@ -42,11 +42,17 @@ fn blocking_pods_stand_on_the_machine_until_the_drain_goes_on() {
     let mut snapshot = Snapshot { emptying: Some(blocked), ..of(&machine, &[&node]) };
     check(
         &snapshot,
-        expect!["1 actions | wait: pod ns/db: disruption budget ns/db | False pod ns/db: disruption budget ns/db"],
+        expect!["1 actions | after 5s: pod ns/db: disruption budget ns/db | False pod ns/db: disruption budget ns/db"],
     );
-    // The same block is told once.
+    // The same block is told once, and several blocks in whatever order they come.
     snapshot.machine.status = Some(plan(&snapshot).status);
     assert!(plan(&snapshot).actions.is_empty());
+    let two = |one: &str, other: &str| Some(Emptying { left: 2, blocked: vec![one.to_owned(), other.to_owned()] });
+    snapshot.emptying = two("a", "b");
+    snapshot.machine.status = Some(plan(&snapshot).status);
+    snapshot.emptying = two("b", "a");
+    assert!(plan(&snapshot).actions.is_empty());
+    assert_eq!(Some(plan(&snapshot).status), snapshot.machine.status);
 }
 
 #[test]
@@ -75,6 +81,28 @@ fn of_two_masters_deleted_at_once_the_earlier_goes_first() {
 }
 
 #[test]
+fn of_two_cordoned_masters_deleted_at_once_the_earlier_goes_first() {
+    let cordoned = |name: &str| {
+        node(json!({
+            "metadata": {"name": name, "labels": {"node-role.kubernetes.io/master": ""}}, "spec": {"unschedulable": true},
+        }))
+    };
+    let (mine, other) = (cordoned("n"), cordoned("other"));
+    let with = |minutes| {
+        let since = now() - SignedDuration::from_mins(minutes);
+        let leaves = move |node: &Node| (node.metadata.name.as_deref() == Some("other")).then_some(since);
+        Snapshot::from_objects(&leaving(json!({})), Some(&[&mine, &other]), leaves, Vec::new(), now())
+    };
+    check(
+        &with(11),
+        expect![
+            "1 actions | after 20s: control-plane node other goes first | False waiting for control-plane node other: only one may be taken away at a time"
+        ],
+    );
+    check(&with(9), expect!["1 actions | empty n | "]);
+}
+
+#[test]
 fn a_drain_timeout_gives_up_and_says_so() {
     let patient = leaving(json!({"metadata": {"annotations": {"machinist.dev/drain-timeout": "15m"}}}));
     let impatient = leaving(json!({"metadata": {"annotations": {"machinist.dev/drain-timeout": "5m"}}}));
@@ -83,9 +111,13 @@ fn a_drain_timeout_gives_up_and_says_so() {
     check(
         &Snapshot { emptying: left.clone(), ..of(&patient, &[&node]) },
         expect![
-            "0 actions | wait: 3 pods are being evicted | False Node is being drained: pods are still being evicted"
+            "0 actions | after 5s: 3 pods are being evicted | False Node is being drained: pods are still being evicted"
         ],
     );
+    // The end of the timeout is waited for.
+    let ending = leaving(json!({"metadata": {"annotations": {"machinist.dev/drain-timeout": "10m2s"}}}));
+    let waits = plan(&Snapshot { emptying: left.clone(), ..of(&ending, &[&node]) }).next;
+    assert!(matches!(waits, Next::After(delay, _) if delay == SignedDuration::from_secs(2)), "{waits:?}");
     check(
         &Snapshot { emptying: left, ..of(&impatient, &[&node]) },
         expect!["1 actions | wait: the node is drained | True Node drain given up after its timeout with 3 pods left"],
@@ -93,14 +125,22 @@ fn a_drain_timeout_gives_up_and_says_so() {
 }
 
 #[test]
-fn the_node_of_a_contested_instance_is_not_drained() {
+fn the_node_of_a_contested_instance_is_drained_when_nobody_else_claims_it_any_more() {
     let node = node(json!({}));
-    let contested = Snapshot { rivals: vec!["ns/original".to_owned()], ..of(&leaving(json!({})), &[&node]) };
+    let machine = leaving(json!({}));
+    let mut contested = Snapshot { rivals: vec!["ns/copy".to_owned()], ..of(&machine, &[&node]) };
+    check(&contested, expect!["0 actions | wait: there is nothing to drain | "]);
+    contested.machine.status = Some(plan(&contested).status);
+    contested.rivals.clear();
+    check(&contested, expect!["2 actions | empty n | "]);
+}
+
+#[test]
+fn a_node_of_the_same_name_that_registered_anew_is_not_drained() {
+    let machine = leaving(json!({"status": {"nodeRef": {"name": "n", "uid": "uid-old"}}}));
     check(
-        &contested,
-        expect![
-            "1 actions | wait: the node is drained | True Node drain skipped: the instance is also claimed by ns/original"
-        ],
+        &of(&machine, &[&node(json!({}))]),
+        expect!["2 actions | wait: the node is drained | True Drain finished successfully"],
     );
 }
 

@@ -4,7 +4,7 @@ use api::machine::{Machine, MachineHealthCheck};
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use machine::health::{Action, Check, Next, Snapshot, plan, symptoms_from_config_map};
+use machine::health::{Action, Check, Next, Snapshot, Verdict, plan, symptoms_from_config_map};
 use serde_json::{Value, json};
 
 use crate::make::{ago, machine, merge, node, now, object};
@@ -160,12 +160,13 @@ fn planned_work_is_not_unhealthy_for_an_hour() {
     );
 }
 
+fn runs(config: &str) -> Value {
+    let annotation = |key: &str| format!("machineconfiguration.openshift.io/{key}");
+    json!({"metadata": {"annotations": {annotation("currentConfig"): config, annotation("desiredConfig"): config}}})
+}
+
 #[test]
 fn sick_machines_that_share_a_new_config_hold_the_check() {
-    let runs = |config: &str| {
-        let annotation = |key: &str| format!("machineconfiguration.openshift.io/{key}");
-        json!({"metadata": {"annotations": {annotation("currentConfig"): config, annotation("desiredConfig"): config}}})
-    };
     check(
         &fleet(10, 3, runs("rendered-new"), runs("rendered-old")).snapshot(&check_object(json!({}))),
         expect![" | the unhealthy machines share config rendered-new, which no healthy majority has"],
@@ -179,6 +180,89 @@ fn sick_machines_that_share_a_new_config_hold_the_check() {
         &fleet(10, 3, runs("rendered-old"), runs("rendered-old")).snapshot(&check_object(json!({}))),
         expect!["delete m00 | 1 machines are under remediation, the limit is 1; waiting: m01, m02"],
     );
+}
+
+#[test]
+fn a_machine_is_not_judged_by_a_node_that_took_its_nodes_name() {
+    let mut fleet = fleet(3, 0, json!({}), json!({}));
+    fleet.machines[0].status.as_mut().unwrap().node_ref.as_mut().unwrap().uid = Some("uid-old".to_owned());
+    check(&fleet.snapshot(&check_object(json!({}))), expect!["delete m00 | machines are being remediated"]);
+}
+
+#[test]
+fn one_sick_machine_on_the_old_config_is_replaced_while_those_on_the_new_one_wait() {
+    let mut fleet = fleet(30, 3, runs("rendered-w-new"), runs("rendered-w-old"));
+    let sick =
+        json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": ago(SignedDuration::from_hours(1))}]);
+    fleet.nodes[20].status.as_mut().unwrap().conditions = serde_json::from_value(sick).unwrap();
+    let snapshot = fleet.snapshot(&check_object(json!({})));
+    check(
+        &snapshot,
+        expect!["delete m20 | the unhealthy machines share config rendered-w-new, which no healthy majority has"],
+    );
+    let told = plan(&snapshot).status.conditions.remove(0);
+    assert_eq!((told.status.as_str(), told.reason.as_deref()), ("True", Some("SharedChange")));
+    assert!(told.message.unwrap().starts_with("Remediation of m00, m01, m02 is not allowed"));
+}
+
+#[test]
+fn a_small_pool_that_lost_its_power_is_not_held_because_another_pool_is_well() {
+    check(
+        &fleet(30, 2, runs("rendered-infra-1"), runs("rendered-worker-1")).snapshot(&check_object(json!({}))),
+        expect!["delete m00, delete m01 | machines are being remediated"],
+    );
+    // Nor a zone: the specs of two sets differ always, those of one set when it was edited.
+    let mut zones = fleet(30, 2, json!({}), json!({}));
+    for machine in &mut zones.machines[..2] {
+        machine.spec.provider_spec.as_mut().unwrap().value = Some(json!({"zone": "b"}));
+    }
+    check(
+        &zones.snapshot(&check_object(json!({}))),
+        expect![" | the unhealthy machines share a provider spec, which no healthy majority has"],
+    );
+    for machine in &mut zones.machines[..2] {
+        machine.metadata.owner_references.as_mut().unwrap()[0].name = "b".to_owned();
+    }
+    check(&zones.snapshot(&check_object(json!({}))), expect!["delete m00, delete m01 | machines are being remediated"]);
+}
+
+#[test]
+fn a_suspect_is_announced_once_and_a_wrong_clock_deletes_nothing() {
+    let check = check_object(json!({}));
+    // The kubelet's clock is a day behind.
+    let sick =
+        json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": ago(SignedDuration::from_hours(24))}]);
+    let fleet = fleet(3, 1, json!({"status": {"conditions": sick}}), json!({}));
+    let mut snapshot = Snapshot { suspected: Some(Default::default()), ..fleet.snapshot(&check) };
+    let first = plan(&snapshot);
+    assert_eq!(first.verdicts[0].1, Verdict::Suspect(SignedDuration::from_secs(301)));
+    assert_eq!(first.actions.len(), 1, "{:?}", first.actions);
+    snapshot.suspected = Some(first.suspected(&snapshot));
+    snapshot.now = now() + SignedDuration::from_secs(1);
+    let second = plan(&snapshot);
+    assert!(second.actions.is_empty(), "{:?}", second.actions);
+    snapshot.suspected = Some(second.suspected(&snapshot));
+    snapshot.now = now() + SignedDuration::from_secs(301);
+    assert!(plan(&snapshot).verdicts[0].1.needs_remediation());
+}
+
+#[test]
+fn the_time_to_join_counts_from_the_creation_of_the_instance() {
+    let fleet = fleet(3, 0, json!({}), json!({}));
+    let booting = |status: Value| {
+        let mut fleet = Fleet { machines: fleet.machines.clone(), nodes: fleet.nodes.clone() };
+        fleet.machines[0].status = Some(serde_json::from_value(status).unwrap());
+        plan(&fleet.snapshot(&check_object(json!({})))).verdicts.remove(0).1
+    };
+    let exists = |since| json!([{"type": "InstanceExists", "status": "True", "lastTransitionTime": ago(since)}]);
+    let recently = ago(SignedDuration::from_secs(1));
+    let old =
+        json!({"phase": "Provisioned", "lastUpdated": recently, "conditions": exists(SignedDuration::from_hours(1))});
+    assert!(booting(old).needs_remediation());
+    let young = json!({"phase": "Provisioned", "conditions": exists(SignedDuration::from_mins(1))});
+    assert_eq!(booting(young), Verdict::Booting(Some(SignedDuration::from_secs(541))));
+    // Without anything else the age of the Machine counts.
+    assert!(booting(json!({"phase": "Provisioned"})).needs_remediation());
 }
 
 #[test]
@@ -200,6 +284,12 @@ fn bad_timeouts_are_named_by_their_field() {
     ));
     expect![[r#"spec.nodeStartupTimeout: "0abc" is not a duration such as 5m or 1h30m"#]]
         .assert_eq(&parse(json!({"spec": {"nodeStartupTimeout": "0abc"}})));
+    expect![[r#"spec.nodeStartupTimeout: "-5m" is not a duration such as 5m or 1h30m"#]]
+        .assert_eq(&parse(json!({"spec": {"nodeStartupTimeout": "-5m"}})));
+    let negative = json!([{"type": "Ready", "status": "False", "timeout": "-1s"}]);
+    assert!(
+        parse(json!({"spec": {"unhealthyConditions": negative}})).starts_with("spec.unhealthyConditions[0].timeout")
+    );
 }
 
 #[test]
@@ -219,6 +309,7 @@ fn statuses_in_the_config_map_may_lack_their_quotes() {
     for text in [quoted, unquoted, lower] {
         assert_eq!(read(text), Ok(vec!["NetworkUnavailable True 5m".to_owned()]), "{text}");
     }
+    assert!(read("items: [{name: A, status: x, timeout: -5m}]").unwrap_err().contains("items[0].timeout"));
     assert!(read("items: [{name: A, status: x, timeout: soon}]").unwrap_err().contains("items[0].timeout"));
     assert_eq!(symptoms_from_config_map(None).unwrap().len(), 2);
     let empty: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "x"}})).unwrap();
@@ -258,12 +349,43 @@ fn a_reboot_is_asked_of_the_node_once() {
         expect!["reboot n00 | machines are being remediated"],
     );
     let asked = json!({"metadata": {"annotations": {"healthchecking.openshift.io/machine-remediation-reboot": ""}}});
-    check(&fleet(3, 1, asked, json!({})).snapshot(&strategy), expect![" | machines are being remediated"]);
+    check(&fleet(3, 1, asked.clone(), json!({})).snapshot(&strategy), expect![" | machines are being remediated"]);
+    // A request that is still on a node that is well again takes no share of the brake.
+    check(&fleet(3, 1, json!({}), asked).snapshot(&strategy), expect!["reboot n00 | machines are being remediated"]);
 }
 
 #[test]
-fn nothing_is_remediated_when_nodes_cannot_be_listed() {
+fn machines_on_their_way_out_are_asked_for_nothing_more() {
+    let mut fleet = fleet(3, 1, json!({}), json!({}));
+    let leaving = machine(json!({"metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)}}));
+    fleet.machines[0].metadata.deletion_timestamp = leaving.metadata.deletion_timestamp;
+    let template = json!({"spec": {"remediationTemplate": {"apiVersion": "x/v1", "kind": "Template", "name": "t"}}});
+    let metal =
+        json!({"metadata": {"annotations": {"machine.openshift.io/remediation-strategy": "external-baremetal"}}});
+    for over in [template, metal] {
+        check(&fleet.snapshot(&check_object(over)), expect![" | machines are being remediated"]);
+    }
+}
+
+#[test]
+fn nothing_is_decided_and_no_request_taken_back_when_nodes_cannot_be_listed() {
     let fleet = fleet(3, 2, json!({}), json!({}));
-    let snapshot = Snapshot::from_objects(&check_object(json!({})), &fleet.machines, |_| Err(()), now());
-    check(&snapshot, expect![" | every machine is healthy"]);
+    let template = json!({"apiVersion": "x/v1", "kind": "Template", "name": "t"});
+    let external = check_object(json!({
+        "spec": {"remediationTemplate": template}, "status": {"expectedMachines": 3, "currentHealthy": 1},
+    }));
+    for object in [check_object(json!({})), external] {
+        let mut snapshot = Snapshot::from_objects(&object, &fleet.machines, |_| Err(()), now());
+        snapshot.requests = ["m00".to_owned()].into();
+        check(&snapshot, expect![" | after 30s: nodes could not be listed"]);
+        assert_eq!(plan(&snapshot).status, object.status.unwrap_or_default());
+    }
+    let legacy: api::healthchecking::MachineHealthCheck = serde_json::from_value(json!({
+        "apiVersion": "healthchecking.openshift.io/v1alpha1", "kind": "MachineHealthCheck",
+        "metadata": {"name": "old", "namespace": "ns"}, "spec": {"selector": {"matchLabels": {"role": "w"}}},
+    }))
+    .unwrap();
+    let parsed = Check::from_legacy_object(&legacy, None).map(Option::unwrap);
+    let snapshot = Snapshot::from_legacy_objects(parsed, &fleet.machines, |_| Err(()), now());
+    check(&snapshot, expect![" | after 30s: nodes could not be listed"]);
 }

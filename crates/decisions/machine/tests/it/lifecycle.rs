@@ -3,11 +3,13 @@
 use api::machine::Machine;
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
-use machine::lifecycle::{Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, pause, plan, token};
+use machine::lifecycle::{
+    Action, Answer, Call, Joining, LinkedNode, Next, Record, Snapshot, Waiting, pause, plan, request_spec, token,
+};
 use machine::provider::{Deletion, ErrorKind, Instance, State};
 use serde_json::{Value, json};
 
-use crate::make::{ago, error, machine, now};
+use crate::make::{ago, error, machine, node, now};
 
 fn snapshot(machine: Machine) -> Snapshot {
     let node = LinkedNode::of(&machine, None);
@@ -91,7 +93,92 @@ fn an_empty_answer_proves_nothing_until_the_provider_has_settled() {
         answer: Some(Answer::Deleted(Ok(Deletion::Gone))),
         ..waits(tried(1, SignedDuration::from_secs(5), deleting))
     };
-    check(leaving, expect![" | after 15s: the instance was just asked for and may not be visible yet"]);
+    check(leaving, expect![" | after 1m 55s: the instance was just asked for and may not be visible yet"]);
+}
+
+#[test]
+fn a_machine_whose_node_is_ready_does_not_fail_because_the_cloud_shows_no_instance() {
+    let linked = || {
+        machine(json!({
+            "spec": {"providerID": "x:///1"},
+            "status": {"phase": "Running", "nodeRef": {"name": "n", "uid": "uid-n"}},
+        }))
+    };
+    let with = |node: LinkedNode| Snapshot { node, ..snapshot(linked()) };
+    let of = |status: &str| {
+        let node = node(json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}));
+        LinkedNode::of(&linked(), Some(&node))
+    };
+    for known in [of("True"), LinkedNode::Unknown] {
+        let waits = with(known);
+        let status = plan(&waits).status;
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+        assert!(status.conditions.iter().any(|it| it.reason.as_deref() == Some("InstanceMissing")));
+        check(
+            waits,
+            expect![" | after 30s: the provider shows no instance, and the machine's node is not known to be down"],
+        );
+    }
+    for gone in [of("Unknown"), of("False"), LinkedNode::Missing] {
+        assert_eq!(plan(&with(gone)).status.phase.as_deref(), Some("Failed"));
+    }
+}
+
+#[test]
+fn a_machine_whose_creation_was_never_answered_stays_until_no_call_can_be_under_way() {
+    let leaving = |since, over: Value| {
+        let mut value = json!({
+            "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+            "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+        });
+        crate::make::merge(&mut value, over);
+        Snapshot { answer: Some(Answer::Deleted(Ok(Deletion::Gone))), ..snapshot(tried(1, since, value)) }
+    };
+    let recently = SignedDuration::from_secs(30);
+    check(
+        leaving(recently, json!({})),
+        expect![" | after 1m 30s: the instance was just asked for and may not be visible yet"],
+    );
+    let gone = || expect!["RemoveFinalizer | wait: others still hold finalizers"];
+    check(leaving(SignedDuration::from_mins(3), json!({})), gone());
+    check(leaving(recently, json!({"spec": {"providerID": "x:///1"}})), gone());
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_stop_a_machine() {
+    let ahead = SignedDuration::from_hours(-1);
+    let asked = Snapshot { settling: SignedDuration::from_secs(20), ..snapshot(tried(1, ahead, json!({}))) };
+    check(asked, expect![" | after 20s: the instance was just asked for and may not be visible yet"]);
+    check(snapshot(tried(1, ahead, refused("NoCapacity"))), expect![" | after 30s: the provider answered: no"]);
+}
+
+#[test]
+fn a_sighting_from_before_the_creation_or_the_deletion_is_asked_for_again() {
+    let created = json!({"spec": {"providerID": "x:///1"}});
+    let before = Some(now() - SignedDuration::from_secs(2));
+    let asked = |seen| Snapshot { seen, ..snapshot(tried(1, SignedDuration::from_secs(1), created.clone())) };
+    check(asked(before), expect![" | look"]);
+    assert_eq!(plan(&asked(None)).status.phase.as_deref(), Some("Failed"));
+    let deleting = json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+    });
+    let leaving = Snapshot {
+        answer: Some(Answer::Deleted(Ok(Deletion::Requested))),
+        seen: before,
+        ..snapshot(tried(1, SignedDuration::from_hours(1), deleting))
+    };
+    check(leaving, expect![" | look"]);
+}
+
+#[test]
+fn a_cloud_that_asks_for_years_is_asked_again_in_minutes() {
+    let patient = ErrorKind::Throttled { retry_after: Some(SignedDuration::from_hours(300_000)) };
+    let asked = Snapshot {
+        answer: Some(Answer::Created(Err(error(patient)))),
+        ..snapshot(tried(1, SignedDuration::ZERO, json!({})))
+    };
+    check(asked, expect![" | after 10m: the provider answered: the cloud says no"]);
 }
 
 #[test]
@@ -159,6 +246,14 @@ fn facts_of_the_instance_reach_the_machine() {
         ]],
     );
     assert_eq!(plan(&answered).status.phase.as_deref(), Some("Provisioned"));
+    // An empty provider ID is none, and the trouble of an earlier attempt is over.
+    let mut emptied = answered;
+    emptied.machine.spec.provider_id = Some(String::new());
+    let trouble = json!([{"type": "InstanceDeleted", "status": "False", "reason": "Other"}]);
+    emptied.machine.status.as_mut().unwrap().conditions = serde_json::from_value(trouble).unwrap();
+    let plan = plan(&emptied);
+    assert!(matches!(&plan.actions[..], [Action::Amend(it)] if it.provider_id.as_deref() == Some("x:///1")));
+    assert!(!plan.status.conditions.iter().any(|it| it.type_ == "InstanceDeleted"));
 }
 
 #[test]
@@ -174,10 +269,43 @@ fn a_machine_that_does_not_join_says_where_it_stopped_until_it_has_joined() {
     expect!["certificate signing request csr-7 waits for approval"].assert_eq(told.message.as_deref().unwrap());
     let mut joined = machine(json!({}));
     joined.status = Some(stuck);
-    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned() };
+    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned(), ready: true };
     let status = plan(&answered(joined, node)).status;
     assert!(!status.conditions.iter().any(|it| it.type_ == "NodeJoined"));
     assert_eq!(status.phase.as_deref(), Some("Running"));
+}
+
+#[test]
+fn what_a_booting_machine_says_is_cut_and_loses_its_credential() {
+    let words = format!("GET https://mcs:22623/config/worker?token=secret\nfailed {}", "x".repeat(10_000));
+    let answered = Snapshot {
+        answer: Some(Answer::Updated(Ok(Instance { provider_id: Some("x:///1".to_owned()), ..Instance::default() }))),
+        joining: Some(Joining::IgnitionFailed(words)),
+        ..snapshot(machine(json!({})))
+    };
+    let told = plan(&answered).status.conditions.into_iter().find(|it| it.type_ == "NodeJoined").unwrap();
+    let message = told.message.unwrap();
+    assert!(message.starts_with("the first boot failed: GET https://mcs:22623/config/worker?… failed xxx"), "{message}");
+    assert!(message.chars().count() < 600 && !message.contains("secret"));
+}
+
+#[test]
+fn a_zone_that_is_no_label_is_left_out() {
+    let labelled = |zone: &str| {
+        let instance = Instance {
+            provider_id: Some("x:///1".to_owned()),
+            zone: Some(zone.to_owned()),
+            region: Some("r".to_owned()),
+            ..Instance::default()
+        };
+        let answered = Snapshot { answer: Some(Answer::Updated(Ok(instance))), ..snapshot(machine(json!({}))) };
+        let Some(Action::Amend(amendment)) = plan(&answered).actions.pop() else { panic!("nothing is written") };
+        amendment.labels.into_values().collect::<Vec<_>>()
+    };
+    assert_eq!(labelled("z-1"), ["r", "z-1"]);
+    for refused in ["rack 1", "-z", "z_", &"z".repeat(64)] {
+        assert_eq!(labelled(refused), ["r"], "{refused}");
+    }
 }
 
 #[test]
@@ -190,9 +318,26 @@ fn several_instances_of_one_machine_are_told_and_none_is_touched() {
         sighting: Some(Ok(both)),
         ..snapshot(machine(json!({"spec": {"providerID": "x:///2"}})))
     };
-    let plan = plan(&answered);
-    let told = plan.status.conditions.iter().find(|it| it.type_ == "InstanceUnique").unwrap();
+    let first = plan(&answered).status;
+    let told = first.conditions.iter().find(|it| it.type_ == "InstanceUnique").unwrap();
     expect!["2 instances carry this machine's mark: x:///1, x:///2"].assert_eq(told.message.as_deref().unwrap());
+    // The next look writes nothing, in whatever order the provider lists them.
+    let mut again = answered.clone();
+    again.machine.status = Some(first.clone());
+    again.now = now() + SignedDuration::from_secs(10);
+    again.sighting.iter_mut().flatten().for_each(|both| both.reverse());
+    assert_eq!(plan(&again).status, first);
+    // It ends with its cause.
+    again.sighting = again.sighting.map(|both| both.map(|both| both[..1].to_vec()));
+    assert!(!plan(&again).status.conditions.iter().any(|it| it.type_ == "InstanceUnique"));
+}
+
+#[test]
+fn a_claim_that_has_ended_is_no_longer_told_even_while_the_provider_does_not_answer() {
+    let told = json!([{"type": "InstanceUnique", "status": "False", "reason": "ProviderIDClaimedTwice"}]);
+    let freed = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running", "conditions": told}}));
+    let unseen = Snapshot { sighting: Some(Err(error(ErrorKind::Unreachable))), ..snapshot(freed) };
+    assert!(!plan(&unseen).status.conditions.iter().any(|it| it.type_ == "InstanceUnique"));
 }
 
 #[test]
@@ -225,6 +370,32 @@ fn of_two_claimants_that_both_go_the_older_removes_the_instance() {
 }
 
 #[test]
+fn a_claimant_that_has_let_go_does_not_block_the_other() {
+    let mut gone = machine(json!({
+        "metadata": {"name": "copy", "uid": "uid-copy", "deletionTimestamp": ago(SignedDuration::ZERO)},
+        "spec": {"providerID": "x:///1"},
+    }));
+    gone.metadata.finalizers = Some(vec!["somebody.example/else".to_owned()]);
+    let kept = machine(json!({"spec": {"providerID": "x:///1"}, "status": {"phase": "Running"}}));
+    check(Snapshot::from_objects(&kept, [&gone], LinkedNode::Missing, now()), expect![" | look"]);
+}
+
+#[test]
+fn a_machine_with_an_instance_gets_its_finalizer_back_although_it_is_invalid() {
+    let bare = |over: Value| {
+        let mut machine = machine(over);
+        machine.metadata.finalizers = None;
+        machine.metadata.labels = None;
+        snapshot(machine)
+    };
+    check(
+        bare(json!({"spec": {"providerID": "x:///1"}})),
+        expect!["AddFinalizer | wait: a change of ours is on its way"],
+    );
+    assert!(matches!(plan(&bare(json!({}))).next, Next::OnChange(Waiting::Invalid(_))));
+}
+
+#[test]
 fn a_machine_without_label_and_spec_can_be_deleted() {
     let bare = |over: Value| {
         let mut value = json!({
@@ -246,7 +417,7 @@ fn a_node_that_registered_anew_under_the_same_name_is_not_deleted() {
         "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
         "status": {"nodeRef": {"name": "n", "uid": "uid-old"}, "conditions": [{"type": "Drained", "status": "True"}]},
     }));
-    let node = crate::make::node(json!({}));
+    let node = node(json!({}));
     let linked = LinkedNode::of(&machine, Some(&node));
     assert_eq!(linked, LinkedNode::Missing);
     let gone = Snapshot {
@@ -256,6 +427,87 @@ fn a_node_that_registered_anew_under_the_same_name_is_not_deleted() {
     check(gone.clone(), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
     // When nodes cannot be listed, nothing is decided.
     check(Snapshot { node: LinkedNode::Unknown, ..gone }, expect![" | after 30s: nodes could not be listed"]);
+}
+
+#[test]
+fn a_machine_that_was_refused_once_for_its_spec_has_no_instance_to_wait_for() {
+    let leaving = |tries, over: Value| {
+        let mut value = json!({
+            "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+            "status": {"conditions": [
+                {"type": "Drained", "status": "True"},
+                {"type": "InstanceCreated", "status": "False", "reason": "InvalidSpec", "message": "no"},
+            ]},
+        });
+        crate::make::merge(&mut value, over);
+        Snapshot {
+            answer: Some(Answer::Deleted(Err(error(ErrorKind::InvalidSpec)))),
+            sighting: Some(Err(error(ErrorKind::InvalidSpec))),
+            ..snapshot(tried(tries, SignedDuration::from_hours(1), value))
+        }
+    };
+    check(leaving(1, json!({})), expect!["RemoveFinalizer | wait: others still hold finalizers"]);
+    // An earlier try may have made something before the spec was edited.
+    check(leaving(2, json!({})), expect![" | after 5s: the provider answered: the cloud says no"]);
+    check(
+        leaving(1, json!({"spec": {"providerID": "x:///1"}})),
+        expect![" | after 5s: the provider answered: the cloud says no"],
+    );
+}
+
+#[test]
+fn a_deletion_that_was_refused_is_told_while_the_instance_is_there() {
+    let leaving = machine(json!({
+        "metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)},
+        "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+    }));
+    let refused = Snapshot {
+        answer: Some(Answer::Deleted(Err(error(ErrorKind::InvalidSpec)))),
+        sighting: Some(Ok(vec![Instance::default()])),
+        ..snapshot(leaving)
+    };
+    let told = plan(&refused).status.conditions.into_iter().find(|it| it.type_ == "InstanceDeleted");
+    assert_eq!(told.unwrap().reason.as_deref(), Some("InvalidSpec"));
+    check(refused, expect![" | after 5s: the provider answered: the cloud says no"]);
+}
+
+#[test]
+fn calls_go_to_the_place_in_which_the_instance_was_made() {
+    let placed = |over: Value| {
+        let record = json!({
+            "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO), "lastTry": ago(SignedDuration::ZERO),
+            "place": {"placement": {"region": "r1"}},
+        });
+        let mut value = json!({
+            "metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}},
+            "spec": {"providerSpec": {"value": {"kind": "X", "placement": {"region": "r2", "zone": "z"}}}},
+        });
+        crate::make::merge(&mut value, over);
+        machine(value)
+    };
+    let spec = |machine: &Machine| request_spec(machine).unwrap();
+    assert_eq!(spec(&placed(json!({}))), json!({"kind": "X", "placement": {"region": "r1", "zone": "z"}}));
+    let place = json!({"placement": {"region": "r1"}});
+    assert_eq!(spec(&placed(refused("InvalidSpec"))), place, "the spec cannot be read");
+    let mut lost = placed(json!({}));
+    lost.spec.provider_spec = None;
+    assert_eq!(spec(&lost), place, "the spec is lost");
+}
+
+#[test]
+fn another_attempt_remembers_the_names_and_the_place_of_the_one_before() {
+    let record = json!({
+        "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO), "lastTry": ago(SignedDuration::ZERO),
+        "children": {"nic": "m-nic", "disk": "m-disk"}, "place": {"region": "r1"},
+    });
+    let known = machine(json!({"metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}}}));
+    let failed = Instance { state: State::Failed(error(ErrorKind::NoCapacity)), ..Instance::default() };
+    let mut seen = Snapshot { sighting: Some(Ok(vec![failed])), ..snapshot(known) };
+    seen.draft.children = [("nic".to_owned(), "other-nic".to_owned())].into();
+    seen.draft.place = json!({"region": "r2"});
+    let Some(Action::RecordIntent(record)) = plan(&seen).actions.pop() else { panic!("nothing was recorded") };
+    expect![[r#"{"disk": "m-disk", "nic": "other-nic", "nic@1": "m-nic"} {"region":"r1"}"#]]
+        .assert_eq(&format!("{:?} {}", record.intent.children, record.intent.place));
 }
 
 #[test]

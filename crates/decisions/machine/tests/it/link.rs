@@ -10,7 +10,7 @@ use crate::make::{machine, node};
 #[track_caller]
 fn check(machine_over: Value, node_over: Value, expected: Expect) {
     let (machine, node) = (machine(machine_over), node(node_over));
-    let plan = plan(&Snapshot { node: &node, machine: Match::One(&machine) });
+    let plan = plan(&Snapshot { node: &node, machine: Match::One(&machine), linked: None });
     let actions: Vec<_> = plan
         .actions
         .iter()
@@ -97,6 +97,53 @@ fn a_machine_made_anew_for_a_running_node_is_linked_at_once() {
         nodeRef uid-n
         labels {} taints None"#]],
     );
+}
+
+#[test]
+fn addresses_of_a_machine_that_lost_its_instance_identify_nobody() {
+    let with = |status: Value| {
+        let mut over = json!({"spec": {"providerID": "x:///1"}, "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.5"}]}});
+        crate::make::merge(&mut over, json!({"status": status}));
+        let mut index = Index::default();
+        let machine = machine(over);
+        index.put(Key::of(&machine), Identity::of(&machine));
+        let other = node(json!({
+            "spec": {"providerID": "x:///9"}, "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.5"}]},
+        }));
+        index.machine_of(&Identity::of_node(&other))
+    };
+    let missing = json!([{"type": "InstanceExists", "status": "False", "reason": "InstanceMissing"}]);
+    assert_eq!(with(json!({"phase": "Failed"})), Match::None);
+    assert_eq!(with(json!({"phase": "Deleting", "conditions": missing})), Match::None);
+    assert!(matches!(with(json!({"phase": "Running"})), Match::One(_)));
+}
+
+#[test]
+fn two_nodes_of_one_machine_do_not_take_it_from_each_other() {
+    let named = |name: &str, ready: &str| {
+        node(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}")}, "spec": {"providerID": "x:///1"},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }))
+    };
+    for (readiness, expected) in [(["True", "True"], "a"), (["False", "False"], "a"), (["False", "True"], "b")] {
+        let nodes = [named("a", readiness[0]), named("b", readiness[1])];
+        let mut machine = machine(json!({"spec": {"providerID": "x:///1"}}));
+        let mut writes = 0;
+        for node in nodes.iter().cycle().take(10) {
+            let reference = machine.status.as_ref().unwrap().node_ref.clone();
+            let linked = reference.and_then(|it| nodes.iter().find(|node| node.metadata.name == it.name));
+            for action in plan(&Snapshot { node, machine: Match::One(&machine), linked }).actions {
+                if let Action::SetNodeRef { node_ref, .. } = action {
+                    machine.status.as_mut().unwrap().node_ref = Some(node_ref);
+                    writes += 1;
+                }
+            }
+        }
+        assert!(writes <= 2, "{writes} writes for {readiness:?}");
+        let linked = machine.status.unwrap().node_ref.unwrap();
+        assert_eq!(linked.name.as_deref(), Some(expected), "{readiness:?}");
+    }
 }
 
 #[test]

@@ -12,5 +12,6 @@ mod health;
 mod lifecycle;
 mod link;
 mod make;
+mod orphans;
 mod set;
 mod world;

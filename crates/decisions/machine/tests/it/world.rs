@@ -13,11 +13,11 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use machine::lifecycle::{self, Answer, Call, LinkedNode, Record};
-use machine::provider::{Mark, Request, Secrets};
+use machine::provider::{Error, ErrorKind, Mark, Request, Secrets};
 use machine::{deployment, draining, link, set};
 use serde_json::json;
 
-use crate::cloud::Account;
+use crate::cloud::{self, Account};
 use crate::make::now;
 
 /// The process died.
@@ -265,7 +265,7 @@ impl World {
             },
             labels: BTreeMap::new(),
             control_plane: false,
-            spec: Arc::new(json!({})),
+            spec: Arc::new(lifecycle::request_spec(machine).unwrap_or_default()),
             provider_id: machine.spec.provider_id.clone(),
             provider_status: machine.status.as_ref().and_then(|status| status.provider_status.clone()),
             intent: record.map(|record| record.intent),
@@ -283,8 +283,10 @@ impl World {
             let others: Vec<_> = self.machines.values().collect();
             let mut snapshot = lifecycle::Snapshot::from_objects(&machine, others, node, self.cloud.now);
             snapshot.sighting = sighting.clone();
-            snapshot.answer = answer.take();
+            snapshot.answer.clone_from(&answer);
             snapshot.settling = self.cloud.settling;
+            let spec = machine.spec.provider_spec.as_ref().and_then(|spec| spec.value.clone()).unwrap_or_default();
+            snapshot.draft.place = cloud::place(&spec);
             let plan = lifecycle::plan(&snapshot);
             self.carry_out(name, plan.actions)?;
             self.write_status(name, plan.status)?;
@@ -294,15 +296,21 @@ impl World {
             if !matches!(call, Call::Look | Call::Update(_)) {
                 self.effect()?;
             }
+            // A spec that cannot be read is refused by every call.
+            let refusal = Error::new(ErrorKind::InvalidSpec, "no such type");
+            let readable = if request.spec["broken"] == json!(true) { Err(refusal) } else { Ok(()) };
             match call {
-                Call::Look => sighting = Some(Ok(self.cloud.look(&request, None))),
+                Call::Look => sighting = Some(readable.map(|()| self.cloud.look(&request, None))),
                 Call::Create(intent) => {
                     answer = Some(Answer::Created(self.cloud.create(&request, &intent, None)));
                     self.watch_account();
                     // The answer may be lost: the process dies between the call and the next write.
                 }
                 Call::Update(instance) => answer = Some(Answer::Updated(Ok(*instance))),
-                Call::Delete => answer = Some(Answer::Deleted(Ok(self.cloud.delete(&request, None)))),
+                Call::Delete => {
+                    answer = Some(Answer::Deleted(readable.map(|()| self.cloud.delete(&request, None))));
+                    sighting = None;
+                }
             }
         }
     }
@@ -402,7 +410,12 @@ impl World {
             link::Match::None => link::Match::None,
             link::Match::Several { by, keys } => link::Match::Several { by, keys },
         };
-        let plan = link::plan(&link::Snapshot { node: &node, machine });
+        let linked = match &machine {
+            link::Match::One(machine) => machine.status.as_ref().and_then(|status| status.node_ref.as_ref()),
+            link::Match::None | link::Match::Several { .. } => None,
+        };
+        let linked = linked.and_then(|reference| self.nodes.get(reference.name.as_deref()?));
+        let plan = link::plan(&link::Snapshot { node: &node, machine, linked });
         for action in plan.actions {
             self.effect()?;
             match action {

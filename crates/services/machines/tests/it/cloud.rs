@@ -39,6 +39,8 @@ pub(crate) struct Account {
     /// How many machines each lookup asked about.
     pub(crate) looks: Vec<usize>,
     pub(crate) creations: usize,
+    /// The most instances that there ever were at once.
+    pub(crate) peak: usize,
     pub(crate) deletions: usize,
     /// The user data of the last creation.
     pub(crate) user_data: Option<String>,
@@ -90,6 +92,7 @@ impl Account {
         let id = format!("fake:///{}", self.counter);
         let entry = Entry { id, mark: request.mark.clone(), token: intent.token.clone(), leaving: false };
         self.entries.push(entry.clone());
+        self.peak = self.peak.max(self.entries.len());
         Ok(entry)
     }
 

@@ -3,11 +3,16 @@
 
 mod claims;
 mod cloud;
+mod control_plane;
 mod crashes;
+mod deploying;
 mod draining;
+mod health;
 mod linking;
+mod measuring;
 mod provider_trouble;
 mod rest;
+mod rights;
 mod scaling;
 mod stage;
 mod unread;

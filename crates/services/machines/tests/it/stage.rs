@@ -1,5 +1,6 @@
 //! A cluster with our kinds, a cloud whose instances become nodes, and controllers that can be ended and begun again.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(crate) const NAMESPACE: &str = api::names::MACHINE_API_NAMESPACE;
 
 pub(crate) struct Stage {
     /// Ends with the stage.
-    _control_plane: ControlPlane,
+    control_plane: ControlPlane,
     /// The test's own, which meets no faults.
     pub(crate) client: Client,
     pub(crate) machines: Api<Machine>,
@@ -30,6 +31,7 @@ pub(crate) struct Stage {
     pub(crate) faults: Faults,
     pub(crate) account: Arc<Mutex<Account>>,
     pub(crate) resync: Duration,
+    pub(crate) listen: Option<SocketAddr>,
     boots: UnboundedSender<Entry>,
 }
 
@@ -62,10 +64,11 @@ impl Stage {
             nodes: Api::all(client.clone()),
             faults: Faults::default(),
             resync: Duration::from_secs(600),
+            listen: None,
             account,
             boots,
             client,
-            _control_plane: control_plane,
+            control_plane,
         })
     }
 
@@ -74,10 +77,27 @@ impl Stage {
         self.control_until(Life::endless())
     }
 
+    /// Starts controllers that may do what their table of rights says, and nothing else.
+    pub(crate) async fn control_with_rights(&self) -> Running {
+        const PROCESS: &str = "machine-api-controllers";
+        for manifest in cluster::rights::manifests(PROCESS, NAMESPACE, &machines::ROLES) {
+            self.control_plane.apply(&manifest.to_string());
+        }
+        let account = format!("system:serviceaccount:{NAMESPACE}:{PROCESS}");
+        let kubeconfig = self.control_plane.user_kubeconfig(&account, None);
+        let client = cluster::connect(Some(&kubeconfig)).await.unwrap();
+        self.start_controllers(client, Life::endless())
+    }
+
     /// Starts controllers that live for as long as `life` says.
     pub(crate) fn control_until(&self, life: Life) -> Running {
-        let settings = Settings { identity: "test".into(), resync: self.resync, ..Settings::default() };
-        let client = self.faults.client(life.client(self.client.clone()));
+        self.start_controllers(self.client.clone(), life)
+    }
+
+    fn start_controllers(&self, client: Client, life: Life) -> Running {
+        let settings =
+            Settings { identity: "test".into(), resync: self.resync, listen: self.listen, ..Settings::default() };
+        let client = self.faults.client(life.client(client));
         let cloud = Cloud { account: self.account.clone(), life: life.clone(), boots: self.boots.clone() };
         let task = tokio::spawn(async move {
             machines::run(client, settings, Arc::new(cloud), std::future::pending()).await.unwrap();

@@ -58,8 +58,14 @@ pub(super) fn decode<T: serde::de::DeserializeOwned>(value: &Value, path: Path) 
     Decoded { result, unknown, renamed }
 }
 
+const LONGEST_KEY: usize = 64;
+
 /// The field whose name is at most two edits away, for names that are long enough for that to mean something.
 fn similar(key: &str, fields: &'static [&'static str]) -> Option<&'static str> {
+    // No field is as long, and comparing a key of a megabyte with all of them would take seconds.
+    if key.len() > LONGEST_KEY {
+        return None;
+    }
     let near = fields.iter().map(|field| (edits(&key.to_lowercase(), &field.to_lowercase()), *field));
     let (edits, field) = near.min()?;
     (edits <= 2 && edits * 3 <= field.len()).then_some(field)

@@ -1,0 +1,220 @@
+//! Carries out the ControlPlaneMachineSet: replaces machines of the control plane one at a time.
+//!
+//! Which machine comes and which goes is decided by `machine::control_plane_set`. Here etcd's members are counted where they
+//! run as pods; off OpenShift, adding and removing members is not our work.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::known::Reading;
+use api::machine::{ControlPlaneMachineSet, Machine};
+use cluster::events::Severity;
+use cluster::watch::Key;
+use cluster::write::in_time;
+use cluster::{Outcome, Problem, Queue, problem, read};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, PostParams};
+use machine::control_plane_set::{self, Action, Etcd, NAME, Next, Plan, Snapshot, Waiting};
+use rollout::EtcdMember;
+use rollout::control_plane::ETCD;
+
+use crate::context::{Context, UNREAD};
+use crate::expectations::Expectations;
+use crate::index::node_name;
+use crate::{delete, owners, write};
+
+const MANAGER: &str = "machinist-controlplanemachineset";
+
+/// The control plane is waited for so long until nothing of it changes: it moves one machine at a time.
+const QUIET: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// How often etcd is asked whether it can spare a member. Its pods are not watched.
+const QUORUM: Duration = Duration::from_secs(10);
+
+pub(crate) struct ControlPlane {
+    context: Arc<Context>,
+    queue: Queue<Key>,
+    expectations: Expectations,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {what} {name}")]
+struct Error {
+    what: &'static str,
+    name: String,
+    #[source]
+    source: kube::Error,
+}
+
+impl ControlPlane {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, queue: Queue::default(), expectations: Expectations::default() }
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
+        let queue = self.queue.clone();
+        queue.run(1, |key| self.clone().reconcile(key)).await;
+    }
+
+    /// The set or something about the Machines of its namespace changed.
+    pub(crate) fn disturbed(&self, key: Key) {
+        self.queue.add_quiet(key, QUIET, LONGEST);
+    }
+
+    async fn reconcile(self: Arc<Self>, key: Key) -> Outcome {
+        let world = &self.context.world;
+        if let Err(unread) = world.machines_known().and_then(|()| world.nodes_known()) {
+            tracing::debug!(?key, %unread, "nothing is done for the control plane");
+            return UNREAD;
+        }
+        let Some(set) = world.control_planes.get(&key).filter(|_| key.name == NAME) else {
+            self.expectations.forget(&key);
+            self.context.forget::<ControlPlaneMachineSet>(&key);
+            return Outcome::Done;
+        };
+        if let Some(wait) = self.expectations.open(&key, &world.machines) {
+            return Outcome::Again(wait);
+        }
+        let plan = control_plane_set::plan(&self.snapshot(&key, &set).await);
+        tracing::debug!(?key, actions = ?plan.actions, next = ?plan.next, "planned");
+        match self.apply(&key, &set, &plan).await {
+            Ok(()) => self.outcome(&set, &plan),
+            Err(error) if matches!(problem(&error.source), Problem::Conflict | Problem::NotFound) => Outcome::Retry,
+            Err(error) => {
+                tracing::warn!(?key, error = &error as &dyn std::error::Error, "cannot carry out the plan");
+                let message = cluster::error::chain(&error);
+                self.context.tell(&*set, Severity::Warning, "ReconcileError", &message);
+                Outcome::Retry
+            }
+        }
+    }
+
+    async fn snapshot(&self, key: &Key, set: &ControlPlaneMachineSet) -> Snapshot {
+        let etcd = self.etcd().await;
+        let world = &self.context.world;
+        let mut machines = world.machines.all();
+        machines.retain(|machine| machine.metadata.namespace.as_deref() == Some(&*key.namespace));
+        let names = machines.iter().filter_map(|machine| node_name(machine));
+        let nodes: HashMap<&str, _> = names.filter_map(|name| Some((name, world.node(name)?))).collect();
+        let node = |name: &str| nodes.get(name).map(|node| &***node);
+        let objects = machines.iter().map(|machine| &**machine);
+        let mut snapshot = Snapshot::from_objects(set, objects, node, etcd, Timestamp::now());
+        snapshot.unmanaged_nodes = self.unmanaged_nodes();
+        snapshot
+    }
+
+    /// Nodes of the control plane that no Machine names.
+    fn unmanaged_nodes(&self) -> Vec<String> {
+        let index = self.context.index.lock();
+        index.control_plane().into_iter().filter(|node| index.of_node(node).is_empty()).collect()
+    }
+
+    /// Counts the members of etcd that run as pods.
+    async fn etcd(&self) -> Etcd {
+        let mut members: Vec<EtcdMember> = Vec::new();
+        for (namespace, labels) in ETCD {
+            let api: Api<Pod> = Api::namespaced(self.context.world.client.clone(), namespace);
+            match read::list(&api, ListParams::default().labels(labels)).await {
+                Reading::Known { value, .. } => members.extend(value.iter().filter_map(EtcdMember::from_pod)),
+                Reading::NotInstalled => {}
+                Reading::Unknown(why) => {
+                    tracing::debug!(namespace, why, "cannot count the members of etcd");
+                    return Etcd::Unknown;
+                }
+            }
+        }
+        let nodes = |is: fn(&&EtcdMember) -> bool| -> BTreeSet<&str> {
+            members.iter().filter(is).map(|member| member.node.as_str()).collect()
+        };
+        match nodes(|_| true).len() {
+            0 => Etcd::Elsewhere,
+            all => Etcd::Members { healthy: nodes(|member| member.ready).len(), all },
+        }
+    }
+
+    async fn apply(&self, key: &Key, set: &ControlPlaneMachineSet, plan: &Plan) -> Result<(), Error> {
+        let client = &self.context.world.client;
+        let api: Api<Machine> = Api::namespaced(client.clone(), &key.namespace);
+        for action in &plan.actions {
+            self.act(key, set, &api, action).await?;
+        }
+        let sets: Api<ControlPlaneMachineSet> = Api::namespaced(client.clone(), &key.namespace);
+        let old = set.status.clone().unwrap_or_default();
+        let written = write::status(&sets, MANAGER, set, &old, &plan.status).await;
+        let fail = |source| Error { what: "controlplanemachineset", name: key.name.clone(), source };
+        if written.map_err(fail)?.is_some() {
+            self.context.metrics.wrote("ControlPlaneMachineSet");
+        }
+        Ok(())
+    }
+
+    async fn act(
+        &self,
+        key: &Key,
+        set: &ControlPlaneMachineSet,
+        api: &Api<Machine>,
+        action: &Action,
+    ) -> Result<(), Error> {
+        let fail = |name: &str| {
+            let name = name.to_owned();
+            |source| Error { what: "machine", name, source }
+        };
+        match action {
+            Action::Adopt { name, uid } => {
+                let adopted = owners::adopt(api, MANAGER, name, uid, owners::controller(set)).await;
+                adopted.map_err(fail(name))?;
+            }
+            Action::Create(machine) => {
+                let name = machine.name_any();
+                let expected = Key::in_namespace(&key.namespace, &name);
+                self.expectations.created(key, expected.clone());
+                let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+                match in_time(api.create(&parameters, machine)).await {
+                    Ok(_) => {}
+                    // An earlier plan asked for the same name.
+                    Err(error) if problem(&error) == Problem::Conflict => {}
+                    Err(source) => {
+                        self.expectations.met(key, &expected);
+                        return Err(fail(&name)(source));
+                    }
+                }
+            }
+            Action::Delete { name, uid } => {
+                let machine = Key::in_namespace(&key.namespace, name);
+                self.expectations.deleted(key, machine.clone(), uid);
+                let deleted = delete::by_uid(api, name, uid).await;
+                if deleted.is_err() {
+                    self.expectations.met(key, &machine);
+                }
+                deleted.map_err(fail(name))?;
+            }
+        }
+        self.context.metrics.wrote("Machine");
+        Ok(())
+    }
+
+    fn outcome(&self, set: &ControlPlaneMachineSet, plan: &Plan) -> Outcome {
+        let Next::OnChange(waiting) = &plan.next;
+        match waiting {
+            Waiting::Quorum(_) => {
+                self.context.tell(set, Severity::Warning, "QuorumGuard", &waiting.to_string());
+                Outcome::Again(QUORUM)
+            }
+            Waiting::Degraded(trouble) => {
+                self.context.tell(set, Severity::Warning, "Degraded", &trouble.to_string());
+                Outcome::Done
+            }
+            Waiting::Settled
+            | Waiting::Inactive
+            | Waiting::BeingDeleted
+            | Waiting::Replacement(_)
+            | Waiting::Removal(_)
+            | Waiting::Unready(_)
+            | Waiting::Deletion(_) => Outcome::Done,
+        }
+    }
+}

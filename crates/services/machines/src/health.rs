@@ -1,0 +1,282 @@
+//! Carries out MachineHealthChecks: looks at the machines they select, and remediates those that the plan names.
+//!
+//! Checks of both vintages go the same way. Those of 2019 say in a ConfigMap what makes a node unhealthy, and have no status.
+//!
+//! Who is unhealthy and how many are remediated at once is decided by `machine::health`.
+
+mod requests;
+mod subject;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::annotations;
+use api::healthchecking::MachineHealthCheck as LegacyCheck;
+use api::known::Unread;
+use api::machine::{Machine, MachineHealthCheck};
+use cluster::watch::Key;
+use cluster::{Outcome, Problem, Queue, problem};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use kube::api::Api;
+use machine::health::{self, Action, Event, Next, Plan, REBOOT, Snapshot, Strategy, Waiting};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::context::{Context, UNREAD, positive, severity};
+use crate::expectations::Expectations;
+use crate::index::node_name;
+use crate::world::NodeRecord;
+use crate::{delete, write};
+use requests::Requests;
+use subject::Subject;
+pub(crate) use subject::Vintage;
+
+const MANAGER: &str = "machinist-machinehealthcheck";
+
+const WORKERS: usize = 4;
+
+/// A check waits for so long until no more of its machines and nodes change: each look costs as much as it has machines.
+const QUIET: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// How often requests for remediation and the ConfigMap are looked at, which are not watched.
+const UNWATCHED: Duration = Duration::from_secs(30);
+
+pub(crate) struct Checks {
+    context: Arc<Context>,
+    vintage: Vintage,
+    queue: Queue<Key>,
+    expectations: Expectations,
+    /// What the last plan of each check told.
+    said: Mutex<HashMap<Key, BTreeSet<String>>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("cannot write {what} {name}")]
+    Write {
+        what: &'static str,
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("cannot read what {check:?} asks for")]
+    Template {
+        check: Key,
+        #[source]
+        source: kube::Error,
+    },
+    #[error(transparent)]
+    Unread(#[from] Unread),
+}
+
+impl Checks {
+    pub(crate) fn new(context: Arc<Context>, vintage: Vintage) -> Self {
+        Self {
+            context,
+            vintage,
+            queue: Queue::default(),
+            expectations: Expectations::default(),
+            said: Mutex::default(),
+        }
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
+        let queue = self.queue.clone();
+        queue.run(WORKERS, |key| self.clone().reconcile(key)).await;
+    }
+
+    /// The check itself changed.
+    pub(crate) fn changed(&self, key: Key) {
+        self.queue.add(key);
+    }
+
+    /// Machines of its namespace or their nodes changed.
+    pub(crate) fn disturbed(&self, key: Key) {
+        self.queue.add_quiet(key, QUIET, LONGEST);
+    }
+
+    async fn reconcile(self: Arc<Self>, key: Key) -> Outcome {
+        let world = &self.context.world;
+        if let Err(unread) = world.machines_known().and_then(|()| world.nodes_known()) {
+            tracing::debug!(?key, %unread, "nothing is judged");
+            return UNREAD;
+        }
+        let Some(check) = self.subject(&key) else {
+            self.forget(&key);
+            return Outcome::Done;
+        };
+        // A machine whose deletion does not show yet would not count for the brake.
+        if let Some(wait) = self.expectations.open(&key, &world.machines) {
+            return Outcome::Again(wait);
+        }
+        match self.look(&key, &check).await {
+            Ok(outcome) => outcome,
+            Err(Error::Write { source, .. }) if problem(&source) == Problem::Conflict => Outcome::Retry,
+            Err(error) => {
+                tracing::warn!(?key, error = &error as &dyn std::error::Error, "cannot carry out the plan");
+                let message = cluster::error::chain(&error);
+                check.tell_once(&self.context, "ReconcileError", &message);
+                Outcome::Retry
+            }
+        }
+    }
+
+    async fn look(&self, key: &Key, check: &Subject) -> Result<Outcome, Error> {
+        let Some(mut snapshot) = self.snapshot(key, check).await? else { return Ok(Outcome::Done) };
+        let requests = match &snapshot.check {
+            Ok(health::Check { strategy: Strategy::Template(template), .. }) => {
+                let found = Requests::find(&self.context.world.client, &key.namespace, template).await;
+                let found = found.map_err(|source| Error::Template { check: key.clone(), source })?;
+                snapshot.template_exists = found.template_exists();
+                snapshot.requests = found.names();
+                Some(found)
+            }
+            Ok(_) | Err(_) => None,
+        };
+        let plan = health::plan(&snapshot);
+        tracing::debug!(?key, actions = ?plan.actions, next = ?plan.next, "planned");
+        let is_restricted = matches!(
+            plan.next,
+            Next::OnChange(Waiting::TooManyUnhealthy { .. } | Waiting::SharedChange { .. })
+                | Next::After(_, Waiting::TooManyUnhealthy { .. } | Waiting::SharedChange { .. })
+        );
+        if self.vintage == Vintage::Today {
+            self.context.metrics.checked(key, snapshot.targets.len(), is_restricted);
+        }
+        let mut first = None;
+        for action in &plan.actions {
+            // One machine that cannot be remediated does not stop the others.
+            first = first.or(self.act(key, requests.as_ref(), action).await.err());
+        }
+        self.tell(key, check, &plan);
+        if let Subject::Today(check) = check {
+            self.write_status(check, &plan).await?;
+        }
+        first.map_or(Ok(()), Err)?;
+        let outcome = match plan.next {
+            Next::OnChange(_) => Outcome::Done,
+            Next::After(delay, _) => Outcome::Again(positive(delay)),
+        };
+        let is_watched = requests.is_none() && self.vintage == Vintage::Today;
+        Ok(match outcome {
+            Outcome::Done if !is_watched => Outcome::Again(UNWATCHED),
+            Outcome::Again(delay) if !is_watched => Outcome::Again(delay.min(UNWATCHED)),
+            outcome => outcome,
+        })
+    }
+
+    /// What is known of a check and its machines. `None` for a check that selects nothing.
+    async fn snapshot(&self, key: &Key, check: &Subject) -> Result<Option<Snapshot>, Error> {
+        let legacy = match check {
+            Subject::Today(_) => None,
+            Subject::Legacy(check) => match self.read_legacy(check).await? {
+                Some(check) => Some(check),
+                None => return Ok(None),
+            },
+        };
+        let world = &self.context.world;
+        let mut machines = world.machines.all();
+        machines.retain(|machine| machine.metadata.namespace.as_deref() == Some(&*key.namespace));
+        let names = machines.iter().filter_map(|machine| node_name(machine));
+        let nodes: HashMap<&str, Arc<NodeRecord>> = names.filter_map(|name| Some((name, world.node(name)?))).collect();
+        let node = |name: &str| Ok(nodes.get(name).map(|node| &***node));
+        let (machines, now) = (machines.iter().map(|machine| &**machine), Timestamp::now());
+        Ok(match (check, legacy) {
+            (Subject::Today(check), _) => Some(Snapshot::from_objects(check, machines, node, now)),
+            (Subject::Legacy(_), Some(check)) => Some(Snapshot::from_legacy_objects(check, machines, node, now)),
+            (Subject::Legacy(_), None) => None,
+        })
+    }
+
+    async fn act(&self, key: &Key, requests: Option<&Requests>, action: &Action) -> Result<(), Error> {
+        let client = &self.context.world.client;
+        let machines: Api<Machine> = Api::namespaced(client.clone(), &key.namespace);
+        let fail = |what: &'static str, name: &str| {
+            let name = name.to_owned();
+            move |source| Error::Write { what, name, source }
+        };
+        match action {
+            Action::DeleteMachine { name, uid } => {
+                let machine = Key::in_namespace(&key.namespace, name);
+                self.expectations.deleted(key, machine.clone(), uid);
+                let deleted = delete::by_uid(&machines, name, uid).await;
+                if deleted.is_err() {
+                    self.expectations.met(key, &machine);
+                }
+                deleted.map_err(fail("machine", name))?;
+                self.context.metrics.remediated(key);
+            }
+            Action::AnnotateMachine { name } => {
+                let patch = json!({ "metadata": { "annotations": { annotations::EXTERNAL_REMEDIATION: "" } } });
+                cluster::write::merge(&machines, MANAGER, name, &patch).await.map_err(fail("machine", name))?;
+                self.context.metrics.remediated(key);
+            }
+            Action::RebootNode { node } => {
+                let nodes: Api<Node> = Api::all(client.clone());
+                let patch = json!({ "metadata": { "annotations": { REBOOT: "" } } });
+                cluster::write::merge(&nodes, MANAGER, node, &patch).await.map_err(fail("node", node))?;
+                self.context.metrics.remediated(key);
+            }
+            Action::CreateRequest { machine, uid } => {
+                let Some(requests) = requests else { return Ok(()) };
+                let created = requests.create(client, machine, uid).await;
+                created.map_err(fail("remediation request", machine))?;
+                self.context.metrics.remediated(key);
+            }
+            Action::DeleteRequest { machine } => {
+                let Some(requests) = requests else { return Ok(()) };
+                requests.delete(client, machine).await.map_err(fail("remediation request", machine))?;
+            }
+            Action::Event(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Publishes what the last plan did not say yet.
+    fn tell(&self, key: &Key, check: &Subject, plan: &Plan) {
+        let events = plan.actions.iter().filter_map(|action| match action {
+            Action::Event(event) => Some(event),
+            _ => None,
+        });
+        let events: Vec<&Event> = events.collect();
+        let words = |event: &Event| format!("{}: {}", event.reason, event.message);
+        let now: BTreeSet<String> = events.iter().map(|event| words(event)).collect();
+        let before = self.said.lock().insert(key.clone(), now).unwrap_or_default();
+        for event in events.into_iter().filter(|event| !before.contains(&words(event))) {
+            let Event { machine, warning, reason, message } = event;
+            let machine = machine.as_ref().map(|name| Key::in_namespace(&key.namespace, name));
+            match machine.and_then(|key| self.context.world.machines.get(&key)) {
+                Some(machine) => self.context.publish(&*machine, severity(*warning), reason, message),
+                None => check.tell(&self.context, severity(*warning), reason, message),
+            }
+        }
+    }
+
+    async fn write_status(&self, check: &MachineHealthCheck, plan: &Plan) -> Result<(), Error> {
+        let old = check.status.clone().unwrap_or_default();
+        let namespace = check.namespace().unwrap_or_default();
+        let api: Api<MachineHealthCheck> = Api::namespaced(self.context.world.client.clone(), &namespace);
+        let written = write::status(&api, MANAGER, check, &old, &plan.status).await;
+        let fail = |source| Error::Write { what: "the status of machinehealthcheck", name: check.name_any(), source };
+        if written.map_err(fail)?.is_some() {
+            self.context.metrics.wrote("MachineHealthCheck");
+        }
+        Ok(())
+    }
+
+    fn forget(&self, key: &Key) {
+        self.expectations.forget(key);
+        self.said.lock().remove(key);
+        match self.vintage {
+            Vintage::Today => {
+                self.context.forget::<MachineHealthCheck>(key);
+                self.context.metrics.forget_check(key);
+            }
+            Vintage::Legacy => self.context.forget::<LegacyCheck>(key),
+        }
+    }
+}
