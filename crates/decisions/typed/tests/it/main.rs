@@ -6,6 +6,7 @@ mod force;
 mod kubelet;
 mod kubelet_faults;
 mod limits;
+mod objects;
 mod registries;
 mod registries_faults;
 mod runtime;

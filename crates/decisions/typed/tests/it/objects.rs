@@ -1,0 +1,105 @@
+//! All planners on the objects of one cluster: what one of them cannot read, no other takes for missing.
+
+use api::config::Image;
+use api::machineconfiguration::{ContainerRuntimeConfig, ControllerConfig, MachineConfig, MachineConfigSpec};
+use jiff::Timestamp;
+use serde_json::json;
+use std::collections::BTreeMap;
+use typed::objects::{Given, Memory, Objects, Registries};
+use typed::plan::Plan;
+use typed::templates::{Template, Templates};
+
+use crate::registries::image;
+use crate::templates::controller_config;
+use crate::world::{pool, readable};
+
+struct Cluster {
+    objects: Objects,
+    registries: Registries,
+    runtime_configs: Vec<ContainerRuntimeConfig>,
+}
+
+impl Cluster {
+    /// One that is configured by templates, with a blocked registry and a size of storage.
+    fn new() -> Self {
+        let mut worker = pool("worker");
+        worker.metadata.labels.get_or_insert_default().insert(api::labels::MCO_BUILT_IN.to_owned(), String::new());
+        let settings = json!({"apiVersion": "machinist.dev/v1alpha1", "kind": "ClusterSettings",
+            "metadata": {"name": "cluster"}, "spec": {"profile": "openshift"}});
+        let sized = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ContainerRuntimeConfig",
+            "metadata": {"name": "sized", "uid": "u", "generation": 1},
+            "spec": {"containerRuntimeConfig": {"overlaySize": "8G"},
+                "machineConfigPoolSelector": {"matchLabels": {"pool": "worker"}}}});
+        let objects = Objects {
+            now: Timestamp::UNIX_EPOCH,
+            version: "v1".to_owned(),
+            settings: serde_json::from_value(settings).unwrap(),
+            templates: Given::Profile,
+            controller_config: Some(ControllerConfig::new("machine-config-controller", controller_config())),
+            api_server: None,
+            pools: vec![worker],
+            nodes: Vec::new(),
+            machine_configs: Vec::new(),
+            memory: Memory::default(),
+        };
+        let blocked: Image = image(&json!({"blockedRegistries": ["bad.io"]}));
+        let registries = Registries { image: Some(blocked), ..Registries::default() };
+        let mut cluster = Self { objects, registries, runtime_configs: vec![serde_json::from_value(sized).unwrap()] };
+        cluster.step();
+        cluster
+    }
+
+    fn step(&mut self) {
+        for plan in [
+            self.objects.plan_templates(Ok(None), Vec::new()),
+            self.objects.plan_runtimes(&self.runtime_configs),
+            self.objects.plan_registries(&self.registries),
+        ] {
+            self.carry_out(plan);
+        }
+    }
+
+    fn carry_out(&mut self, plan: Plan) {
+        let configs = &mut self.objects.machine_configs;
+        for config in plan.apply {
+            readable(&config);
+            configs.retain(|live| live.metadata.name != config.metadata.name);
+            configs.push(config);
+        }
+        configs.retain(|live| !plan.delete.contains(live.metadata.name.as_ref().unwrap()));
+    }
+
+    fn specs(&self) -> BTreeMap<String, MachineConfigSpec> {
+        let named = |config: &MachineConfig| (config.metadata.name.clone().unwrap(), config.spec.clone());
+        self.objects.machine_configs.iter().map(named).collect()
+    }
+}
+
+#[track_caller]
+fn nothing_moves(what: &str, breaks: impl FnOnce(&mut Objects)) {
+    let mut cluster = Cluster::new();
+    let before = cluster.specs();
+    assert!(before.contains_key("99-worker-generated-registries"), "{:?}", before.keys());
+    assert!(before.contains_key("99-worker-generated-containerruntime"), "{:?}", before.keys());
+    breaks(&mut cluster.objects);
+    cluster.step();
+    cluster.step();
+    let after = cluster.specs();
+    assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "{what}");
+    let changed: Vec<&String> = before.keys().filter(|name| after[*name] != before[*name]).collect();
+    assert!(changed.is_empty(), "{what}: {changed:?}");
+}
+
+#[test]
+fn a_cluster_whose_templates_cannot_be_filled_in_stays_as_it_is() {
+    nothing_moves("no platform", |objects| {
+        let spec = &mut objects.controller_config.as_mut().unwrap().spec;
+        spec.infra.as_mut().unwrap().status.as_mut().unwrap().platform_status = None;
+    });
+    nothing_moves("no ControllerConfig", |objects| objects.controller_config = None);
+    nothing_moves("no templates", |objects| objects.templates = Given::Templates(Templates::new(Vec::new())));
+    nothing_moves("a template that does not work", |objects| {
+        let bad = Template { path: "common/00/a".into(), text: "{{".into() };
+        objects.templates = Given::Templates(Templates::new(vec![bad]));
+    });
+}
