@@ -208,6 +208,7 @@ impl ControlPlane {
                 self.context.tell(set, Severity::Warning, "Degraded", &trouble.to_string());
                 Outcome::Done
             }
+            Waiting::Nodes => UNREAD,
             Waiting::Settled
             | Waiting::Inactive
             | Waiting::BeingDeleted

@@ -230,7 +230,10 @@ impl<'a> Report<'a> {
 fn is_label_value(value: &str) -> bool {
     let is_inner = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let is_end = |letter: Option<char>| letter.is_none_or(|letter| letter.is_ascii_alphanumeric());
-    value.len() <= 63 && value.chars().all(is_inner) && is_end(value.chars().next()) && is_end(value.chars().next_back())
+    value.len() <= 63
+        && value.chars().all(is_inner)
+        && is_end(value.chars().next())
+        && is_end(value.chars().next_back())
 }
 
 fn hook_condition(type_: &str, operation: &str, hooks: &[LifecycleHook]) -> MachineCondition {

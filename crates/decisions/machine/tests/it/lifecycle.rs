@@ -285,7 +285,10 @@ fn what_a_booting_machine_says_is_cut_and_loses_its_credential() {
     };
     let told = plan(&answered).status.conditions.into_iter().find(|it| it.type_ == "NodeJoined").unwrap();
     let message = told.message.unwrap();
-    assert!(message.starts_with("the first boot failed: GET https://mcs:22623/config/worker?… failed xxx"), "{message}");
+    assert!(
+        message.starts_with("the first boot failed: GET https://mcs:22623/config/worker?… failed xxx"),
+        "{message}"
+    );
     assert!(message.chars().count() < 600 && !message.contains("secret"));
 }
 

@@ -164,13 +164,14 @@ fn a_name_that_a_node_has_is_not_given_to_a_machine() {
 #[test]
 fn a_set_tells_of_machines_that_failed_and_forgets_it_when_they_are_gone() {
     let failed = |name: &str| member(name, json!({"status": {"phase": "Failed", "errorMessage": "boom"}}));
-    let status = |set: &MachineSet, machines: &[Machine]| {
-        plan(&Snapshot::from_objects(set, machines, |_| None, now())).status
-    };
+    let status =
+        |set: &MachineSet, machines: &[Machine]| plan(&Snapshot::from_objects(set, machines, |_| None, now())).status;
     let mut told = set(json!({}));
     told.status = Some(status(&told, &[failed("m1"), failed("m2")]));
-    expect!["2 machines have failed and still count as replicas: m1, m2; delete them, or let a MachineHealthCheck do it"]
-        .assert_eq(told.status.as_ref().unwrap().conditions[0].message.as_deref().unwrap());
+    expect![
+        "2 machines have failed and still count as replicas: m1, m2; delete them, or let a MachineHealthCheck do it"
+    ]
+    .assert_eq(told.status.as_ref().unwrap().conditions[0].message.as_deref().unwrap());
     assert!(status(&told, &[member("m1", json!({}))]).conditions.is_empty());
 }
 
