@@ -24,17 +24,25 @@ use super::{COMPONENT, Error, Generate, MANAGER};
 impl Generate {
     pub(super) async fn apply(&self, plan: Plan) -> Result<(), Error> {
         let Plan { apply, delete, updates, events, kept: _, originals: _, inputs: _ } = plan;
+        // A write that is refused stops no other of its stage. Later stages rely on earlier ones: what was not written must
+        // not be told as a success, and its predecessor must not go.
+        let mut stage = Ok(());
         for config in apply {
             let name = config.name_any();
-            self.put(config).await.map_err(|source| Error::WriteConfig { name, source })?;
+            stage = stage.and(self.put(config).await.map_err(|source| Error::WriteConfig { name, source }));
         }
+        stage?;
+        let mut stage = Ok(());
         for name in delete {
-            self.remove(&name).await.map_err(|source| Error::DeleteConfig { name, source })?;
+            stage = stage.and(self.remove(&name).await.map_err(|source| Error::DeleteConfig { name, source }));
         }
+        stage?;
+        let mut stage = Ok(());
         for update in updates {
             let (kind, name) = (update.object.kind, update.object.name.clone());
-            self.update(update).await.map_err(|source| Error::WriteSource { kind, name, source })?;
+            stage = stage.and(self.update(update).await.map_err(|source| Error::WriteSource { kind, name, source }));
         }
+        stage?;
         for event in events {
             self.tell(event);
         }
