@@ -18,7 +18,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("apiservers.config.openshift.io", "NAME AGE"),
     ("bootstraptokens.machinist.dev", "NAME POOL USES MAXUSES EXPIRES AGE"),
     ("clusterimagepolicies.config.openshift.io", "NAME AGE"),
-    ("clusteroperators.config.openshift.io", "NAME VERSION AVAILABLE PROGRESSING DEGRADED SINCE"),
+    ("clusteroperators.config.openshift.io", "NAME VERSION AVAILABLE PROGRESSING DEGRADED SINCE MESSAGE"),
     ("clusters.cluster.k8s.io", "NAME AGE"),
     ("clustersettings.machinist.dev", "NAME ADMINUSER RUNTIMESERVICE PROFILE AGE"),
     ("containerruntimeconfigs.machineconfiguration.openshift.io", "NAME AGE"),

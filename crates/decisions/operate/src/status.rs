@@ -44,8 +44,8 @@ pub fn plan(snapshot: &Snapshot) -> ClusterOperatorStatus {
     let conditions =
         vec![available(snapshot, &versions), progressing, degraded(snapshot, &troubles), upgradeable(snapshot)];
     ClusterOperatorStatus {
+        extension: Some(extension(snapshot, &troubles, &conditions)),
         conditions: conditions.into_iter().map(|condition| timed(condition, snapshot)).collect(),
-        extension: Some(extension(snapshot, &troubles)),
         related_objects: related(&snapshot.namespace),
         versions,
     }
@@ -223,8 +223,11 @@ fn timed(mut condition: ClusterOperatorCondition, snapshot: &Snapshot) -> Cluste
     condition
 }
 
-fn extension(snapshot: &Snapshot, troubles: &[Trouble]) -> Value {
+fn extension(snapshot: &Snapshot, troubles: &[Trouble], conditions: &[ClusterOperatorCondition]) -> Value {
     let mut map = Map::new();
+    if let Some(message) = headline(conditions) {
+        map.insert("message".to_owned(), message.into());
+    }
     for pool in &snapshot.pools {
         map.insert(pool.metadata.name.clone().unwrap_or_default(), describe(pool).into());
     }
@@ -232,6 +235,16 @@ fn extension(snapshot: &Snapshot, troubles: &[Trouble]) -> Value {
         map.insert("lastSyncError".to_owned(), first.message.clone().into());
     }
     Value::Object(map)
+}
+
+/// What the column MESSAGE shows: what is wrong, or else what is going on. Nothing while all is well.
+fn headline(conditions: &[ClusterOperatorCondition]) -> Option<String> {
+    let find = |type_: &str, status: &str| {
+        conditions.iter().find(|one| one.type_ == type_ && one.status == status).and_then(|one| one.message.clone())
+    };
+    find("Degraded", status::TRUE)
+        .or_else(|| find("Available", status::FALSE))
+        .or_else(|| find("Progressing", status::TRUE))
 }
 
 /// Where a pool stands, in upstream's words.

@@ -119,7 +119,7 @@ fn a_rollout_is_progress_and_says_how_far_it_is() {
             Upgradeable=True AsExpected: -
             operator=1 operator-image=machinist:1"#]],
     );
-    expect![[r#"{"master":"all 1 nodes are at latest configuration rendered-master-1","worker":"1 (ready 2) out of 3 nodes are updating to latest configuration rendered-worker-1"}"#]]
+    expect![[r#"{"master":"all 1 nodes are at latest configuration rendered-master-1","message":"pool worker: 1 (ready 2) out of 3 nodes are updating to latest configuration rendered-worker-1","worker":"1 (ready 2) out of 3 nodes are updating to latest configuration rendered-worker-1"}"#]]
         .assert_eq(&plan(&snapshot).extension.unwrap().to_string());
 }
 

@@ -38,7 +38,8 @@ use serde_json::Value;
         name = "Since",
         type_ = "date",
         json_path = r#".status.conditions[?(@.type=="Available")].lastTransitionTime"#
-    )
+    ),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.extension.message")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOperatorSpec {}
