@@ -16,6 +16,7 @@
 
 use std::collections::BTreeMap;
 
+use api::known::FRESH_FOR;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rollout::PoolFacts;
@@ -39,6 +40,8 @@ pub(crate) struct Given {
     pub(crate) planned: Timestamp,
     /// Why the planning controller's list of etcd members was unreliable.
     pub(crate) blind: Option<&'static str>,
+    /// When that controller last heard of etcd members.
+    heard: Timestamp,
     /// The node was unreachable when the target landed, or has been since.
     lost: bool,
 }
@@ -57,8 +60,16 @@ struct Away {
 }
 
 impl Given {
-    pub(crate) fn new(limit: usize, planned: Timestamp, blind: Option<&'static str>) -> Self {
-        Self { limit, planned, blind, lost: false }
+    pub(crate) fn new(limit: usize, planned: Timestamp, blind: Option<&'static str>, heard: Timestamp) -> Self {
+        Self { limit, planned, blind, heard, lost: false }
+    }
+
+    /// Until when the planning controller could have known that a member is down. A list that failed or is too old is not
+    /// believed, so nothing may be planned on it; but a watch that broke without a word cannot be told from a quiet one
+    /// before its silence has lasted too long.
+    fn could_know_until(&self) -> Timestamp {
+        let is_fresh = self.planned.duration_since(self.heard) <= FRESH_FOR;
+        if is_fresh { self.planned.min(self.heard) } else { self.planned }
     }
 }
 
@@ -163,11 +174,12 @@ impl World {
         if is_control_plane { Kind::ControlPlane(before) } else { Kind::Budget(before) }
     }
 
-    /// Counts only members that were already down when the target was planned and still are.
+    /// Counts only members that were already down when the target was planned, as far as the planner could know, and still
+    /// are.
     fn check_quorum(&mut self, name: &str, given: &Given) {
         let members: Vec<&Node> = self.nodes.values().filter(|node| node.host.etcd.is_some()).collect();
         let is_known_down = |node: &Node| {
-            node.host.etcd.and_then(|member| member.down_since).is_some_and(|since| since <= given.planned)
+            node.host.etcd.and_then(|member| member.down_since).is_some_and(|since| since <= given.could_know_until())
         };
         let serves = self.nodes.get(name).is_some_and(|node| node.host.has_member_up());
         let left = members.iter().filter(|node| node.facts.name != name && !is_known_down(node)).count();

@@ -123,18 +123,18 @@ impl Controller {
         self.watching.follow(&mut self.snapshot, world, lag);
         self.etcd.follow(world.now, || members(world));
         self.drainer.follow(world);
-        if rollout::control_plane::is_control_plane(&world.pool.name) {
-            self.snapshot.etcd = self.etcd.reading();
-        }
     }
 
     /// Plans and queues the resulting writes. Returns whether there are any.
     pub(crate) fn plan(&mut self, world: &mut World, parties: &dyn Parties) -> bool {
         self.snapshot.now = world.now + self.clock;
+        if rollout::control_plane::is_control_plane(&world.pool.name) {
+            self.snapshot.etcd = self.etcd.reading_at(world.now, self.clock);
+        }
         let plan = parties.plan(&self.snapshot);
         protocol::plan(world, &self.snapshot, &plan);
         let limit = account::limit(&self.snapshot.pool, self.snapshot.nodes.iter().count());
-        let given = Given::new(limit, world.now, self.etcd.doubt());
+        let given = Given::new(limit, world.now, self.etcd.doubt(), self.etcd.heard());
         let paused = self.snapshot.pool.paused;
         let orders = plan.actions.into_iter().map(|action| Order { action, given: given.clone(), paused });
         self.queue.extend(orders.map(|order| Write::Order(Box::new(order))));

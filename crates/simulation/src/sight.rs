@@ -4,7 +4,7 @@
 //! broken watch is one that grows old: planners see both, as [`Reading`]s.
 
 use api::known::Reading;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// The store of one kind.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,19 @@ impl<T: Clone + Default> Sight<T> {
     /// The contents of the store, right or wrong.
     pub(crate) fn records(&self) -> &T {
         &self.records
+    }
+
+    /// When the watch last told anything.
+    pub(crate) fn heard(&self) -> Timestamp {
+        self.heard
+    }
+
+    /// What a reader is told whose clock may be wrong. Silence is measured by a clock that nobody can set, as in the service.
+    pub(crate) fn reading_at(&self, now: Timestamp, clock: SignedDuration) -> Reading<T> {
+        match self.reading() {
+            Reading::Known { value, as_of } => Reading::known(value, now + clock - now.duration_since(as_of)),
+            other @ (Reading::NotInstalled | Reading::Unknown(_)) => other,
+        }
     }
 
     /// What the store's reader is told.

@@ -20,6 +20,8 @@ pub(crate) struct Watching {
     store: BTreeMap<String, Arc<NodeFacts>>,
     /// Changes from a new list that have not been delivered yet.
     listed: VecDeque<NodeEvent>,
+    /// The version of that list. Only when all of it is delivered is a node that is missing known to be gone.
+    listed_at: u64,
 }
 
 /// One watch of one kind.
@@ -70,6 +72,7 @@ impl Watching {
         let gone = self.store.keys().filter(|name| !world.nodes.contains_key(*name));
         let gone = gone.map(|name| NodeEvent { name: name.clone(), facts: None });
         self.listed = there.map(told).chain(gone).collect();
+        self.listed_at = world.version;
         self.nodes.seen = world.node_log.len();
     }
 
@@ -77,7 +80,7 @@ impl Watching {
     pub(crate) fn start(&mut self, snapshot: &mut Snapshot, world: &World, random: &mut Random) {
         let mut old = |length: usize| length - random.below(length.min(6) + 1);
         for event in &world.node_log[..old(world.node_log.len())] {
-            self.take_in(snapshot, event);
+            self.take_in(snapshot, event, true);
             self.nodes.seen += 1;
         }
         self.pool.seen = old(world.pool_log.len() - 1);
@@ -89,15 +92,16 @@ impl Watching {
     /// Delivers events: a random number up to the lag, or all.
     pub(crate) fn follow(&mut self, snapshot: &mut Snapshot, world: &World, mut lag: Option<(&mut Random, usize)>) {
         while let Some(event) = self.listed.pop_front() {
-            self.take_in(snapshot, &event);
+            self.take_in(snapshot, &event, false);
             if lag.as_mut().is_some_and(|(random, _)| random.once_in(3)) {
                 // The rest of the list is delivered later.
                 return;
             }
         }
+        snapshot.nodes.seen_until(self.listed_at);
         let end = self.nodes.end(world.node_log.len(), &mut lag);
         for event in &world.node_log[self.nodes.seen..end] {
-            self.take_in(snapshot, event);
+            self.take_in(snapshot, event, true);
         }
         self.nodes.seen = end;
         let end = self.pool.end(world.pool_log.len() - 1, &mut lag);
@@ -112,16 +116,19 @@ impl Watching {
         }
     }
 
-    fn take_in(&mut self, snapshot: &mut Snapshot, event: &NodeEvent) {
+    /// Takes in one node. In a watch, whatever happened before it has been delivered as well.
+    fn take_in(&mut self, snapshot: &mut Snapshot, event: &NodeEvent, in_order: bool) {
         let Some(facts) = &event.facts else {
             self.store.remove(&event.name);
             snapshot.nodes.forget(&event.name);
             return;
         };
         self.store.insert(event.name.clone(), Arc::clone(facts));
-        snapshot.nodes.seen_until(facts.resource_version.number);
+        if in_order {
+            snapshot.nodes.seen_until(facts.resource_version.number);
+        }
         if !knows_newer(snapshot, facts) {
-            snapshot.observe_node(Arc::clone(facts));
+            snapshot.nodes.observe_answer(Arc::clone(facts));
         }
     }
 

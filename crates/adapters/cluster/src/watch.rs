@@ -51,11 +51,13 @@ pub struct Change<T> {
     pub key: Key,
     pub old: Option<Arc<T>>,
     pub new: Option<Arc<T>>,
+    /// It comes from a list, whose objects are told in the order of their names: older changes of others may follow.
+    pub listed: bool,
 }
 
 impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
-        Self { key: self.key.clone(), old: self.old.clone(), new: self.new.clone() }
+        Self { key: self.key.clone(), old: self.old.clone(), new: self.new.clone(), listed: self.listed }
     }
 }
 
@@ -225,7 +227,7 @@ impl<T: Send + Sync + 'static> Watch<T> {
         receiver
     }
 
-    fn put(&self, key: Key, record: Option<T>)
+    fn put(&self, key: Key, record: Option<T>, listed: bool)
     where
         T: PartialEq,
     {
@@ -240,7 +242,7 @@ impl<T: Send + Sync + 'static> Watch<T> {
         if old == new {
             return;
         }
-        let change = Change { key, old, new };
+        let change = Change { key, old, new, listed };
         for subscriber in &self.subscribers {
             // A consumer that is gone is shutting down; the others still want to know.
             let _ = subscriber.send(change.clone());

@@ -212,7 +212,8 @@ impl Work {
         let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(pod)).collect();
         let refusal = refusals.get(&pod.uid);
         if let Some(refusal) = refusal {
-            let retry_at = retry_at(refusal, &protecting);
+            // An answer from a time to come was noted by a clock that has been set back since.
+            let retry_at = if refusal.at > now { now } else { retry_at(refusal, &protecting) };
             self.blocked.push(blocked(pod, refusal, &protecting));
             if retry_at > now {
                 self.retry_at = Some(self.retry_at.map_or(retry_at, |other| other.min(retry_at)));

@@ -76,11 +76,12 @@ impl Peer {
     }
 }
 
-/// Whether etcd keeps its quorum while `node` is down.
+/// Whether etcd keeps its quorum while `node` is down. That its member is down now does not help: it may be back by the time
+/// the node is emptied, and the others may not.
 ///
 /// One or two members have no quorum to spare, so there it is enough that every other member is well.
 pub(crate) fn keeps_quorum(members: Fresh<&Vec<EtcdMember>>, node: &str) -> bool {
-    let is_member = members.iter().any(|member| member.node == node && member.ready);
+    let is_member = members.iter().any(|member| member.node == node);
     let total = members.len();
     let needed = if total <= 2 { total.saturating_sub(1) } else { total / 2 + 1 };
     let left = members.iter().filter(|member| member.ready && member.node != node).count();
@@ -107,8 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_down_anyway_costs_nothing() {
+    fn a_member_that_is_down_may_go_while_the_others_have_a_quorum() {
         assert!(keeps_quorum(&[true, false, true], "m1"));
+        assert!(!keeps_quorum(&[true, false, false], "m1"));
+    }
+
+    #[test]
+    fn a_node_without_a_member_may_always_go() {
+        assert!(keeps_quorum(&[true, false, false], "arbiter"));
     }
 
     #[test]

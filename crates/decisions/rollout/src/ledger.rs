@@ -91,7 +91,7 @@ pub fn object(pool: &str, mut spec: PoolLedgerSpec) -> PoolLedger {
 /// Whether a ledger lets a node be emptied for what its daemon asks. Whoever sent it on its way, only a node that has a
 /// place may go: one whose target was set by a person, or by a controller that keeps no ledger, waits until it has one.
 pub fn lets_drain(ledger: &PoolLedgerSpec, node: &NodeFacts) -> bool {
-    let asked = node.desired_drain.as_deref().and_then(|asked| asked.strip_prefix("drain-"));
+    let asked = node.drains_for();
     let target = ledger.target.as_ref().map(|target| target.config.as_str());
     let is_for = |claim: &Claim| {
         let config = if claim.config.is_empty() { target } else { Some(claim.config.as_str()) };
@@ -132,8 +132,10 @@ impl Stand {
         // drift for example, this claim gives it no right to another target.
         let is_reached =
             claim.instead_of.is_none() && node.current.as_ref() == Some(&claim.config) && node.state != State::Working;
-        // Nothing keeps a node busy that has no config and is asked for none, whatever state somebody wrote on it.
-        let is_idle = node.is_blank() && !node.is_emptied() && node.state != State::Working;
+        // Nothing keeps a node busy that has no config and is asked for none, whatever state somebody wrote on it. Where such
+        // a state stays because the node is off, its place would be lost for ever.
+        let is_garbled = matches!(node.state, State::Unknown(_)) && !node.is_running();
+        let is_idle = !node.is_in_motion() && !node.is_emptied() && (node.is_blank() || is_garbled);
         let is_over = is_reached || node.is_done() || node.is_at_rest() || is_idle;
         if (is_asked || goes_on) && !is_reached && !node.is_done() {
             Self::Taken

@@ -243,9 +243,10 @@ impl NodeFacts {
         is_asked || self.state == State::Working || (!self.is_done() && self.has_asked_for_drain())
     }
 
-    /// The daemon is at work and waits for nobody.
+    /// The daemon is at work and waits for nobody. One that runs its target and has been given back only has to say so.
     pub fn is_at_work(&self) -> bool {
-        self.state == State::Working && !self.is_draining()
+        let is_finished = self.desired == self.current && !self.is_emptied();
+        self.state == State::Working && !self.is_draining() && !is_finished
     }
 
     /// The node was asked for a config, and its daemon has not shown yet that it knows.
@@ -307,6 +308,11 @@ impl NodeFacts {
 
     fn has_asked_for_drain(&self) -> bool {
         self.desired_drain.as_deref().is_some_and(|desired| desired.starts_with("drain-"))
+    }
+
+    /// The config that the daemon asks to be emptied for, or was emptied for.
+    pub fn drains_for(&self) -> Option<&str> {
+        self.desired_drain.as_deref()?.strip_prefix("drain-")
     }
 
     fn is_uncordoning(&self) -> bool {

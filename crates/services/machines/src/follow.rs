@@ -90,7 +90,7 @@ impl Controllers {
     }
 
     fn machine_changed(&self, change: &Change<Machine>) {
-        let Change { key, old, new } = change;
+        let Change { key, old, new, listed: _ } = change;
         let sides = || old.iter().chain(new);
         // The store may be ahead of this change, and the index must not fall behind it.
         let now = self.context.world.machines.get(key);
@@ -129,7 +129,7 @@ impl Controllers {
     }
 
     fn node_changed(&self, change: &Change<NodeRecord>) {
-        let Change { key, old, new } = change;
+        let Change { key, old, new, listed: _ } = change;
         let now = self.context.world.node(&key.name);
         let linked = {
             let mut index = self.context.index.lock();

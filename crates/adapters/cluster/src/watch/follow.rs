@@ -102,14 +102,14 @@ impl<T: Send + Sync + PartialEq + 'static> Watch<T> {
             for object in page.items {
                 let key = Key::of(&object);
                 seen.insert(key.clone());
-                self.put(key, Some(read(object)));
+                self.put(key, Some(read(object)), true);
             }
             if let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) {
                 parameters = parameters.continue_token(&token);
                 continue;
             }
             let gone: Vec<Key> = self.store.keys().into_iter().filter(|key| !seen.contains(key)).collect();
-            gone.into_iter().for_each(|key| self.put(key, None));
+            gone.into_iter().for_each(|key| self.put(key, None, true));
             self.hear();
             return Ok(page.metadata.resource_version.unwrap_or_default());
         }
@@ -141,11 +141,11 @@ impl<T: Send + Sync + PartialEq + 'static> Watch<T> {
             match event {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                     version = object.resource_version().unwrap_or(version);
-                    self.put(Key::of(&object), Some(read(object)));
+                    self.put(Key::of(&object), Some(read(object)), false);
                 }
                 Ok(WatchEvent::Deleted(object)) => {
                     version = object.resource_version().unwrap_or(version);
-                    self.put(Key::of(&object), None);
+                    self.put(Key::of(&object), None, false);
                 }
                 Ok(WatchEvent::Bookmark(bookmark)) => version = bookmark.metadata.resource_version,
                 Ok(WatchEvent::Error(status)) if status.code == 410 => return Err((Lost::Expired, None)),

@@ -63,6 +63,13 @@ fn a_pod_of_a_daemon_set_that_is_gone_goes_too() {
 }
 
 #[test]
+fn a_refusal_of_a_time_to_come_does_not_keep_a_pod_waiting_until_then() {
+    let refusals = BTreeMap::from([("uid-db".to_owned(), refused(86_400))]);
+    let work = work(&[pod("db", json!({}))], &[budget("db", 0)], &refusals, &Options::default());
+    assert_eq!((work.evict.len(), work.retry_at), (1, None));
+}
+
+#[test]
 fn sixteen_go_at_once_and_the_rest_queues() {
     let pods: Vec<_> = (0..20).map(|n| pod(&format!("p{n}"), json!({}))).collect();
     let work = plain(&pods);

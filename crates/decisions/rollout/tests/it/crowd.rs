@@ -107,3 +107,63 @@ fn a_failed_master_is_healed_beside_a_dead_one_that_etcd_can_spare() {
     let three = vec![node("m0", OLD, down()), refused("m1"), node("m2", OLD, json!({}))];
     assert!(targeted(&with_claims(masters(three, &["m0"]), &claims)).is_empty());
 }
+
+#[test]
+fn a_target_that_was_not_seen_to_land_is_not_sent_again_when_etcd_needs_the_node() {
+    let nodes = || ["m0", "m1", "m2"].map(|name| node(name, OLD, json!({}))).to_vec();
+    let pending = json!({"node": "m1", "nodeResourceVersion": "10", "config": NEW});
+    assert_eq!(targeted(&with_claims(masters(nodes(), &[]), std::slice::from_ref(&pending))), ["m1"]);
+    let world = with_claims(masters(nodes(), &["m0"]), &[pending]);
+    assert!(targeted(&world).is_empty());
+    let is_fence = |action: &Action| matches!(action, Action::Fence { node, .. } if node == "m1");
+    assert!(plan(&world).actions.iter().any(is_fence), "what was sent before must not land either");
+}
+
+#[test]
+fn a_node_whose_own_member_is_down_is_not_taken_while_the_others_have_no_quorum() {
+    let nodes = ["m0", "m1", "m2"].map(|name| node(name, OLD, json!({}))).to_vec();
+    assert!(targeted(&masters(nodes, &["m0", "m1"])).is_empty());
+}
+
+#[test]
+fn a_master_that_a_person_sent_on_its_way_gets_no_place_while_etcd_needs_it() {
+    let asking =
+        annotated(&[("desiredConfig", NEW), ("state", "Working"), ("desiredDrain", "drain-rendered-worker-new")]);
+    let nodes = || vec![node("m0", OLD, asking.clone()), node("m1", OLD, json!({})), node("m2", OLD, json!({}))];
+    let has_place = |world: &Snapshot| {
+        let claims = |action: &Action| matches!(action, Action::WriteLedger { spec, .. } if !spec.claims.is_empty());
+        plan(world).actions.iter().any(claims)
+    };
+    assert!(has_place(&masters(nodes(), &[])));
+    assert!(!has_place(&masters(nodes(), &["m2"])));
+}
+
+#[test]
+fn a_working_node_that_still_serves_keeps_its_target_while_the_limit_is_unavailable() {
+    let working = node("n0", OLD, annotated(&[("desiredConfig", OTHER), ("state", "Working")]));
+    let of = |limit| {
+        with_claims(workers(json!(limit), vec![working.clone(), node("n1", OLD, down())]), &[claim("n0", None)])
+    };
+    assert!(targeted(&of(1)).is_empty());
+    assert_eq!(targeted(&of(2)), ["n0"]);
+}
+
+#[test]
+fn a_foreign_daemon_that_asks_to_be_emptied_for_an_older_target_is_claimed_for_that() {
+    let asking =
+        annotated(&[("desiredConfig", OTHER), ("state", "Working"), ("desiredDrain", "drain-rendered-worker-older")]);
+    let foreign = NodeFacts { ours: false, ..node("n0", OLD, asking) };
+    let world = with_claims(workers(json!(1), vec![foreign.clone()]), &[]);
+    let written = plan(&world).actions.into_iter().find_map(|action| match action {
+        Action::WriteLedger { spec, .. } => Some(spec),
+        _ => None,
+    });
+    assert!(rollout::ledger::lets_drain(&written.unwrap(), &foreign));
+}
+
+#[test]
+fn a_dead_node_with_a_nonsensical_state_and_nothing_to_do_holds_no_place() {
+    let dead = NodeFacts { unready: node("n0", OLD, down()).unready, kubelet_down: true, ..garbled("n0") };
+    let cordoned = node("n1", OLD, json!({"spec": {"unschedulable": true}}));
+    assert_eq!(targeted(&with_claims(workers(json!(1), vec![dead, cordoned]), &[claim("n0", None)])), ["n1"]);
+}

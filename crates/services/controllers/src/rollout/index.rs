@@ -173,6 +173,8 @@ impl Index {
 
     pub(super) fn node_changed(&mut self, queue: &Queue, change: &Change<NodeFacts>) {
         match &change.new {
+            // A list tells nodes by name, so one that it has not told yet must not be taken for gone.
+            Some(facts) if change.listed => self.observe_answer(queue, facts.clone()),
             Some(facts) => self.observe(queue, facts.clone()),
             None => self.forget(queue, &change.key.name),
         }

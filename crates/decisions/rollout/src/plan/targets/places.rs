@@ -10,7 +10,7 @@ use api::machinist::Claim;
 use super::{Draft, Waiting};
 use crate::control_plane;
 use crate::ledger::Stand;
-use crate::node::{NodeFacts, State};
+use crate::node::{NodeFacts, ResourceVersion, State};
 use crate::order::Place;
 
 /// Whether there is room for more nodes than the one that was just looked at.
@@ -22,7 +22,7 @@ enum Room {
 
 impl Draft<'_> {
     /// Nodes that were claimed and whose patch has not been seen to land: it is sent again. When the limit has become
-    /// smaller meanwhile, or others have become unavailable, some are let go instead.
+    /// smaller meanwhile, others have become unavailable or etcd needs the node by now, some are let go instead.
     pub(super) fn retarget_claimed(&mut self) {
         let limit = self.spending.limit;
         let mut crowd = self.claims.len().saturating_sub(limit);
@@ -34,7 +34,11 @@ impl Draft<'_> {
             let is_well = !facts.consumes_budget();
             let is_one_too_many = is_crowded || (is_over && is_well);
             if !is_one_too_many {
-                self.target(facts);
+                if self.keeps_quorum(facts) {
+                    self.target(facts);
+                } else {
+                    self.unwanted.insert(node);
+                }
             } else if crowd > 0 || (is_well && excess > 0) {
                 crowd = crowd.saturating_sub(1);
                 excess = excess.saturating_sub(usize::from(is_well));
@@ -44,30 +48,46 @@ impl Draft<'_> {
     }
 
     /// Nodes that were asked and have not finished: the newest target costs nothing more. When the limit has become smaller
-    /// meanwhile, there may be too many of them. Then one that has not begun is left alone, and those that have given up
-    /// are taken again only while fewer than the limit are at it.
+    /// meanwhile, there may be too many of them, or too many others may have become unavailable. Then one that works and
+    /// still serves goes on with the target that it has, as does one that has not begun. Those that have given up are taken
+    /// again only while fewer than the limit are at it.
     pub(super) fn retarget_taken(&mut self) {
         let limit = self.spending.limit;
         let is_crowded = self.claims.len() > limit;
-        let taken = self.claimed(Stand::Taken);
-        let mut busy = self.claims.len() - taken.iter().filter(|node| self.has_given_up(node)).count();
+        let (mut idle, taken): (Vec<_>, Vec<_>) =
+            self.claimed(Stand::Taken).into_iter().partition(|node| is_crowded && self.has_given_up(node));
+        let mut busy = self.claims.len() - idle.len();
         for node in taken {
             let Some(facts) = self.wanting(&node) else { continue };
-            let begins = is_crowded && facts.has_given_up();
-            if is_crowded && (facts.is_unanswered() || (begins && !facts.is_running())) {
-                continue;
+            let is_early = facts.state == State::Working && facts.is_serving() && (busy > limit || self.away > limit);
+            let begins = is_early || (is_crowded && facts.is_unanswered());
+            if !begins && self.keeps_quorum(facts) {
+                self.target(facts);
             }
-            if begins && busy >= limit {
+        }
+        // The one that was claimed last comes first: what it reports may still be about its target before that.
+        idle.sort_by_key(|node| std::cmp::Reverse(self.claimed_at(node)));
+        for node in idle {
+            let Some(facts) = self.wanting(&node).filter(|facts| facts.is_running()) else { continue };
+            if busy >= limit {
                 self.blocked.get_or_insert(Waiting::Budget { limit, used: busy });
             } else if self.keeps_quorum(facts) {
-                busy += usize::from(begins);
+                busy += 1;
                 self.target(facts);
             }
         }
     }
 
+    /// Whether a claimed node does nothing more about an older target. What it says about the newest one may still be about
+    /// the one before.
     fn has_given_up(&self, node: &str) -> bool {
-        self.snapshot.nodes.get(node).is_some_and(NodeFacts::has_given_up)
+        self.wanting(node).is_some_and(NodeFacts::has_given_up)
+    }
+
+    /// The version of the node that its claim names.
+    fn claimed_at(&self, node: &str) -> u64 {
+        let version = self.claims.get(node).and_then(|(claim, _)| claim.node_resource_version.as_deref());
+        ResourceVersion::parse(version.unwrap_or_default()).number
     }
 
     fn claimed(&self, wanted: Stand) -> Vec<String> {
@@ -144,14 +164,21 @@ impl Draft<'_> {
     /// Claims a node for what it is doing already.
     fn claim_as_it_is(&mut self, facts: &NodeFacts) {
         let config = facts.desired.clone().unwrap_or_default();
-        let is_known = self.claims.get(&facts.name).is_some_and(|(claim, _)| claim.config == config);
-        if !is_known && self.has_place_for(facts) {
+        // A daemon that does not look at its target while it works may ask to be emptied for an older one.
+        let asked = facts.drains_for();
+        let busy_with = asked.map(str::to_owned).or(facts.desired.clone());
+        let is_same = |claim: &Claim| {
+            let lets_drain = |asked| asked == claim.config || Some(asked) == claim.instead_of.as_deref();
+            claim.config == config && asked.is_none_or(lets_drain)
+        };
+        let is_known = self.claims.get(&facts.name).is_some_and(|(claim, _)| is_same(claim));
+        if !is_known && self.has_place_for(facts) && self.keeps_quorum(facts) {
             self.count(facts);
             // No patch depends on this claim: the node has moved on from the version before the one that we see. Who sees
             // an older one still learns that its view is too old to judge.
             let before = facts.resource_version.number.saturating_sub(1).to_string();
-            let instead_of = facts.desired.clone();
-            let claim = Claim { config, node_resource_version: Some(before), instead_of, ..self.claim(facts) };
+            let claim =
+                Claim { config, node_resource_version: Some(before), instead_of: busy_with, ..self.claim(facts) };
             self.claims.insert(facts.name.clone(), (claim, Stand::Taken));
         }
     }
@@ -209,13 +236,12 @@ impl Draft<'_> {
     }
 
     /// Whether a node of the control plane may be changed now: no other one is, and etcd can spare it. Cordoned or
-    /// degraded, it still runs the control plane; only what is off or at work already has nothing to lose.
+    /// degraded, it still runs the control plane; only one that is at work already has nothing to lose.
     fn keeps_quorum(&mut self, facts: &NodeFacts) -> bool {
-        let is_off = !facts.is_running() || facts.state == State::Working;
-        if is_off || !control_plane::is_control_plane(&self.snapshot.pool.name) {
+        if facts.is_at_work() || !control_plane::is_control_plane(&self.snapshot.pool.name) {
             return true;
         }
-        let others = self.snapshot.nodes.iter().filter(|other| other.name != facts.name);
+        let others = self.snapshot.nodes.iter().filter(|other| other.name != facts.name && facts.is_running());
         let moving = others.filter(|other| self.is_in_the_way(other, facts)).count();
         let blocked = if moving > 0 {
             Some(Waiting::Budget { limit: self.spending.limit, used: moving })
