@@ -57,7 +57,7 @@ pub(super) fn fragments(version: &str) -> Vec<MachineConfig> {
 
 #[cfg(test)]
 mod tests {
-    use kube::ResourceExt as _;
+    use kube::ResourceExt;
 
     use super::*;
 
