@@ -327,7 +327,7 @@ fn updated(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Er
     match answer {
         Ok(instance) => {
             if Record::of(&snapshot.machine).is_some_and(|record| record.has_moved(&snapshot.draft)) {
-                let message = "the spec names another place (region, project, endpoint or credentials) than the one in \
+                let message = "the spec names another place (region, project or endpoint) than the one in \
                                which the instance was made; the instance stays where it is";
                 report.trouble(types::INSTANCE_UPDATED, "PlaceChanged", message.to_owned());
             } else {

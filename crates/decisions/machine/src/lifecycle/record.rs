@@ -70,7 +70,7 @@ impl Record {
     /// Whether the spec names another place than the one that was recorded.
     pub(super) fn has_moved(&self, draft: &Draft) -> bool {
         let recorded = &self.intent.place;
-        !recorded.is_null() && !draft.place.is_null() && *recorded != draft.place
+        !recorded.is_null() && !draft.place.is_null() && located(recorded) != located(&draft.place)
     }
 
     fn intent(machine: &Machine, draft: &Draft, attempt: u32, now: Timestamp) -> Intent {
@@ -117,16 +117,30 @@ fn is_refused(conditions: &[MachineCondition]) -> bool {
     told.is_some_and(|told| told.reason.as_deref() == Some(&ErrorKind::InvalidSpec.to_string()))
 }
 
-/// Lays a place upon a spec: objects are joined, all else is replaced.
+/// Members of a place that name Secrets. An account's Secret may be renamed; the instance is where it was.
+const SECRETS: [&str; 2] = ["credentialsSecret", "cloudsSecret"];
+
+/// Lays a place upon a spec: objects are joined, all else is replaced. Lists, such as load balancers, are what the instance
+/// belongs to and not where it is: like names of Secrets they only fill in what the spec lacks.
 fn lay(spec: &mut Value, place: Value) {
     match (spec, place) {
         (Value::Object(members), Value::Object(place)) => {
             for (key, part) in place {
-                lay(members.entry(key).or_insert(Value::Null), part);
+                let is_own = members.get(&key).is_some_and(|own| !own.is_null());
+                if !(is_own && (part.is_array() || SECRETS.contains(&key.as_str()))) {
+                    lay(members.entry(key).or_insert(Value::Null), part);
+                }
             }
         }
         (spec, place) => *spec = place,
     }
+}
+
+/// The part of a place that says where an instance is.
+fn located(place: &Value) -> Value {
+    let Value::Object(members) = place else { return place.clone() };
+    let kept = members.iter().filter(|(key, part)| !part.is_array() && !SECRETS.contains(&key.as_str()));
+    kept.map(|(key, part)| (key.clone(), located(part))).collect()
 }
 
 fn uid(machine: &Machine) -> &str {

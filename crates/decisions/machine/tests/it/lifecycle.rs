@@ -479,7 +479,7 @@ fn calls_go_to_the_place_in_which_the_instance_was_made() {
     let placed = |over: Value| {
         let record = json!({
             "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO), "lastTry": ago(SignedDuration::ZERO),
-            "place": {"placement": {"region": "r1"}},
+            "place": {"placement": {"region": "r1"}, "loadBalancers": ["old"], "credentialsSecret": {"name": "old"}},
         });
         let mut value = json!({
             "metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}},
@@ -489,12 +489,41 @@ fn calls_go_to_the_place_in_which_the_instance_was_made() {
         machine(value)
     };
     let spec = |machine: &Machine| request_spec(machine).unwrap();
-    assert_eq!(spec(&placed(json!({}))), json!({"kind": "X", "placement": {"region": "r1", "zone": "z"}}));
-    let place = json!({"placement": {"region": "r1"}});
+    assert_eq!(spec(&placed(json!({})))["placement"], json!({"region": "r1", "zone": "z"}));
+    assert_eq!(spec(&placed(json!({})))["loadBalancers"], json!(["old"]), "the spec lacks them");
+    // What the instance belongs to and how it is reached may change; where it is may not.
+    let edited = json!({"loadBalancers": ["new"], "credentialsSecret": {"name": "new"}});
+    let member = placed(json!({"spec": {"providerSpec": {"value": edited}}}));
+    assert_eq!(spec(&member)["loadBalancers"], json!(["new"]));
+    assert_eq!(spec(&member)["credentialsSecret"], json!({"name": "new"}));
+    let place = json!({
+        "placement": {"region": "r1"}, "loadBalancers": ["old"], "credentialsSecret": {"name": "old"},
+    });
     assert_eq!(spec(&placed(refused("InvalidSpec"))), place, "the spec cannot be read");
     let mut lost = placed(json!({}));
     lost.spec.provider_spec = None;
     assert_eq!(spec(&lost), place, "the spec is lost");
+}
+
+#[test]
+fn an_instance_stays_where_it_was_made_and_the_machine_says_so() {
+    let told = |place: Value, draft: Value| {
+        let record = json!({
+            "token": token("uid-m", 1), "attempt": 1, "recorded": ago(SignedDuration::ZERO),
+            "lastTry": ago(SignedDuration::ZERO), "place": place,
+        });
+        let known =
+            machine(json!({"metadata": {"annotations": {"machinist.dev/instance-intent": record.to_string()}}}));
+        let instance = Instance { provider_id: Some("x:///1".to_owned()), ..Instance::default() };
+        let mut seen = Snapshot { answer: Some(Answer::Updated(Ok(instance))), ..snapshot(known) };
+        seen.draft.place = draft;
+        plan(&seen).status.conditions.iter().any(|it| it.reason.as_deref() == Some("PlaceChanged"))
+    };
+    let at =
+        |region: &str, secret: &str| json!({"placement": {"region": region}, "credentialsSecret": {"name": secret}});
+    assert!(told(at("r1", "s"), at("r2", "s")));
+    assert!(!told(at("r1", "s"), at("r1", "renamed")));
+    assert!(!told(at("r1", "s"), Value::Null), "a spec that cannot be read names no other place");
 }
 
 #[test]

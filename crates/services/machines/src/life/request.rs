@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::labels;
 use api::machine::Machine;
-use machine::lifecycle::{Draft, Record, provider_spec};
+use machine::lifecycle::{Draft, Record, provider_spec, request_spec};
 use machine::provider::{Error, Mark, Request, SecretPurpose, Secrets, SpecRules};
 use serde_json::Value;
 
@@ -32,9 +32,12 @@ impl Machines {
     }
 }
 
-/// The pure half of an intent.
+/// The pure half of an intent, from the spec as it is written now: requests carry the place that was recorded.
 pub(super) fn draft(machine: &Machine, rules: &dyn SpecRules) -> Draft {
-    let request = without_secrets(machine);
+    let mut request = without_secrets(machine);
+    if let Some(spec) = provider_spec(machine) {
+        request.spec = Arc::new(spec.clone());
+    }
     Draft { children: rules.children(&request), place: rules.place(&request.spec) }
 }
 
@@ -42,7 +45,6 @@ fn without_secrets(machine: &Machine) -> Request {
     let metadata = &machine.metadata;
     let labels = metadata.labels.clone().unwrap_or_default();
     let intent = Record::of(machine).map(|record| record.intent);
-    let kept = || intent.as_ref().map_or(Value::Null, |intent| intent.place.clone());
     let is_master = |key: &str| labels.get(key).is_some_and(|role| role == "master");
     Request {
         mark: Mark {
@@ -52,7 +54,7 @@ fn without_secrets(machine: &Machine) -> Request {
             uid: metadata.uid.clone().unwrap_or_default(),
         },
         control_plane: is_master(labels::MACHINE_ROLE) || is_master(labels::MACHINE_TYPE),
-        spec: Arc::new(provider_spec(machine).cloned().unwrap_or_else(kept)),
+        spec: Arc::new(request_spec(machine).unwrap_or(Value::Null)),
         provider_id: machine.spec.provider_id.clone().filter(|id| !id.is_empty()),
         provider_status: machine.status.as_ref().and_then(|status| status.provider_status.clone()),
         secrets: Arc::default(),
