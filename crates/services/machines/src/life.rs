@@ -78,6 +78,8 @@ struct Pass {
     key: Key,
     machine: Machine,
     sighting: Option<Result<Vec<Instance>, ProviderError>>,
+    /// When the sighting was made, if a sweep made it.
+    seen: Option<Timestamp>,
     answer: Option<Answer>,
 }
 
@@ -146,8 +148,8 @@ impl Machines {
             self.forget(&key);
             return Outcome::Done;
         };
-        let sighting = self.sightings.take(&key, &machine);
-        let mut pass = Pass { key: key.clone(), machine, sighting, answer: None };
+        let (seen, sighting) = self.sightings.take(&key, &machine).unzip();
+        let mut pass = Pass { key: key.clone(), machine, sighting, seen, answer: None };
         for _ in 0..ROUNDS {
             match self.round(&mut pass).await {
                 Ok(Step::On) => {}
@@ -198,6 +200,7 @@ impl Machines {
         let mut snapshot = Snapshot::from_objects(&pass.machine, [], node, Timestamp::now());
         snapshot.rivals = rivals;
         snapshot.sighting.clone_from(&pass.sighting);
+        snapshot.seen = pass.seen;
         snapshot.answer.clone_from(&pass.answer);
         snapshot.settling = self.context.provider.settling_time();
         snapshot.draft = request::draft(&pass.machine, self.context.provider.rules());

@@ -18,6 +18,7 @@ impl Machines {
         let request = self.request(&pass.machine).await;
         match call {
             Call::Look => {
+                pass.seen = None;
                 pass.sighting = Some(match request {
                     Ok(request) => self.looks.look(request).await,
                     Err(error) => Err(error),
@@ -48,7 +49,7 @@ impl Machines {
                     self.done(pass, "Delete", "Deleted");
                 }
                 // What was seen before the deletion says nothing about afterwards.
-                pass.sighting = None;
+                (pass.sighting, pass.seen) = (None, None);
                 pass.answer = Some(Answer::Deleted(answer));
             }
         }

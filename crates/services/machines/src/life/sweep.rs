@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::machine::{Machine, phase};
 use cluster::watch::Key;
+use jiff::Timestamp;
 use machine::lifecycle::Record;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -23,6 +24,8 @@ pub(super) struct Sightings(Mutex<HashMap<Key, Seen>>);
 
 struct Seen {
     at: Instant,
+    /// When the provider was asked.
+    time: Timestamp,
     asked: Asked,
     sighting: Sighting,
 }
@@ -60,10 +63,11 @@ impl Machines {
                 requests.push(request);
             }
         }
+        let time = Timestamp::now();
         let sightings = look_at(&*self.context.provider, &requests).await;
         let mut seen = self.sightings.0.lock();
         for ((key, asked), sighting) in keys.into_iter().zip(sightings) {
-            seen.insert(key.clone(), Seen { at: Instant::now(), asked, sighting });
+            seen.insert(key.clone(), Seen { at: Instant::now(), time, asked, sighting });
             self.queue.add(key);
         }
     }
@@ -77,10 +81,10 @@ fn rests(machine: &Machine) -> bool {
 
 impl Sightings {
     /// What was seen of a Machine a moment ago.
-    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<Sighting> {
-        let Seen { at, asked, sighting } = self.0.lock().remove(key)?;
+    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<(Timestamp, Sighting)> {
+        let Seen { at, time, asked, sighting } = self.0.lock().remove(key)?;
         let is_leaving = machine.metadata.deletion_timestamp.is_some();
-        (!is_leaving && at.elapsed() < SHORTLY && asked == Asked::of(machine)).then_some(sighting)
+        (!is_leaving && at.elapsed() < SHORTLY && asked == Asked::of(machine)).then_some((time, sighting))
     }
 
     pub(super) fn forget(&self, key: &Key) {

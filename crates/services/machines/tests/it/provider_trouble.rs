@@ -65,6 +65,8 @@ async fn an_instance_that_vanished_fails_its_machine(kind: Kind) {
     stage.create_machine("b", json!({})).await;
     stage.running("a").await;
     stage.running("b").await;
+    // A node that still reports would contradict the cloud.
+    crate::stage::set_ready(&stage.nodes, "a", "False").await;
     stage.account.lock().unwrap().entries.retain(|entry| entry.mark.machine != "a");
     let failed = stage.machine_is("a", "failed", |machine| phase(machine) == Some("Failed")).await;
     assert_eq!(failed.status.unwrap().error_message.as_deref(), Some("can't find created instance"));
