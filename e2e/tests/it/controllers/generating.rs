@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use api::config::ImageDigestMirrorSet;
 use api::machineconfiguration::{
-    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPoolCondition,
+    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
+    MachineConfigPoolCondition,
 };
 use api::machinist::ClusterSettings;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -342,6 +343,13 @@ async fn a_hundred_kubelet_configs_settle_with_one_write_for_each_part(kind: Kin
     for number in 0..20 {
         stage.pools.create(&Default::default(), &pool(&format!("pool-{number:02}"))).await.unwrap();
     }
+    // The watches of two kinds are not in step: a KubeletConfig that is seen before its pool says so for a moment.
+    wait_for_all(&stage.pools, "every pool to be rendered", |all| {
+        let is_rendered =
+            |pool: &MachineConfigPool| pool.spec.configuration.as_ref().is_some_and(|it| it.name.is_some());
+        all.len() == 20 && all.iter().all(is_rendered)
+    })
+    .await;
     for number in 0..100 {
         let pool = format!("pool-{:02}", number % 20);
         kubelet_config(&stage, &format!("k{number:02}"), &pool, json!({"maxPods": 100 + number})).await;

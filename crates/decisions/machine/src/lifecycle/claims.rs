@@ -1,14 +1,15 @@
 //! An instance belongs to exactly one Machine.
 //!
-//! While two Machines claim one provider ID, the provider is called for neither, and both say so. Deleting the younger one
-//! lets go of the instance without touching it or its node; the older Machine keeps it. The older one never lets go while
-//! another claims its instance: the instance carries its mark, so no other Machine could remove it.
+//! While two Machines claim one provider ID, the provider is called for neither, and both say so. The better claim is that of
+//! the Machine whose record says that it asked for an instance, then that of the older one. Deleting the other lets go of the
+//! instance without touching it or its node. The one with the better claim never lets go while another claims its instance:
+//! the instance carries its mark, so no other Machine could remove it.
 
 use api::machine::{Machine, condition as types, severity};
 use jiff::Timestamp;
 
 use super::report::{CLAIMED_TWICE, Report};
-use super::{Action, Plan, Snapshot, Waiting, has_finalizer, removal};
+use super::{Action, Plan, Record, Snapshot, Waiting, has_finalizer, removal};
 use crate::condition;
 
 /// Another Machine with the same provider ID.
@@ -17,8 +18,25 @@ pub struct Rival {
     /// `namespace/name`.
     pub name: String,
     pub deleting: bool,
-    /// When it was made, then its uid: the older Machine has the better claim.
-    pub seniority: (Option<Timestamp>, String),
+    pub standing: Standing,
+}
+
+/// How good a claim is; the smallest is the best. Creation times are whole seconds, so the uid settles what they leave open.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Standing {
+    is_without_record: bool,
+    created: Option<Timestamp>,
+    uid: String,
+}
+
+impl Standing {
+    fn of(machine: &Machine) -> Self {
+        Self {
+            is_without_record: Record::of(machine).is_none(),
+            created: machine.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            uid: machine.metadata.uid.clone().unwrap_or_default(),
+        }
+    }
 }
 
 impl Rival {
@@ -34,7 +52,7 @@ impl Rival {
         Some(Self {
             name: full_name(other),
             deleting: other.metadata.deletion_timestamp.is_some(),
-            seniority: seniority(other),
+            standing: Standing::of(other),
         })
     }
 }
@@ -49,11 +67,6 @@ fn full_name(machine: &Machine) -> String {
     format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default())
 }
 
-fn seniority(machine: &Machine) -> (Option<Timestamp>, String) {
-    let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    (created, machine.metadata.uid.clone().unwrap_or_default())
-}
-
 /// Both Machines say what is wrong, and wait for a person.
 pub(super) fn plan(snapshot: &Snapshot) -> Plan {
     let mut report = Report::new(snapshot);
@@ -61,12 +74,11 @@ pub(super) fn plan(snapshot: &Snapshot) -> Plan {
     Plan::wait(Vec::new(), report.finish(), Waiting::Claimed(others))
 }
 
-/// Lets go of a contested instance. The oldest claimant stays to the end and removes it.
+/// Lets go of a contested instance. Who has the best claim stays to the end and removes it.
 pub(super) fn plan_removal(snapshot: &Snapshot, mut report: Report) -> Plan {
     let others = tell(snapshot, &mut report);
-    let mine = seniority(&snapshot.machine);
-    let is_oldest = snapshot.rivals.iter().all(|rival| mine < rival.seniority);
-    if is_oldest {
+    let mine = Standing::of(&snapshot.machine);
+    if snapshot.rivals.iter().all(|rival| mine < rival.standing) {
         return Plan::wait(Vec::new(), report.finish(), Waiting::Claimed(others));
     }
     let event = Action::Event {

@@ -373,6 +373,31 @@ fn of_two_claimants_that_both_go_the_older_removes_the_instance() {
 }
 
 #[test]
+fn of_two_claimants_of_the_same_second_the_one_that_asked_for_the_instance_keeps_it() {
+    let gone = |name: &str, uid: &str, notes: Value| {
+        machine(json!({
+            "metadata": {
+                "name": name, "uid": uid, "annotations": notes, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "deletionTimestamp": ago(SignedDuration::ZERO),
+            },
+            "spec": {"providerID": "x:///1"},
+            "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+        }))
+    };
+    let record = json!({
+        "token": token("uid-z", 1), "attempt": 1, "recorded": now(), "tries": 1, "lastTry": now(),
+    });
+    let notes = json!({"machinist.dev/instance-intent": record.to_string()});
+    let maker = gone("maker", "uid-z", notes.clone());
+    assert!(Record::of(&maker).is_some(), "{record}");
+    // A copy takes the annotation along, which names the maker's token.
+    let copy = gone("copy", "uid-a", notes);
+    let of = |mine: &Machine, theirs: &Machine| Snapshot::from_objects(mine, [theirs], LinkedNode::Missing, now());
+    check(of(&copy, &maker), expect!["event InstanceKept, RemoveFinalizer | wait: others still hold finalizers"]);
+    check(of(&maker, &copy), expect![" | wait: its instance is also claimed by ns/copy"]);
+}
+
+#[test]
 fn a_claimant_that_has_let_go_does_not_block_the_other() {
     let mut gone = machine(json!({
         "metadata": {"name": "copy", "uid": "uid-copy", "deletionTimestamp": ago(SignedDuration::ZERO)},
