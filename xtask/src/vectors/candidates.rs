@@ -75,6 +75,13 @@ fn is_at_work(node: &Value) -> bool {
     matches!(Seen(node).says("state"), "Working" | "Rebooting")
 }
 
+/// Whether a daemon may take its node down right now. One that runs its target only has to say that it is done; no node of
+/// the vectors was emptied.
+fn is_changing(node: &Value) -> bool {
+    let seen = Seen(node);
+    is_at_work(node) && seen.says("currentConfig") != seen.says("desiredConfig")
+}
+
 fn is_negative(limit: &Value) -> bool {
     limit.as_i64().is_some_and(|number| number < 0)
         || limit.as_str().is_some_and(|text| text.starts_with('-') && text.ends_with('%'))
@@ -123,7 +130,7 @@ fn newest_wins(input: &Value, expected: Expected) -> Expected {
     let (mut places, mut gone) = (0, by_name.iter().filter(|node| !serves(node)).count());
     let mut selected = Vec::new();
     for node in moving.chain(away).chain(impaired).filter(|node| !is_unreachable(node)) {
-        let is_spared = serves(node) && !is_at_work(node) && Seen(node).says("currentConfig") != target;
+        let is_spared = serves(node) && !is_changing(node) && Seen(node).says("currentConfig") != target;
         if places < limit && (!is_spared || gone < limit) {
             places += 1;
             gone += usize::from(serves(node));

@@ -255,7 +255,9 @@ async fn a_drain_held_by_a_budget(ward: &Ward) {
     budgets.delete("shop-stays", &DeleteParams::default()).await.unwrap();
 }
 
+/// The controller takes its finalizers off itself. Without it somebody else has to.
 async fn a_kubelet_config_with_a_dangling_finalizer(ward: &Ward) {
+    ward.scale_to_zero().await;
     let configs = ward.all::<KubeletConfig>();
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "KubeletConfig",

@@ -172,7 +172,8 @@ fn belongs_to(name: &str, role: &str, set: &MachineSet) -> bool {
     role == "worker" && set.name_any().strip_prefix("worker-") == zone_of(name).strip_prefix("zone-")
 }
 
-/// The Machine of a node that `up` begins with.
+/// The Machine of a node that `up` begins with. The kubelet gives a node its role when it registers; were the role a label of
+/// the Machine too, a person who takes it off would find it put back.
 fn machine_of(name: &str, role: &str, set: Option<&MachineSet>) -> Machine {
     let zone = zone_of(name);
     let machine_role = if role == "worker" { "worker" } else { "master" };
@@ -196,7 +197,7 @@ fn machine_of(name: &str, role: &str, set: Option<&MachineSet>) -> Machine {
             "finalizers": [MACHINE_FINALIZER], "annotations": {api::annotations::INSTANCE_STATE: "running"},
         },
         "spec": {
-            "metadata": node_metadata(role), "providerID": provider_id(name), "providerSpec": {"value": spec},
+            "metadata": {}, "providerID": provider_id(name), "providerSpec": {"value": spec},
         },
     });
     serde_json::from_value(object).expect("our own manifest is valid: its only variables are names")
@@ -214,7 +215,7 @@ fn set_of(name: &str, zone: &str) -> Value {
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    "metadata": node_metadata("worker"), "providerSpec": {"value": provider_spec("worker", zone)},
+                    "metadata": {}, "providerSpec": {"value": provider_spec("worker", zone)},
                 },
             },
         },
@@ -223,10 +224,6 @@ fn set_of(name: &str, zone: &str) -> Value {
 
 fn labels_of(role: &str) -> Value {
     json!({MACHINE_CLUSTER: CLUSTER, MACHINE_ROLE: role, MACHINE_TYPE: role})
-}
-
-fn node_metadata(role: &str) -> Value {
-    json!({"labels": {format!("{}{role}", api::labels::NODE_ROLE_PREFIX): ""}})
 }
 
 /// With the defaults that admission would fill in.
