@@ -7,7 +7,7 @@
 mod requests;
 mod subject;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,9 @@ pub(crate) struct Checks {
     expectations: Expectations,
     /// What the last plan of each check told.
     said: Mutex<HashMap<Key, BTreeSet<String>>>,
+    /// Since when this process has seen machines of each check unwell. A node's own clock may be wrong, so its word alone
+    /// never spends a timeout; a process that starts anew waits for all of it once more.
+    suspected: Mutex<HashMap<Key, BTreeMap<String, Timestamp>>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +84,7 @@ impl Checks {
             queue: Queue::default(),
             expectations: Expectations::default(),
             said: Mutex::default(),
+            suspected: Mutex::default(),
         }
     }
 
@@ -137,7 +141,9 @@ impl Checks {
             }
             Ok(_) | Err(_) => None,
         };
+        snapshot.suspected = Some(self.suspected.lock().get(key).cloned().unwrap_or_default());
         let plan = health::plan(&snapshot);
+        self.suspected.lock().insert(key.clone(), plan.suspected(&snapshot));
         tracing::debug!(?key, actions = ?plan.actions, next = ?plan.next, "planned");
         let is_restricted = matches!(
             plan.next,
@@ -271,6 +277,7 @@ impl Checks {
     fn forget(&self, key: &Key) {
         self.expectations.forget(key);
         self.said.lock().remove(key);
+        self.suspected.lock().remove(key);
         match self.vintage {
             Vintage::Today => {
                 self.context.forget::<MachineHealthCheck>(key);
