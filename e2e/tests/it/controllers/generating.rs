@@ -128,7 +128,7 @@ async fn settled(stage: &Stage, name: &str, nodes: &[&str]) -> String {
     stage.updated(name, "", nodes.len()).await
 }
 
-fn built_in(name: &str) -> api::machineconfiguration::MachineConfigPool {
+fn built_in(name: &str) -> MachineConfigPool {
     let mut pool = pool(name);
     let label = "machineconfiguration.openshift.io/mco-built-in".to_owned();
     pool.metadata.labels.get_or_insert_default().insert(label, String::new());
