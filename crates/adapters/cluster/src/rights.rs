@@ -30,6 +30,21 @@ pub struct Role {
 /// To follow a kind.
 pub const WATCH: &[&str] = &["get", "list", "watch"];
 
+/// A row of a table.
+pub const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Right {
+    Right { group, resource, verbs }
+}
+
+/// What every process with an election needs for itself.
+pub const PROCESS: Role = Role {
+    name: "process",
+    everywhere: &[right("", "namespaces", &["get"])],
+    at_home: &[
+        right("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "update", "patch"]),
+        right("events.k8s.io", "events", &["create", "patch"]),
+    ],
+};
+
 /// The rules of several roles, each resource once.
 pub fn rules<'a>(rights: impl IntoIterator<Item = &'a Right>) -> Vec<PolicyRule> {
     let mut merged: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();

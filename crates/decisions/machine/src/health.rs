@@ -153,7 +153,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
     }
     if snapshot.targets.iter().any(|target| matches!(target.node, TargetNode::Unknown(_))) {
-        // Whoever is not known to be well keeps its remediation request, and the numbers stay those of the last look.
+        // A machine that is not known to be well keeps its remediation request, and the counts stay those of the last look.
         let next = Next::After(NODES_UNKNOWN, Waiting::Nodes);
         return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
     }

@@ -120,7 +120,7 @@ impl Drain {
         let drain = active
             .entry(node.name.clone())
             .or_insert_with(|| Active::start(&self.context.world.client, &node.name, &self.nodes));
-        let pods = drain.pods()?;
+        let pods = drain.pods.reading()?;
         let world = &self.context.world;
         let withheld = withheld(&world.ledgers, node);
         drain.is_withheld = !matches!(withheld, Reading::Known { value: None, .. });
@@ -135,7 +135,7 @@ impl Drain {
             started: node.drain_started,
             pods,
             budgets: world.budgets.all().iter().map(|budget| (**budget).clone()).collect(),
-            refusals: drain.refusals.clone(),
+            refusals: drain.pods.refusals().clone(),
             daemon_sets: daemon_sets(&world.daemon_sets),
             settings: Settings {
                 options: Options { ours: Some(self.ours(node)), ..Options::default() },

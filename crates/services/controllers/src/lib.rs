@@ -18,13 +18,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::events::Severity;
+use cluster::Events;
 pub use cluster::leader::End;
 use cluster::leader::{self, Election, Leadership};
-use cluster::watch::Trouble;
-use cluster::{Events, Problem};
 use health::{Health, Readiness};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use tokio::task::JoinSet;
 
@@ -51,9 +48,6 @@ pub enum Error {
     #[error(transparent)]
     Election(#[from] leader::Error),
 }
-
-/// How often a leader that is not ready yet looks at what is missing, for `/readyz`.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs every controller until `stop` or until another process leads.
 pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = ()>) -> Result<End, Error> {
@@ -104,7 +98,11 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     let generating = Arc::new(generate::Generate::new(context.clone()));
     let drain = Arc::new(drain::Drain::new(context, blocked));
     let events = Events::start(client.clone(), "machineconfigcontroller", &namespace);
-    tasks.spawn(report_readiness(world.clone(), health.clone(), events, namespace));
+    let (watched, health) = (world.clone(), health.clone());
+    let missing = move |missing: Vec<String>| {
+        health.set(if missing.is_empty() { Readiness::Leading } else { Readiness::Hindered(missing) });
+    };
+    tasks.spawn(cluster::readiness::follow(move || watched.troubles(), missing, events, namespace));
     tasks.spawn(rendering.clone().follow(changes.render));
     tasks.spawn(rollout.clone().follow(changes.rollout, blocks));
     tasks.spawn(drain.clone().follow(changes.drain));
@@ -113,37 +111,4 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
         world.synced().await;
         tokio::join!(generating.run(), rendering.run(), rollout.run(), drain.run());
     });
-}
-
-/// Tells by `/readyz`, the log and events which kinds cannot be watched, and what to do about it.
-async fn report_readiness(world: World, health: Health, events: Events, namespace: String) {
-    let mut said = Vec::new();
-    loop {
-        let troubles = world.troubles();
-        let told: Vec<String> =
-            troubles.iter().filter_map(|(kind, trouble)| Some(advise(kind, trouble.as_ref()?))).collect();
-        for trouble in told.iter().filter(|trouble| !said.contains(*trouble)) {
-            tracing::warn!("{trouble}");
-            events.publish::<Namespace>(&namespace, None, Severity::Warning, "CannotWatch", trouble);
-        }
-        said = told;
-        let missing: Vec<String> = troubles
-            .iter()
-            .map(|(kind, trouble)| match trouble {
-                Some(trouble) => advise(kind, trouble),
-                None => format!("{kind} are being listed"),
-            })
-            .collect();
-        health.set(if missing.is_empty() { Readiness::Leading } else { Readiness::Hindered(missing) });
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-fn advise(kind: &str, trouble: &Trouble) -> String {
-    let fix = match trouble.problem {
-        Problem::NotFound => "; install our kinds with `machinist crds | kubectl apply --server-side -f -`",
-        Problem::Forbidden => "; let this process list and watch them with a ClusterRole",
-        Problem::Conflict | Problem::TooManyRequests | Problem::Invalid | Problem::Unreachable => "",
-    };
-    format!("cannot watch {kind}: {}{fix}", trouble.text)
 }

@@ -1,14 +1,10 @@
 //! What each controller reads and writes. RBAC is generated from this table.
 
-use cluster::rights::{Right, Role, WATCH};
+use cluster::rights::{PROCESS, Role, WATCH, right};
 
 const MACHINE_CONFIG: &str = api::machineconfiguration::GROUP;
 const OURS: &str = api::machinist::GROUP;
 const CONFIG: &str = api::config::GROUP;
-
-const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Right {
-    Right { group, resource, verbs }
-}
 
 /// Generated MachineConfigs, and status and finalizers of what they are made from.
 const GENERATE: Role = Role {
@@ -25,7 +21,7 @@ const GENERATE: Role = Role {
         right(MACHINE_CONFIG, "containerruntimeconfigs", WATCH),
         right(MACHINE_CONFIG, "containerruntimeconfigs", &["patch"]),
         right(MACHINE_CONFIG, "containerruntimeconfigs/status", &["patch"]),
-        // Whoever makes an owner that blocks deletion has to be allowed to hold that owner.
+        // An owner reference that blocks deletion needs the right to update the owner's finalizers.
         right(MACHINE_CONFIG, "controllerconfigs/finalizers", &["update"]),
         right(MACHINE_CONFIG, "kubeletconfigs/finalizers", &["update"]),
         right(MACHINE_CONFIG, "containerruntimeconfigs/finalizers", &["update"]),
@@ -102,12 +98,5 @@ pub const ROLES: [Role; 5] = [
         ],
         at_home: &[],
     },
-    Role {
-        name: "process",
-        everywhere: &[right("", "namespaces", &["get"])],
-        at_home: &[
-            right("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "update", "patch"]),
-            right("events.k8s.io", "events", &["create", "patch"]),
-        ],
-    },
+    PROCESS,
 ];

@@ -305,8 +305,11 @@ impl Daemon {
     /// Whether something was asked of the node since `before`. The API's answer to a report may be the first to say so, and
     /// the watch does not repeat what the daemon has seen in an answer: whoever waits for the next change would miss it.
     fn is_asked_anew(&self, before: &View) -> bool {
-        let asked = |view: &View| (view.desired.clone(), view.last_applied_drain.clone(), view.probe.clone());
-        self.view.as_ref().is_some_and(|view| asked(view) != asked(before))
+        self.view.as_ref().is_some_and(|view| {
+            view.desired != before.desired
+                || view.last_applied_drain != before.last_applied_drain
+                || view.probe != before.probe
+        })
     }
 
     async fn look(&self) -> Result<Looked, Problem> {

@@ -1,12 +1,8 @@
 //! What each controller reads and writes. RBAC is generated from this table.
 
-use cluster::rights::{Right, Role, WATCH};
+use cluster::rights::{PROCESS, Role, WATCH, right};
 
 const MACHINE: &str = api::machine::GROUP;
-
-const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Right {
-    Right { group, resource, verbs }
-}
 
 /// The rights of `machinist machines`.
 pub const ROLES: [Role; 7] = [
@@ -86,12 +82,5 @@ pub const ROLES: [Role; 7] = [
         // What checks of 2019 go by.
         at_home: &[right("", "configmaps", &["get"])],
     },
-    Role {
-        name: "process",
-        everywhere: &[right("", "namespaces", &["get"])],
-        at_home: &[
-            right("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "update", "patch"]),
-            right("events.k8s.io", "events", &["create", "patch"]),
-        ],
-    },
+    PROCESS,
 ];

@@ -74,7 +74,7 @@ pub(super) fn plan(snapshot: &Snapshot) -> Plan {
     Plan::wait(Vec::new(), report.finish(), Waiting::Claimed(others))
 }
 
-/// Lets go of a contested instance. Who has the best claim stays to the end and removes it.
+/// Lets go of a contested instance. The Machine with the best claim outlives the others and removes it.
 pub(super) fn plan_removal(snapshot: &Snapshot, mut report: Report) -> Plan {
     let others = tell(snapshot, &mut report);
     let mine = Standing::of(&snapshot.machine);

@@ -28,7 +28,7 @@ impl Journal {
     pub(crate) fn open(path: &Path) -> Result<(Self, Account), Error> {
         let account = Account::replay(load(path)?);
         let write = |source| Error::Write { path: path.to_owned(), source };
-        // Whoever is killed meanwhile leaves the old file or the new one.
+        // A process that is killed in between leaves either the old file or the new one.
         let beside = path.with_extension("new");
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside);
         let mut file = BufWriter::new(file.map_err(write)?);

@@ -6,12 +6,10 @@ use api::annotations;
 use api::machineconfiguration::MachineConfigNode;
 use cluster::events::Severity;
 use cluster::{Problem, problem, write};
-use drain::eviction::Cause;
-use drain::{Action, Condition, Event, Plan, PodFacts, Refusal};
-use futures::StreamExt;
+use drain::{Action, Condition, Event, Plan, PodFacts};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
 use rollout::NodeFacts;
 use serde_json::{Value, json};
 
@@ -31,7 +29,7 @@ impl Drain {
         let mut evictions = Vec::new();
         for action in &plan.actions {
             match action {
-                Action::Evict(pod) => evictions.push(pod),
+                Action::Evict(pod) => evictions.push(pod.clone()),
                 Action::Cordon { owner, started } => {
                     self.patch(node, note(owner, *started, Some(true))).await?;
                 }
@@ -53,40 +51,13 @@ impl Drain {
         Ok(false)
     }
 
-    async fn evict(&self, node: &str, pods: Vec<&PodFacts>) {
-        let answers = futures::stream::iter(pods.into_iter().cloned()).map(async |pod| {
-            let refusal = self.ask(&pod).await;
-            (pod, refusal)
-        });
-        let mut answers = answers.buffer_unordered(drain::eviction::AT_ONCE).boxed();
-        while let Some((pod, refusal)) = answers.next().await {
-            let mut active = self.active.lock();
-            let Some(drain) = active.get_mut(node) else { continue };
-            match refusal {
-                Some(cause) => drain.refusals.insert(pod.uid, Refusal { at: Timestamp::now(), cause }),
-                None => drain.refusals.remove(&pod.uid),
-            };
-        }
-    }
-
-    /// Asks for one eviction. Nothing means that the pod is on its way out.
-    async fn ask(&self, pod: &PodFacts) -> Option<Cause> {
-        let api: Api<Pod> = Api::namespaced(self.context.world.client.clone(), &pod.namespace);
-        let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
-        let delete_options = Some(DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() });
-        let parameters = EvictParams { delete_options, ..EvictParams::default() };
-        // The client would wait and retry a refusal by itself; here a refusal is an answer that people must see.
-        match write::in_time(api.evict(&pod.name, &parameters)).await {
-            Ok(_) => None,
-            // A pod of the same name with another uid is not the one that was seen.
-            Err(error) if problem(&error) == Problem::Conflict => None,
-            Err(kube::Error::Api(status)) => {
-                let causes = status.details.iter().flat_map(|details| &details.causes);
-                let causes: Vec<String> = causes.map(|cause| cause.message.clone()).collect();
-                Cause::of_answer(status.code, &status.message, &causes)
+    async fn evict(&self, node: &str, pods: Vec<PodFacts>) {
+        let answered = |pod, refusal| {
+            if let Some(drain) = self.active.lock().get_mut(node) {
+                drain.pods.answered(pod, refusal);
             }
-            Err(error) => Some(Cause::Failed { message: error.to_string() }),
-        }
+        };
+        cluster::pods::evict(&self.context.world.client, pods, answered).await;
     }
 
     /// A patch that conflicts is dropped: the newer node is on its way here and is looked at again.
