@@ -271,6 +271,12 @@ fn roll_out(world: &mut World, order: Order, parties: &dyn Parties) -> Result<()
             // The zone stands in for the fence annotation: any harmless change will do.
             world.write_node(&node, Some(&resource_version), |facts| facts.zone = Some(fence))
         }
+        Action::Hold { node, resource_version, value, config } => {
+            world.write_node(&node, Some(&resource_version), |facts| {
+                facts.hold = Some(value);
+                facts.held_config = Some(config);
+            })
+        }
         Action::SetTaints { node, resource_version, taints } => {
             world.write_node(&node, Some(&resource_version), |facts| facts.taints = taints)
         }
@@ -282,7 +288,7 @@ fn roll_out(world: &mut World, order: Order, parties: &dyn Parties) -> Result<()
 fn version(action: &Action) -> Option<&rollout::ResourceVersion> {
     match action {
         Action::Target(target) => Some(&target.resource_version),
-        Action::Fence { resource_version, .. } => Some(resource_version),
+        Action::Fence { resource_version, .. } | Action::Hold { resource_version, .. } => Some(resource_version),
         Action::WriteLedger { .. }
         | Action::SetTaints { .. }
         | Action::SetTopology { .. }

@@ -80,6 +80,7 @@ fn target_of(action: &Action) -> Option<&rollout::Target> {
         Action::Target(target) => Some(target),
         Action::WriteLedger { .. }
         | Action::Fence { .. }
+        | Action::Hold { .. }
         | Action::SetTaints { .. }
         | Action::SetTopology { .. }
         | Action::DegradeNode { .. } => None,

@@ -22,6 +22,7 @@ impl Judge for Candidates {
             Action::Target(target) => Some(target.node.clone()),
             Action::WriteLedger { .. }
             | Action::Fence { .. }
+            | Action::Hold { .. }
             | Action::SetTaints { .. }
             | Action::SetTopology { .. }
             | Action::DegradeNode { .. } => None,

@@ -11,6 +11,7 @@ use api::machineconfiguration::{
     MachineConfigPoolStatus,
 };
 use api::machinist::{PoolLedger, RenderedProvenance};
+use api::managed::{self, last_writer};
 use api::names::{node_condition, state};
 use api::selector::Selector;
 use api::{annotations, labels};
@@ -303,23 +304,11 @@ impl PoolFacts {
                 .filter(|held| held.config == target)
                 .map(|held| Held { config: held.config, node: held.node, reason: held.reason })
                 .collect(),
-            paused_by: writer_of(pool, "/f:spec/f:paused"),
+            paused_by: last_writer(&pool.metadata, managed::PAUSED).map(|writer| (writer.manager, writer.at)),
             has_fragments: true,
             target,
         }
     }
-}
-
-/// Where an object's own records name the annotation of the target.
-const DESIRED_CONFIG_FIELD: &str = "/f:metadata/f:annotations/f:machineconfiguration.openshift.io~1desiredConfig";
-
-/// Who last wrote a field, by the object's own records.
-fn writer_of(object: &impl kube::Resource, field: &str) -> Option<(String, Option<Timestamp>)> {
-    let entries = object.meta().managed_fields.iter().flatten();
-    let owning =
-        entries.filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(field).is_some()));
-    let newest = owning.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
-    Some((newest.manager.clone().unwrap_or_default(), newest.time.as_ref().map(|time| time.0)))
 }
 
 impl NodeFacts {
@@ -340,7 +329,7 @@ impl NodeFacts {
             desired: said(annotations::DESIRED_CONFIG),
             state: said(annotations::STATE).unwrap_or_default(),
             reason: said(annotations::REASON),
-            targeted: writer_of(node, DESIRED_CONFIG_FIELD).and_then(|(_, time)| time),
+            targeted: last_writer(metadata, managed::DESIRED_CONFIG).and_then(|writer| writer.at),
             reported: steps.iter().map(|step| step.last_transition_time.0).max(),
             step: step.map(|step| step.message.clone()).filter(|message| !message.is_empty()),
             // Before the first heartbeat nothing is known, which is not the same as being down.

@@ -20,51 +20,93 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
                     request.userInfo.extra['authentication.kubernetes.io/node-name'][0] == object.metadata.name";
     let of_nodes = json!([{"name": "is-a-node", "expression": "'system:nodes' in request.userInfo.groups"}]);
     let mut objects = Vec::new();
-    let mut guard = |name: &str, step: Step, rules: Value, conditions: Value, expression: &str, message: &str| {
-        for object in policy(name, &rules, &conditions, expression, message) {
-            objects.push(Desired::new(step, Keep::Whole, object));
-        }
+    let mut guard = |guard: Guard<'_>| {
+        let (step, policy) = (guard.step, guard.objects());
+        objects.extend(policy.into_iter().map(|object| Desired::new(step, Keep::Whole, object)));
     };
-    guard(
-        "mcn-guards",
-        Step::MachineConfigDaemon,
-        rule(MCO, "v1", &["machineconfignodes", "machineconfignodes/status"], &["CREATE", "UPDATE"]),
-        of_daemons.clone(),
-        own_node,
-        "the daemon may only write the MachineConfigNode of the node it runs on",
-    );
-    guard(
-        "machine-config-daemon-node-guards",
-        Step::MachineConfigDaemon,
-        rule("", "v1", &["nodes", "nodes/status"], &["UPDATE"]),
-        of_daemons,
-        own_node,
-        "the daemon may only write the Node it runs on",
-    );
-    guard(
-        "machinist-node-guards",
-        Step::MachineConfigDaemon,
-        rule(MCO, "v1", &["machineconfignodes", "machineconfignodes/status"], &["CREATE", "UPDATE"]),
-        of_nodes,
-        "request.userInfo.username == 'system:node:' + object.metadata.name",
-        "a node may only write its own MachineConfigNode",
-    );
-    guard(
-        "custom-machine-config-pool-selector",
-        Step::MachineConfigController,
-        rule(MCO, "v1", &["machineconfigpools"], &["CREATE", "UPDATE"]),
-        json!([]),
-        SELECTOR,
-        "all custom MachineConfigPools must inherit from the worker pool: machineConfigSelector needs \
-         matchLabels machineconfiguration.openshift.io/role of master, worker or arbiter, or a matchExpression on \
-         machineconfiguration.openshift.io/role that includes worker",
-    );
+    let node_objects = rule(MCO, "v1", &["machineconfignodes", "machineconfignodes/status"], &["CREATE", "UPDATE"]);
+    guard(Guard {
+        name: "mcn-guards",
+        step: Step::MachineConfigDaemon,
+        rules: node_objects.clone(),
+        conditions: of_daemons.clone(),
+        expression: own_node,
+        message: "the daemon may only write the MachineConfigNode of the node it runs on",
+        answer: Answer::Deny,
+    });
+    guard(Guard {
+        name: "machine-config-daemon-node-guards",
+        step: Step::MachineConfigDaemon,
+        rules: rule("", "v1", &["nodes", "nodes/status"], &["UPDATE"]),
+        conditions: of_daemons,
+        expression: own_node,
+        message: "the daemon may only write the Node it runs on",
+        answer: Answer::Deny,
+    });
+    guard(Guard {
+        name: "machinist-node-guards",
+        step: Step::MachineConfigDaemon,
+        rules: node_objects,
+        conditions: of_nodes,
+        expression: "request.userInfo.username == 'system:node:' + object.metadata.name",
+        message: "a node may only write its own MachineConfigNode",
+        answer: Answer::Deny,
+    });
+    let pools = rule(MCO, "v1", &["machineconfigpools"], &["CREATE", "UPDATE"]);
+    guard(Guard {
+        name: "custom-machine-config-pool-selector",
+        step: Step::MachineConfigController,
+        rules: pools.clone(),
+        conditions: json!([]),
+        expression: SELECTS_BY_ROLE,
+        message: "a MachineConfigPool selects MachineConfigs by their role: machineConfigSelector needs matchLabels or a \
+                  matchExpression on machineconfiguration.openshift.io/role, for example In [worker, infra]",
+        answer: Answer::Deny,
+    });
+    guard(Guard {
+        name: "custom-machine-config-pool-inheritance",
+        step: Step::MachineConfigController,
+        rules: pools,
+        conditions: json!([]),
+        expression: INHERITS,
+        message: "this pool does not inherit from worker: its nodes will lack everything that MachineConfigs of role worker \
+                  give them, such as the kubelet's and the container runtime's settings, registries and SSH keys. To keep \
+                  it, use a matchExpression on machineconfiguration.openshift.io/role that includes worker",
+        answer: Answer::Warn,
+    });
     objects
 }
 
-/// A pool takes the fragments of a built-in role, or of worker and others.
-const SELECTOR: &str = "\
+/// What a policy does when its expression is false.
+#[derive(Clone, Copy)]
+enum Answer {
+    Deny,
+    Warn,
+}
+
+/// One admission policy with its binding.
+struct Guard<'a> {
+    name: &'a str,
+    step: Step,
+    rules: Value,
+    /// Which requests it looks at; none for all.
+    conditions: Value,
+    expression: &'a str,
+    message: &'a str,
+    answer: Answer,
+}
+
+/// The selector says something about roles. One that does not would never select what we render.
+const SELECTS_BY_ROLE: &str = "\
 has(object.spec.machineConfigSelector) && (\
+(has(object.spec.machineConfigSelector.matchLabels) && \
+'machineconfiguration.openshift.io/role' in object.spec.machineConfigSelector.matchLabels) || \
+(has(object.spec.machineConfigSelector.matchExpressions) && \
+object.spec.machineConfigSelector.matchExpressions.exists(e, e.key == 'machineconfiguration.openshift.io/role')))";
+
+/// A pool takes the fragments of a built-in role, or of worker and others.
+const INHERITS: &str = "\
+!has(object.spec.machineConfigSelector) || (\
 (has(object.spec.machineConfigSelector.matchLabels) && \
 'machineconfiguration.openshift.io/role' in object.spec.machineConfigSelector.matchLabels && \
 object.spec.machineConfigSelector.matchLabels['machineconfiguration.openshift.io/role'] in ['master', 'worker', 'arbiter']) || \
@@ -77,24 +119,36 @@ fn rule(group: &str, version: &str, resources: &[&str], operations: &[&str]) -> 
     json!([{"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources, "scope": "*"}])
 }
 
-/// The policy and its binding.
-fn policy(name: &str, rules: &Value, conditions: &Value, expression: &str, message: &str) -> [Value; 2] {
-    let mut policy = json!({
-        "apiVersion": GROUP, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}, "resourceRules": rules,
+impl Guard<'_> {
+    /// The policy and its binding.
+    fn objects(self) -> [Value; 2] {
+        let mut validation = json!({"expression": self.expression, "message": self.message});
+        let action = match self.answer {
+            Answer::Deny => {
+                validation["reason"] = json!("Forbidden");
+                "Deny"
+            }
+            Answer::Warn => "Warn",
+        };
+        let mut policy = json!({
+            "apiVersion": GROUP, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": self.name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
+                    "resourceRules": self.rules,
+                },
+                "validations": [validation],
             },
-            "validations": [{"expression": expression, "message": message, "reason": "Forbidden"}],
-        },
-    });
-    if conditions.as_array().is_some_and(|conditions| !conditions.is_empty()) {
-        policy["spec"]["matchConditions"] = conditions.clone();
+        });
+        if self.conditions.as_array().is_some_and(|conditions| !conditions.is_empty()) {
+            policy["spec"]["matchConditions"] = self.conditions;
+        }
+        let binding = json!({
+            "apiVersion": GROUP, "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": format!("{}-binding", self.name)},
+            "spec": {"policyName": self.name, "validationActions": [action]},
+        });
+        [policy, binding]
     }
-    let binding = json!({
-        "apiVersion": GROUP, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": format!("{name}-binding")},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    });
-    [policy, binding]
 }

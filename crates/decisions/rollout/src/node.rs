@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::managed::{self, Writer};
 use api::names::cordon;
 use api::{annotations, labels, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The facts of one node that rollouts depend on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +32,10 @@ pub struct NodeFacts {
     pub reason: Option<String>,
     /// A person pinned the node to what it runs; the value says why.
     pub hold: Option<String>,
+    /// Who set the desired config, where that was neither a controller nor a daemon.
+    pub set_by: Option<Writer>,
+    /// The desired config of a person that a hold has answered already.
+    pub held_config: Option<String>,
     /// The daemon is ours, which can be given a new target while it works.
     pub ours: bool,
     /// The config whose trial was reverted here.
@@ -135,6 +141,19 @@ impl State {
     }
 }
 
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreported => "",
+            Self::Done => names::state::DONE,
+            Self::Working => names::state::WORKING,
+            Self::Degraded => names::state::DEGRADED,
+            Self::Unreconcilable => names::state::UNRECONCILABLE,
+            Self::Unknown(word) => word,
+        })
+    }
+}
+
 /// kubeadm writes it on every node that it joins.
 const KUBEADM: &str = "kubeadm.alpha.kubernetes.io/cri-socket";
 
@@ -175,6 +194,8 @@ impl NodeFacts {
             state: State::parse(annotation(annotations::STATE).as_deref().unwrap_or_default()),
             reason: said(annotations::REASON),
             hold: annotation(annotations::HOLD).filter(|value| value != "false"),
+            set_by: set_by(metadata),
+            held_config: said(annotations::HELD_CONFIG),
             ours: annotation(annotations::DAEMON).is_some(),
             reverted: said(annotations::REVERTED),
             probe: said(annotations::PROBE),
@@ -330,6 +351,11 @@ impl NodeFacts {
         !self.ours && self.state == State::Working
     }
 
+    /// A person set the desired config, and nothing has answered that yet.
+    pub fn is_hand_set(&self) -> bool {
+        self.set_by.is_some() && self.hold.is_none() && self.desired.is_some() && self.desired != self.held_config
+    }
+
     /// The taint that keeps evicted pods from moving to nodes whose turn is still to come.
     pub fn has_update_taint(&self) -> bool {
         self.taints.iter().any(is_update_taint)
@@ -347,6 +373,24 @@ impl NodeFacts {
         }
         taints
     }
+}
+
+/// Controllers and daemons that set a node's desired config in the course of a rollout, ours and upstream's. Anybody else
+/// is a person, whatever tool they use.
+const CONTROLLERS: [&str; 2] = ["machinist", "machine-config-"];
+
+/// The person who set the desired config. What a node was created with is nobody's request.
+fn set_by(metadata: &ObjectMeta) -> Option<Writer> {
+    let is_controller = |writer: &Writer| CONTROLLERS.iter().any(|prefix| writer.manager.starts_with(prefix));
+    let created = metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let mut writers = managed::writers(metadata, managed::DESIRED_CONFIG);
+    let first = writers.next()?;
+    let others: Vec<_> = writers.collect();
+    if is_controller(&first) || others.iter().any(is_controller) {
+        return None;
+    }
+    let last = others.into_iter().chain([first]).max_by_key(|writer| writer.at)?;
+    (last.at > created).then_some(last)
 }
 
 fn is_update_taint(taint: &Taint) -> bool {

@@ -47,6 +47,9 @@ pub enum Action {
     Target(Target),
     /// Touch the node with this resource version, so that an older write to it conflicts.
     Fence { node: String, resource_version: ResourceVersion },
+    /// Set the node's hold to this value with this resource version of the Node, and note the desired config that it
+    /// answers.
+    Hold { node: String, resource_version: ResourceVersion, value: String, config: String },
     /// Replace the node's taints with this resource version.
     SetTaints { node: String, resource_version: ResourceVersion, taints: Vec<Taint> },
     /// Set the node's annotation `controlPlaneTopology`.
@@ -305,7 +308,10 @@ impl Action {
         match self {
             Self::WriteLedger { .. } | Self::DegradeNode { .. } => None,
             Self::Target(target) => Some(&target.node),
-            Self::Fence { node, .. } | Self::SetTaints { node, .. } | Self::SetTopology { node, .. } => Some(node),
+            Self::Fence { node, .. }
+            | Self::Hold { node, .. }
+            | Self::SetTaints { node, .. }
+            | Self::SetTopology { node, .. } => Some(node),
         }
     }
 }

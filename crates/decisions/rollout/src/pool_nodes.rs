@@ -70,6 +70,8 @@ pub struct Index {
     pub busy: BTreeSet<String>,
     /// Nodes that want the goal and were pinned by a person.
     pub held: BTreeSet<String>,
+    /// Those of them that a person has set another target for, which was not answered yet.
+    pub hand_set: BTreeSet<String>,
     /// Nodes that hold a share of the budget by their own state.
     pub consuming: BTreeSet<String>,
     pub degraded: BTreeSet<String>,
@@ -95,6 +97,7 @@ struct Standing {
     consuming: bool,
     degraded: bool,
     turn: Turn,
+    hand_set: bool,
     taint: TaintWork,
     topology_differs: bool,
     reverted: bool,
@@ -245,6 +248,7 @@ impl Standing {
             consuming: facts.consumes_budget(),
             degraded,
             turn: Turn::of(facts, wants, &goal.config),
+            hand_set: wants && facts.is_hand_set(),
             taint: TaintWork::of(facts, wants, reached),
             topology_differs: rules.topology.is_some() && rules.topology != facts.topology,
             reverted: facts.reverted.as_deref() == Some(&goal.config),
@@ -257,7 +261,7 @@ impl Turn {
     fn of(facts: &NodeFacts, wants: bool, goal: &str) -> Self {
         if !wants {
             Self::None
-        } else if facts.hold.is_some() {
+        } else if facts.hold.is_some() || facts.is_hand_set() {
             Self::Held
         } else if facts.is_foreign_and_working() {
             Self::Busy
@@ -277,10 +281,11 @@ impl TaintWork {
     /// The taint stays from the time a node begins to wait until it is through, so that pods which are evicted
     /// meanwhile prefer nodes that need not be emptied again. A held node does not wait for this rollout.
     fn of(facts: &NodeFacts, wants: bool, reached: bool) -> Self {
-        let waits = wants && facts.hold.is_none();
+        let is_held = facts.hold.is_some() || facts.is_hand_set();
+        let waits = wants && !is_held;
         match (waits, facts.has_update_taint()) {
             (true, false) => Self::Missing,
-            (false, true) if reached || facts.hold.is_some() => Self::Left,
+            (false, true) if reached || is_held => Self::Left,
             (true | false, _) => Self::None,
         }
     }
@@ -354,12 +359,13 @@ impl Index {
         }
     }
 
-    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 11] {
+    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 12] {
         [
             (&mut self.silent, standing.turn == Turn::Silent),
             (&mut self.moving, standing.moving),
             (&mut self.busy, standing.turn == Turn::Busy),
             (&mut self.held, standing.turn == Turn::Held),
+            (&mut self.hand_set, standing.hand_set),
             (&mut self.consuming, standing.consuming),
             (&mut self.degraded, standing.degraded),
             (&mut self.taint_missing, standing.taint == TaintWork::Missing),

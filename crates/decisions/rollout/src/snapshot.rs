@@ -3,7 +3,7 @@
 //! A controller keeps one snapshot per pool and takes changes in as they come; a command line builds one from files
 //! with [`Snapshot::from_objects`]. The plan depends on nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::known::{Reading, Unread};
@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub unread: Option<Unread>,
     pub peer: Option<Peer>,
     pub certificates: Vec<CertExpiry>,
+    /// Rendered configs of this pool that exist, among those that people have set as targets of its nodes.
+    pub rendered: BTreeSet<String>,
     /// Nodes that this pool and another custom pool want.
     pub contested: Vec<Contested>,
     /// The config server gives this pool's config to anyone.
@@ -180,6 +182,7 @@ impl Snapshot {
             unread: None,
             peer: None,
             certificates: Vec::new(),
+            rendered: BTreeSet::new(),
             contested: Vec::new(),
             is_open: false,
             now,

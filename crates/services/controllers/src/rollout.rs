@@ -155,7 +155,10 @@ impl Rollout {
                         self.sent.lock().remove(&change.key.name);
                         self.asked.lock().remove(&change.key.name);
                     }
-                    self.index.lock().node_changed(&self.pools, &change);
+                    let pool = self.index.lock().node_changed(&self.pools, &change);
+                    if let (Some(pool), Some(old), Some(new)) = (pool, &change.old, &change.new) {
+                        rollout::progress(&pool, old, new).iter().for_each(|line| tracing::info!("{line}"));
+                    }
                     self.look_at(&change.key.name);
                 }
                 Some(change) = changes.ledgers.recv() => self.index.lock().ledger_changed(&self.pools, &change),
@@ -207,7 +210,9 @@ impl Rollout {
         let mut index = self.index.lock();
         let rendering = self.context.rendering(pool);
         let now = Timestamp::now();
-        let snapshot = index.snapshot(pool, now, rendering, self.context.world.sight(now))?;
+        let configs = &self.context.world.configs;
+        let is_rendered = |config: &str| configs.named(config).is_some();
+        let snapshot = index.snapshot(pool, now, rendering, self.context.world.sight(now), is_rendered)?;
         let plan = rollout::plan(snapshot);
         let metrics = &self.context.metrics;
         let labels = metrics::pool(pool);

@@ -80,6 +80,9 @@ pub const MAX_REPLICAS: &str = "machinedeployment.clusters.k8s.io/max-replicas";
 
 /// On a node: keeps it at the config it runs, whatever its pool wants. The value says why.
 pub const HOLD: &str = "machinist.dev/hold";
+/// On a node: the `desiredConfig` that a person set and that was answered by a [`HOLD`]. Once the hold is taken off, the
+/// same value is no request any more. Written by the rollout controller, and removed with its next target.
+pub const HELD_CONFIG: &str = "machinist.dev/held-config";
 /// On a node: carry out the change although a check refuses it. The value is the config it is meant for.
 pub const FORCE: &str = "machinist.dev/force";
 /// On a pool: the config that may be tried again although a trial of it was reverted.

@@ -18,6 +18,7 @@ pub mod labels;
 pub mod machine;
 pub mod machineconfiguration;
 pub mod machinist;
+pub mod managed;
 pub mod names;
 pub mod operator;
 mod rules;

@@ -1,7 +1,7 @@
 //! Which nodes get a config, when, and how they are healed.
 
 use kube::ResourceExt;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use sandbox::fleet::{Behaviour, Fault};
 use serde_json::json;
 use testkit::objects::{file_config, pool};
@@ -16,6 +16,7 @@ on_both!(
     the_newest_config_reaches_a_node_that_hangs,
     a_relabelled_node_follows_its_new_pool,
     a_percentage_is_a_budget,
+    a_node_that_a_person_sends_to_an_older_config_is_held_there_until_it_is_let_go,
 );
 
 async fn reverting_a_bad_config_heals_the_node_it_broke(kind: Kind) {
@@ -122,4 +123,32 @@ async fn a_percentage_is_a_budget(kind: Kind) {
         taints.flatten().all(|taint| taint.key != "UpdateInProgress")
     })
     .await;
+}
+
+async fn a_node_that_a_person_sends_to_an_older_config_is_held_there_until_it_is_let_go(kind: Kind) {
+    let Some(stage) = Stage::start(kind, Behaviour::default()).await else { return };
+    let first = stage.settled_pool("worker", &["a", "b"]).await;
+    stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
+    let second = stage.updated("worker", &first, 2).await;
+    let by_hand = json!({
+        api::annotations::CURRENT_CONFIG: first, api::annotations::DESIRED_CONFIG: first,
+    });
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": by_hand } }));
+    stage.nodes.patch("a", &PatchParams::apply("kubectl-edit"), &patch).await.unwrap();
+    let held = wait_for(&stage.nodes, "a", "the hold", |node| {
+        node.is_some_and(|node| !annotation(node, api::annotations::HOLD).is_empty())
+    });
+    let hold = annotation(&held.await.unwrap(), api::annotations::HOLD);
+    assert!(hold.starts_with(&format!("kubectl-edit set desiredConfig to {first} at ")), "{hold}");
+    stage.node_at("a", &first).await;
+    stage.event("DesiredConfigHeld", &["kubectl-edit", &first, "machinist.dev/hold"]).await;
+    wait_for(&stage.pools, "worker", "one node not to be updated", |pool| {
+        let status = pool.and_then(|pool| pool.status.as_ref());
+        status.is_some_and(|status| status.updated_machine_count == Some(1))
+    })
+    .await;
+    stage.annotate("a", json!({ api::annotations::HOLD: null })).await;
+    stage.node_at("a", &second).await;
+    let let_go = stage.nodes.get("a").await.unwrap();
+    assert_eq!(annotation(&let_go, api::annotations::HELD_CONFIG), "", "the next request is a new one");
 }

@@ -5,6 +5,7 @@
 //! decided in [`places`].
 
 mod places;
+mod requests;
 mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +85,9 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
     if !settles && !is_blind(waiting.as_ref()) {
         draft.fence_unwanted(waiting.is_some());
     }
+    if !is_blind(waiting.as_ref()) {
+        draft.hold_requested();
+    }
     let waiting = waiting.unwrap_or_else(|| draft.waiting());
     let spending = draft.spending;
     let probes = std::mem::take(&mut draft.probes);
@@ -107,6 +111,7 @@ struct Draft<'a> {
     is_refilled: bool,
     targets: Vec<Target>,
     fences: Vec<Action>,
+    holds: Vec<Action>,
     probes: Vec<Probe>,
     events: Vec<Event>,
     spending: Spending,
@@ -136,6 +141,7 @@ impl<'a> Draft<'a> {
             },
             targets: Vec::new(),
             fences: Vec::new(),
+            holds: Vec::new(),
             probes: Vec::new(),
             events: Vec::new(),
             spending: Spending { limit, used: index.consuming.len() + idle, taken: 0 },
@@ -299,7 +305,8 @@ impl<'a> Draft<'a> {
     fn wanting(&self, node: &str) -> Option<&'a NodeFacts> {
         let facts = self.snapshot.nodes.get(node)?;
         let wants = !self.snapshot.nodes.goal().is_desired_by(facts);
-        (wants && facts.hold.is_none() && !facts.is_foreign_and_working()).then_some(facts)
+        let is_held = facts.hold.is_some() || self.is_requested(facts);
+        (wants && !is_held && !facts.is_foreign_and_working()).then_some(facts)
     }
 
     /// Tells a person that their choice of a node's config is being put back.
@@ -410,6 +417,7 @@ impl<'a> Draft<'a> {
         }
         actions.extend(new.into_iter().map(Action::Target));
         actions.extend(self.fences);
+        actions.extend(self.holds);
         (actions, self.events)
     }
 

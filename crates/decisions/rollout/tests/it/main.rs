@@ -11,6 +11,7 @@ mod marks;
 mod misuse;
 mod places;
 mod properties;
+mod requests;
 mod sizes;
 mod status;
 mod targets;

@@ -71,7 +71,8 @@ impl Rollout {
         let is_ledger = |action: &Action| matches!(action, Action::WriteLedger { .. });
         let (known, rest) =
             plan.actions.split_at(plan.actions.iter().position(is_ledger).unwrap_or(plan.actions.len()));
-        let is_for_nodes = |action: &&Action| matches!(action, Action::Target(_) | Action::Fence { .. });
+        let is_for_nodes =
+            |action: &&Action| matches!(action, Action::Target(_) | Action::Fence { .. } | Action::Hold { .. });
         self.send(pool, &known.iter().filter(is_for_nodes).collect::<Vec<_>>());
         let now: Vec<_> = rest.iter().filter(is_for_nodes).collect();
         if let Some(Action::WriteLedger { resource_version, spec }) = rest.first() {
@@ -389,11 +390,13 @@ enum Landed {
     No,
 }
 
-/// The node and version that a target or fence is for.
+/// The node and version that a target, fence or hold is for.
 fn addressee(action: &Action) -> Option<(&str, &ResourceVersion)> {
     match action {
         Action::Target(target) => Some((&target.node, &target.resource_version)),
-        Action::Fence { node, resource_version } => Some((node, resource_version)),
+        Action::Fence { node, resource_version } | Action::Hold { node, resource_version, .. } => {
+            Some((node, resource_version))
+        }
         Action::WriteLedger { .. }
         | Action::DegradeNode { .. }
         | Action::SetTaints { .. }
@@ -408,6 +411,10 @@ fn node_write(action: &Action) -> Option<Write> {
         Action::Fence { node, resource_version } => {
             let fence = BTreeMap::from([(annotations::FENCE, resource_version.text.clone())]);
             Some(versioned(node, resource_version, json!({ "metadata": { "annotations": fence } })))
+        }
+        Action::Hold { node, resource_version, value, config } => {
+            let hold = BTreeMap::from([(annotations::HOLD, value), (annotations::HELD_CONFIG, config)]);
+            Some(versioned(node, resource_version, json!({ "metadata": { "annotations": hold } })))
         }
         Action::SetTaints { node, resource_version, taints } => {
             Some(versioned(node, resource_version, json!({ "spec": { "taints": taints } })))
@@ -439,5 +446,6 @@ fn versioned(node: &str, version: &ResourceVersion, mut patch: Value) -> Write {
 fn target_patch(target: &Target) -> Value {
     let mut annotations = BTreeMap::from([(annotations::DESIRED_CONFIG, json!(target.config))]);
     annotations.insert(annotations::DESIRED_IMAGE, json!(target.image));
+    annotations.insert(annotations::HELD_CONFIG, Value::Null);
     json!({ "metadata": { "annotations": annotations } })
 }

@@ -3,7 +3,7 @@
 //! A node's change touches that node's entry and its pool's place in the queue, whatever the size of the fleet. Only a
 //! pool whose selector changed makes every node be looked at again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use api::machineconfiguration::{
@@ -92,6 +92,7 @@ impl Index {
         now: Timestamp,
         rendering: Option<MachineConfigPoolCondition>,
         sight: Sight,
+        exists: impl Fn(&str) -> bool,
     ) -> Option<&Snapshot> {
         let settle = self.settles.get(pool).copied().unwrap_or(self.default_settle);
         let peer = self.peer(pool);
@@ -104,6 +105,7 @@ impl Index {
             snapshot.etcd = sight.etcd;
         }
         snapshot.unread = sight.unread;
+        snapshot.rendered = rendered(snapshot, exists);
         if let Some(rendering) = rendering {
             put_condition(&mut snapshot.pool.status, rendering, now);
         }
@@ -171,13 +173,15 @@ impl Index {
         queue.add(name);
     }
 
-    pub(super) fn node_changed(&mut self, queue: &Queue, change: &Change<NodeFacts>) {
+    /// Takes in a node's change and returns the pool that it is in afterwards.
+    pub(super) fn node_changed(&mut self, queue: &Queue, change: &Change<NodeFacts>) -> Option<String> {
         match &change.new {
             // A list tells nodes by name, so one that it has not told yet must not be taken for gone.
             Some(facts) if change.listed => self.observe_answer(queue, facts.clone()),
             Some(facts) => self.observe(queue, facts.clone()),
             None => self.forget(queue, &change.key.name),
         }
+        self.nodes.get(&change.key.name)?.membership.primary().map(str::to_owned)
     }
 
     /// Takes in a node as the watch told it.
@@ -433,6 +437,15 @@ impl Remark {
 /// The topology that daemons have to know: on a single replica they do not ask for drains.
 fn topology(config: &ControllerConfig) -> Option<String> {
     config.spec.infra.as_ref()?.status.as_ref()?.control_plane_topology.clone()
+}
+
+/// The rendered configs of a pool that exist, among those that people have set as targets of its nodes.
+fn rendered(snapshot: &Snapshot, exists: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let prefix = format!("{}{}-", names::RENDERED_PREFIX, snapshot.pool.name);
+    let is_own = |config: &String| config.strip_prefix(&prefix).is_some_and(|hash| !hash.contains('-'));
+    let hand_set = snapshot.nodes.index().hand_set.iter().filter_map(|node| snapshot.nodes.get(node));
+    let configs = hand_set.filter_map(|facts| facts.desired.clone());
+    configs.filter(|config| is_own(config) && exists(config)).collect()
 }
 
 /// Whether nothing changed that decides where a node belongs.

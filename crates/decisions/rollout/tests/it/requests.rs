@@ -1,0 +1,156 @@
+//! A person sets a node's desired config by hand.
+
+use api::managed::Writer;
+use rollout::node::State;
+use rollout::{Action, NodeFacts, Plan, Snapshot, Waiting, plan};
+use serde_json::{Value, json};
+
+use crate::world::{NEW, OLD, carry_out, change, node, workers};
+
+/// Nodes that run the pool's target, one of which a person has just sent back to an older config.
+fn sent_back() -> Snapshot {
+    let mut world = workers(json!(1), vec![node("w1", NEW, json!({})), node("w2", NEW, json!({}))]);
+    world.rendered = [OLD.to_owned()].into();
+    send(&mut world, "w1", OLD);
+    world
+}
+
+fn send(world: &mut Snapshot, name: &str, config: &str) {
+    let version = (world.nodes.newest() + 1).to_string();
+    change(world, name, &version, |facts| {
+        facts.desired = Some(config.to_owned());
+        facts.set_by = Some(Writer { manager: "kubectl-edit".to_owned(), at: "2026-01-01T00:00:00Z".parse().ok() });
+    });
+}
+
+fn let_go(world: &mut Snapshot, name: &str) {
+    let version = (world.nodes.newest() + 1).to_string();
+    change(world, name, &version, |facts| {
+        facts.current.clone_from(&facts.desired);
+        facts.state = State::Done;
+        facts.hold = None;
+    });
+}
+
+fn holds(plan: &Plan) -> Vec<(&str, &str)> {
+    let holds = plan.actions.iter().filter_map(|action| match action {
+        Action::Hold { node, value, .. } => Some((node.as_str(), value.as_str())),
+        _ => None,
+    });
+    holds.collect()
+}
+
+fn targeted(plan: &Plan) -> Vec<(&str, &str)> {
+    let targets = plan.actions.iter().filter_map(|action| match action {
+        Action::Target(target) => Some((target.node.as_str(), target.config.as_str())),
+        _ => None,
+    });
+    targets.collect()
+}
+
+fn claimed(plan: &Plan) -> Vec<(&str, &str)> {
+    let ledgers = plan.actions.iter().filter_map(|action| match action {
+        Action::WriteLedger { spec, .. } => Some(&spec.claims),
+        _ => None,
+    });
+    ledgers.flatten().map(|claim| (claim.node.as_str(), claim.config.as_str())).collect()
+}
+
+#[test]
+fn a_node_that_a_person_sends_to_an_older_config_is_held_there_and_takes_a_place() {
+    let mut world = sent_back();
+    let next = plan(&world);
+    let value = format!("kubectl-edit set desiredConfig to {OLD} at 2026-01-01T00:00:00Z");
+    assert_eq!(holds(&next), [("w1", value.as_str())]);
+    assert_eq!(claimed(&next), [("w1", OLD)], "it goes there within the budget");
+    assert!(targeted(&next).is_empty(), "it is not put back");
+    assert!(next.events.iter().any(|event| event.reason == "DesiredConfigHeld"));
+    carry_out(&mut world, &next);
+    let next = plan(&world);
+    assert!(holds(&next).is_empty(), "the request is answered once");
+    assert!(targeted(&next).is_empty());
+}
+
+#[test]
+fn taking_the_hold_off_lets_the_node_go_although_the_person_still_owns_the_target() {
+    let mut world = sent_back();
+    let next = plan(&world);
+    carry_out(&mut world, &next);
+    let_go(&mut world, "w1");
+    let next = plan(&world);
+    assert!(holds(&next).is_empty());
+    assert_eq!(targeted(&next), [("w1", NEW)]);
+    carry_out(&mut world, &next);
+    let_go(&mut world, "w1");
+    send(&mut world, "w1", OLD);
+    assert_eq!(holds(&plan(&world)).len(), 1, "the same config set once more is a new request");
+}
+
+#[test]
+fn a_request_waits_for_a_place_like_any_other_node() {
+    let mut world = sent_back();
+    send(&mut world, "w2", OLD);
+    let next = plan(&world);
+    assert_eq!(holds(&next).len(), 2);
+    assert_eq!(claimed(&next).len(), 1);
+}
+
+#[test]
+fn a_request_is_recorded_while_the_pool_is_paused() {
+    let mut world = sent_back();
+    world.pool.paused = true;
+    let next = plan(&world);
+    assert_eq!(holds(&next).len(), 1);
+    assert_eq!(claimed(&next), [("w1", OLD)]);
+}
+
+#[test]
+fn the_pools_own_target_set_by_hand_is_no_hold() {
+    let mut world = sent_back();
+    send(&mut world, "w1", NEW);
+    let next = plan(&world);
+    assert!(holds(&next).is_empty());
+    assert_ne!(next.next, rollout::Next::OnChange(Waiting::Held { nodes: 1 }));
+}
+
+#[test]
+fn a_config_that_the_pool_never_rendered_is_put_back() {
+    let mut world = sent_back();
+    send(&mut world, "w1", "rendered-worker-nonsense");
+    let next = plan(&world);
+    assert!(holds(&next).is_empty());
+    assert_eq!(targeted(&next), [("w1", NEW)]);
+    assert!(next.events.iter().any(|event| event.reason == "DesiredConfigPutBack"));
+}
+
+fn written_by(managers: &[&str]) -> NodeFacts {
+    written_at("2026-01-01T00:00:01Z", managers)
+}
+
+/// A node that was created at 00:00:00 and whose annotation was last written by these managers.
+fn written_at(time: &str, managers: &[&str]) -> NodeFacts {
+    let fields = json!({"f:metadata": {"f:annotations": {"f:machineconfiguration.openshift.io/desiredConfig": {}}}});
+    let entry = |manager: &&str| {
+        json!({
+            "manager": manager, "operation": "Update", "apiVersion": "v1", "time": time,
+            "fieldsType": "FieldsV1", "fieldsV1": fields,
+        })
+    };
+    let entries: Vec<Value> = managers.iter().map(entry).collect();
+    let object = json!({
+        "metadata": {
+            "name": "w1", "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": entries,
+            "annotations": {"machineconfiguration.openshift.io/desiredConfig": OLD},
+        },
+    });
+    NodeFacts::from_object(&serde_json::from_value(object).unwrap())
+}
+
+#[test]
+fn only_what_no_controller_wrote_is_a_request() {
+    assert!(written_by(&["kubectl-edit"]).is_hand_set());
+    assert!(!written_by(&["machinist-rollout"]).is_hand_set());
+    assert!(!written_by(&["machine-config-controller"]).is_hand_set(), "upstream's controller");
+    assert!(!written_by(&["kubectl-edit", "machinist-rollout"]).is_hand_set(), "both wrote the same");
+    assert!(!written_at("2026-01-01T00:00:00Z", &["kubectl-create"]).is_hand_set(), "it was created so");
+}
