@@ -41,6 +41,9 @@ pub(crate) struct Names {
     /// Address at which machines reach the API; absent, found from the cluster
     #[arg(long, value_name = "URL")]
     apiserver_url: Option<String>,
+    /// Platform whose machines are managed, such as AWS; absent, found from the cluster
+    #[arg(long, value_name = "PLATFORM", value_parser = platform)]
+    platform: Option<String>,
     /// Install the groups of 2019 too, cluster.k8s.io and healthchecking.openshift.io
     #[arg(long)]
     with_older_groups: bool,
@@ -80,7 +83,9 @@ impl Names {
             server: self.server.clone(),
             api_url: self.apiserver_url.clone(),
             older_groups: self.with_older_groups,
+            platform: self.platform.clone(),
             access: Vec::new(),
+            machine_access: Vec::new(),
         };
         Ok(with_access(installation))
     }
@@ -89,7 +94,14 @@ impl Names {
 /// An installation with the rights that each of its processes declares.
 pub(crate) fn with_access(mut installation: Installation) -> Installation {
     installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
+    installation.machine_access = ::operator::machine_access(&installation, &::machines::ROLES);
     installation
+}
+
+/// A platform in any letters, spelled as the cluster spells it.
+pub(crate) fn platform(name: &str) -> Result<String, String> {
+    let known = operate::machine_api::platform(name).map(str::to_owned);
+    known.ok_or_else(|| format!("no platform; the platforms are {}", operate::machine_api::PLATFORMS.join(", ")))
 }
 
 fn is_label(name: &str) -> bool {
@@ -112,7 +124,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let installation = arguments.names.installation()?;
-    let objects: Vec<Value> = operate::installed(&installation).into_iter().map(|one| one.object).collect();
+    let halves = operate::installed(&installation).into_iter().chain(operate::machine_api::installed(&installation));
+    let objects: Vec<Value> = halves.map(|one| one.object).collect();
     output::print(&arguments.output.write_all(&objects)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -123,3 +123,15 @@ fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{}", host.trim(), std::process::id())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_provider_that_the_operator_deploys_is_one_that_can_be_run() {
+        let deployed = operate::machine_api::PLATFORMS.into_iter().filter_map(operate::machine_api::provider);
+        let unknown: Vec<&str> = deployed.filter(|name| Platform::from_str(name, false).is_err()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}

@@ -11,6 +11,7 @@ mod gather;
 mod help;
 mod inputs;
 mod install;
+mod machine_api_operator;
 mod machines;
 mod manifests;
 mod operator;
@@ -60,6 +61,8 @@ enum Verb {
     Uninstall(install::Removing),
     /// Run the operator that makes and keeps what `install` prints, and what depends on the cluster.
     Operator(operator::Arguments),
+    /// Run the operator that deploys the machine controllers of this cluster's platform.
+    MachineApiOperator(machine_api_operator::Arguments),
     /// Print what would be put on the nodes of each pool, offline.
     #[command(after_help = help::RENDER)]
     Render(render::Arguments),
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Verb::Install(arguments) => install::run(&arguments),
         Verb::Uninstall(arguments) => install::remove(&arguments),
         Verb::Operator(arguments) => operator::run(arguments),
+        Verb::MachineApiOperator(arguments) => machine_api_operator::run(arguments),
         Verb::Render(arguments) => render::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Status(arguments) => status::run(&arguments),

@@ -47,23 +47,33 @@ async fn operate(arguments: Arguments) -> anyhow::Result<ExitCode> {
         ..Settings::default()
     };
     let client = cluster::connect(arguments.kubeconfig.as_deref()).await?;
+    let stop = told_to_stop()?;
+    Ok(said(::operator::run(client, settings, stop).await?))
+}
+
+/// Returns when the process is asked to end.
+pub(crate) fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let stop = async move {
+    Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-    };
-    match ::operator::run(client, settings, stop).await? {
+    })
+}
+
+/// Says how a process came to its end.
+pub(crate) fn said(end: End) -> ExitCode {
+    match end {
         End::Stopped => tracing::info!("stopped"),
         End::Deposed => tracing::warn!("another process leads now"),
     }
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }
 
 /// Two processes on one host must not take each other for themselves, so a host's name alone is not enough.
-fn identity() -> String {
+pub(crate) fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{}", host.trim(), std::process::id())
 }

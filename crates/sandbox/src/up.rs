@@ -211,13 +211,17 @@ impl Fleet<'_> {
             server: self.configs.as_ref().map(|(_, address)| address.to_string()),
             api_url: Some(server.address().to_owned()),
             older_groups: self.arguments.legacy_kinds,
+            // Nodes that are containers have no Machines: the simulated cloud cannot make another one.
+            platform: (!self.arguments.systemd).then(|| ::operator::machine_api::SIMULATED.to_owned()),
             ..::operator::Installation::default()
         };
         installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
+        installation.machine_access = ::operator::machine_access(&installation, &::machines::ROLES);
         let authority = match server {
             Server::Embedded(server) => Some(server.certificate_authority().to_owned()),
             Server::Other(_) => None,
         };
+        self.parts.spawn(components::machine_operator(client.clone(), installation.clone(), stopped.clone()));
         self.parts.spawn(components::operator(client.clone(), installation, authority, stopped.clone()));
         let folder = self.folder.path().join("config-server");
         let url = server.address().to_owned();
@@ -281,7 +285,7 @@ impl Fleet<'_> {
         Ok(names)
     }
 
-    /// Nodes that are systemd containers. They have no Machines: the simulated cloud cannot make another one.
+    /// Nodes that are systemd containers, without Machines.
     async fn start_containers(&mut self, names: &[(String, &'static str)], server: &Server) -> anyhow::Result<()> {
         let blank: Vec<Node> =
             names.iter().map(|(name, role)| nodes::blank(name, role, &nodes::zone_of(name), "")).collect();
@@ -304,7 +308,7 @@ impl Fleet<'_> {
     }
 
     async fn start_machines(&mut self, names: &Names, nodes: Vec<Node>, cloud: Cloud) -> anyhow::Result<()> {
-        content::install_machine_api(&self.client).await?;
+        cluster::ensure_namespace(&self.client, api::names::MACHINE_API_NAMESPACE).await?;
         machines::install(&self.client, names, nodes, &cloud).await?;
         cloud.resume();
         let provider = Arc::new(Memory::new(cloud));

@@ -21,7 +21,9 @@ const FILES: &[(&str, &[&str])] = &[
 pub(super) fn files() -> anyhow::Result<Vec<File>> {
     let mut installation = Installation::default();
     installation.access = operator::access(&installation, &controllers::ROLES, &server::ROLES);
-    let objects = installed(&installation);
+    installation.machine_access = operator::machine_access(&installation, &machines::ROLES);
+    let mut objects = installed(&installation);
+    objects.extend(operate::machine_api::installed(&installation));
     let mut files = Vec::new();
     for (name, kinds) in FILES {
         let chosen = objects.iter().filter(|one| kinds.contains(&one.id().kind.as_str()));

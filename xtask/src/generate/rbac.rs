@@ -3,23 +3,27 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use api::names::{MACHINE_API_NAMESPACE, NAMESPACE};
 use cluster::rights::{Role, manifests};
 
 use super::File;
 
-/// Each process's service account and the table that its code declares.
-const PROCESSES: &[(&str, &[Role])] =
-    &[("machine-config-controller", &controllers::ROLES), ("machine-config-server", &server::ROLES)];
+/// Each process's service account, its namespace and the table that its code declares.
+const PROCESSES: &[(&str, &str, &[Role])] = &[
+    ("machine-config-controller", NAMESPACE, &controllers::ROLES),
+    ("machine-config-server", NAMESPACE, &server::ROLES),
+    ("machine-api-controllers", MACHINE_API_NAMESPACE, &machines::ROLES),
+];
 
 pub(super) fn files() -> anyhow::Result<Vec<File>> {
-    PROCESSES.iter().map(|(process, roles)| file(process, roles)).collect()
+    PROCESSES.iter().map(|(process, namespace, roles)| file(process, namespace, roles)).collect()
 }
 
-fn file(process: &str, roles: &[Role]) -> anyhow::Result<File> {
+fn file(process: &str, namespace: &str, roles: &[Role]) -> anyhow::Result<File> {
     let path = PathBuf::from(format!("manifests/rbac/{process}.yaml"));
     let mut text =
         "# Generated from the tables of rights in the code by `cargo xtask generate`. Do not edit.\n".to_owned();
-    for (number, object) in manifests(process, api::names::NAMESPACE, roles).iter().enumerate() {
+    for (number, object) in manifests(process, namespace, roles).iter().enumerate() {
         if number > 0 {
             text += "---\n";
         }

@@ -24,8 +24,12 @@ pub struct Installation {
     pub api_url: Option<String>,
     /// The groups of 2019 are installed too.
     pub older_groups: bool,
+    /// The platform whose machines are managed; found from the cluster unless given.
+    pub platform: Option<String>,
     /// RBAC of every process, made from what each declares, and ready to be applied.
     pub access: Vec<Value>,
+    /// RBAC of the Machine API's operator and controllers, likewise.
+    pub machine_access: Vec<Value>,
 }
 
 impl Default for Installation {
@@ -40,7 +44,9 @@ impl Default for Installation {
             server: None,
             api_url: None,
             older_groups: false,
+            platform: None,
             access: Vec::new(),
+            machine_access: Vec::new(),
         }
     }
 }

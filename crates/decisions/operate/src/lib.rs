@@ -10,6 +10,7 @@ mod definitions;
 mod facts;
 mod guards;
 mod installation;
+pub mod machine_api;
 mod objects;
 mod pools;
 pub mod requests;

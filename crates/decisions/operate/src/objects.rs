@@ -29,6 +29,8 @@ pub enum Step {
     MachineConfigController,
     MachineConfigServer,
     RequiredPools,
+    /// Everything of the Machine API, whose operator reports without steps.
+    MachineApi,
 }
 
 impl fmt::Display for Step {

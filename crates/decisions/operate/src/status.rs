@@ -45,7 +45,7 @@ pub fn plan(snapshot: &Snapshot) -> ClusterOperatorStatus {
         vec![available(snapshot, &versions), progressing, degraded(snapshot, &troubles), upgradeable(snapshot)];
     ClusterOperatorStatus {
         extension: Some(extension(snapshot, &troubles, &conditions)),
-        conditions: conditions.into_iter().map(|condition| timed(condition, snapshot)).collect(),
+        conditions: conditions.into_iter().map(|condition| timed(condition, &snapshot.present, snapshot.now)).collect(),
         related_objects: related(&snapshot.namespace),
         versions,
     }
@@ -203,7 +203,12 @@ fn upgradeable(snapshot: &Snapshot) -> ClusterOperatorCondition {
     condition("Upgradeable", false, "DegradedPool", text)
 }
 
-fn condition(type_: &str, is_true: bool, reason: &str, message: impl Into<String>) -> ClusterOperatorCondition {
+pub(crate) fn condition(
+    type_: &str,
+    is_true: bool,
+    reason: &str,
+    message: impl Into<String>,
+) -> ClusterOperatorCondition {
     let message = message.into();
     ClusterOperatorCondition {
         type_: type_.to_owned(),
@@ -215,11 +220,14 @@ fn condition(type_: &str, is_true: bool, reason: &str, message: impl Into<String
 }
 
 /// A condition's time moves only with its status.
-fn timed(mut condition: ClusterOperatorCondition, snapshot: &Snapshot) -> ClusterOperatorCondition {
-    let old =
-        snapshot.present.conditions.iter().find(|old| old.type_ == condition.type_ && old.status == condition.status);
+pub(crate) fn timed(
+    mut condition: ClusterOperatorCondition,
+    present: &ClusterOperatorStatus,
+    now: Timestamp,
+) -> ClusterOperatorCondition {
+    let old = present.conditions.iter().find(|old| old.type_ == condition.type_ && old.status == condition.status);
     let since = old.and_then(|old| old.last_transition_time.clone());
-    condition.last_transition_time = since.or(Some(Time(snapshot.now)));
+    condition.last_transition_time = since.or(Some(Time(now)));
     condition
 }
 
@@ -238,7 +246,7 @@ fn extension(snapshot: &Snapshot, troubles: &[Trouble], conditions: &[ClusterOpe
 }
 
 /// What the column MESSAGE shows: what is wrong, or else what is going on. Nothing while all is well.
-fn headline(conditions: &[ClusterOperatorCondition]) -> Option<String> {
+pub(crate) fn headline(conditions: &[ClusterOperatorCondition]) -> Option<String> {
     let find = |type_: &str, status: &str| {
         conditions.iter().find(|one| one.type_ == type_ && one.status == status).and_then(|one| one.message.clone())
     };
@@ -347,9 +355,13 @@ fn related(namespace: &str) -> Vec<ClusterOperatorRelatedObject> {
 
 /// The object that the status belongs to.
 pub fn object() -> Value {
+    named(names::CLUSTER_OPERATOR)
+}
+
+pub(crate) fn named(name: &str) -> Value {
     json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
-        "metadata": {"name": names::CLUSTER_OPERATOR, "labels": {labels::PART_OF: labels::PART_OF_MACHINIST}},
+        "metadata": {"name": name, "labels": {labels::PART_OF: labels::PART_OF_MACHINIST}},
         "spec": {},
     })
 }

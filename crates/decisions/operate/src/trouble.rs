@@ -4,6 +4,7 @@ use api::known::Unread;
 use api::labels;
 use serde_json::Value;
 
+use crate::machine_api;
 use crate::objects::{Id, Step};
 
 /// Something that keeps a part of the installation from being as it should.
@@ -163,7 +164,7 @@ pub fn pod(pod: &Value) -> Option<(String, String)> {
             "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => format!(
                 "pod {name} cannot get its image {image} ({reason}: {message}); correct the image in ConfigMap {}, or make it \
                  reachable from the node",
-                crate::Images::CONFIG_MAP
+                images_of(app)
             ),
             "CrashLoopBackOff" | "RunContainerError" | "CreateContainerConfigError" | "CreateContainerError" => {
                 let ended = status.pointer("/lastState/terminated/message").and_then(Value::as_str).unwrap_or(message);
@@ -174,6 +175,14 @@ pub fn pod(pod: &Value) -> Option<(String, String)> {
         return Some((app.to_owned(), text));
     }
     None
+}
+
+/// The ConfigMap that names the image of a process.
+fn images_of(app: &str) -> &'static str {
+    match app {
+        machine_api::OPERATOR | machine_api::CONTROLLERS_APP => machine_api::images::CONFIG_MAP,
+        _ => crate::Images::CONFIG_MAP,
+    }
 }
 
 #[cfg(test)]

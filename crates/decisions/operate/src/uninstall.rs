@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::installation::Installation;
 use crate::objects::{Id, Keep, installed};
-use crate::workloads::OPERATOR;
+use crate::{machine_api, workloads};
 
 /// One thing to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,11 +40,14 @@ pub struct Snapshot {
 
 pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
     let mut removals = Vec::new();
-    // First whoever would put things back, the operator before the others because it would put back those too.
+    // First whoever would put things back, the operators before the others because they would put back those too.
     let everything = Installation { api_url: Some(String::new()), ..installation.clone() };
-    let parts: Vec<_> = installed(&everything).into_iter().map(|one| (one.id(), one.keep)).collect();
+    let any = machine_api::Controllers { image: String::new(), provider: "", environment: Vec::new() };
+    let objects = installed(&everything).into_iter().chain(machine_api::installed(&everything));
+    let objects = objects.chain(machine_api::kept(&everything.machine_namespace, &any));
+    let parts: Vec<_> = objects.map(|one| (one.id(), one.keep)).collect();
     let mut workloads: Vec<&Id> = parts.iter().map(|(id, _)| id).filter(|id| is_workload(id)).collect();
-    workloads.sort_by_key(|id| id.name != OPERATOR);
+    workloads.sort_by_key(|id| ![workloads::OPERATOR, machine_api::OPERATOR].contains(&id.name.as_str()));
     removals.extend(workloads.into_iter().cloned().map(Removal::Delete));
 
     let (ours, theirs): (Vec<&Value>, Vec<&Value>) = snapshot.objects.iter().partition(|object| is_ours(object));
@@ -67,6 +70,11 @@ pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
 /// their pods have ended.
 pub fn is_workload(id: &Id) -> bool {
     matches!(id.kind.as_str(), "Deployment" | "DaemonSet")
+}
+
+/// The value of the label `k8s-app` on the pods of a workload of ours.
+pub fn app(workload: &Id) -> &str {
+    if workload.name == machine_api::CONTROLLERS { machine_api::CONTROLLERS_APP } else { &workload.name }
 }
 
 fn definitions(parts: Vec<(Id, Keep)>, theirs: &[&Value]) -> Vec<Removal> {
@@ -109,7 +117,7 @@ fn is_ours(object: &Value) -> bool {
     match id.kind.as_str() {
         "MachineConfig" => label(labels::RENDERED_FOR).is_some() || id.name.starts_with(names::RENDERED_PREFIX),
         "PoolLedger" | "RenderedProvenance" | "MachineConfigNode" | "ControllerConfig" => true,
-        "ClusterOperator" => id.name == names::CLUSTER_OPERATOR,
+        "ClusterOperator" => [names::CLUSTER_OPERATOR, names::MACHINE_API_CLUSTER_OPERATOR].contains(&id.name.as_str()),
         _ => label(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_MACHINIST),
     }
 }

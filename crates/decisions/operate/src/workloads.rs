@@ -13,7 +13,7 @@ pub const DAEMON: &str = "machine-config-daemon";
 /// The account whose token a kubelet first speaks with.
 pub const BOOTSTRAPPER: &str = "node-bootstrapper";
 
-const METRICS_PORT: u16 = 8797;
+pub(crate) const METRICS_PORT: u16 = 8797;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Accounts and what they may do.
@@ -54,17 +54,18 @@ fn bootstrap_binding(namespace: &str) -> Value {
 }
 
 pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
+    let at = |name| Place::new(name, &installation.namespace);
     let mut objects = vec![
         // Its replicas are the switch that stops all healing, so the operator never puts its own Deployment back.
         Desired::new(Step::RenderConfig, Keep::Once, operator(installation)),
         Desired::new(Step::MachineConfigController, Keep::Whole, controller(installation)),
         Desired::new(Step::MachineConfigDaemon, Keep::Whole, daemon(installation)),
-        Desired::new(Step::RenderConfig, Keep::Whole, service(OPERATOR, installation)),
-        Desired::new(Step::MachineConfigController, Keep::Whole, service(CONTROLLER, installation)),
-        Desired::new(Step::MachineConfigDaemon, Keep::Whole, service(DAEMON, installation)),
+        Desired::new(Step::RenderConfig, Keep::Whole, service(&at(OPERATOR))),
+        Desired::new(Step::MachineConfigController, Keep::Whole, service(&at(CONTROLLER))),
+        Desired::new(Step::MachineConfigDaemon, Keep::Whole, service(&at(DAEMON))),
     ];
     for (name, step) in [(OPERATOR, Step::RenderConfig), (CONTROLLER, Step::MachineConfigController)] {
-        objects.push(Desired::new(step, Keep::Whole, network(name, installation)));
+        objects.push(Desired::new(step, Keep::Whole, network(&at(name), &[METRICS_PORT])));
     }
     objects.extend(installation.api_url.as_deref().map(|url| serving(installation, url)));
     objects
@@ -72,14 +73,15 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
 
 /// Nobody needs more of these processes than their health and metrics. The others are on the network of their hosts, to
 /// which no policy applies.
-fn network(name: &str, installation: &Installation) -> Value {
+pub(crate) fn network(place: &Place, ports: &[u16]) -> Value {
+    let open: Vec<Value> = ports.iter().map(|port| json!({"port": port, "protocol": "TCP"})).collect();
     json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-        "metadata": {"name": name, "namespace": installation.namespace, "labels": {labels::K8S_APP: name}},
+        "metadata": place.metadata(),
         "spec": {
-            "podSelector": {"matchLabels": {labels::K8S_APP: name}},
+            "podSelector": {"matchLabels": place.labels},
             "policyTypes": ["Ingress"],
-            "ingress": [{"ports": [{"port": METRICS_PORT, "protocol": "TCP"}]}],
+            "ingress": [{"ports": open}],
         },
     })
 }
@@ -98,7 +100,12 @@ fn operator(installation: &Installation) -> Value {
     probed(&mut container);
     let pod = wherever_possible(OPERATOR, container);
     // Two operators would fight, so the old pod goes before the new one comes.
-    workload("Deployment", OPERATOR, installation, json!({"replicas": 1, "strategy": {"type": "Recreate"}}), pod)
+    workload(
+        "Deployment",
+        &Place::new(OPERATOR, &installation.namespace),
+        json!({"replicas": 1, "strategy": {"type": "Recreate"}}),
+        pod,
+    )
 }
 
 fn controller(installation: &Installation) -> Value {
@@ -110,7 +117,8 @@ fn controller(installation: &Installation) -> Value {
     ]);
     probed(&mut container);
     let pod = wherever_possible(CONTROLLER, container);
-    let mut deployment = workload("Deployment", CONTROLLER, installation, json!({"replicas": 1}), pod);
+    let mut deployment =
+        workload("Deployment", &Place::new(CONTROLLER, &installation.namespace), json!({"replicas": 1}), pod);
     // The Lease decides who leads, so old and new may overlap.
     deployment["spec"]["strategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
@@ -147,7 +155,7 @@ fn server(installation: &Installation, api_url: &str) -> Value {
         {"name": "node-bootstrap-token", "secret": {"secretName": crate::certificates::BOOTSTRAP_TOKEN}},
     ]);
     let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}});
-    workload("DaemonSet", SERVER, installation, spec, pod)
+    workload("DaemonSet", &Place::new(SERVER, &installation.namespace), spec, pod)
 }
 
 fn daemon(installation: &Installation) -> Value {
@@ -173,10 +181,10 @@ fn daemon(installation: &Installation) -> Value {
         "volumes": [{"name": "rootfs", "hostPath": {"path": "/", "type": "Directory"}}],
     });
     let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}});
-    workload("DaemonSet", DAEMON, installation, spec, pod)
+    workload("DaemonSet", &Place::new(DAEMON, &installation.namespace), spec, pod)
 }
 
-fn container(name: &str, image: &str) -> Value {
+pub(crate) fn container(name: &str, image: &str) -> Value {
     json!({
         "name": name,
         "image": image,
@@ -191,7 +199,7 @@ fn container(name: &str, image: &str) -> Value {
     })
 }
 
-fn probed(container: &mut Value) {
+pub(crate) fn probed(container: &mut Value) {
     container["ports"] = json!([{"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}]);
     container["livenessProbe"] = json!({"httpGet": {"path": "/healthz", "port": "metrics"}, "initialDelaySeconds": 30});
     container["readinessProbe"] = json!({"httpGet": {"path": "/readyz", "port": "metrics"}});
@@ -203,7 +211,7 @@ fn probed(container: &mut Value) {
 
 /// On the control plane, under whichever label this cluster marks it with. Elsewhere only where there is no such node, or
 /// where the only one is being emptied: a controller that can run nowhere else would never bring it back.
-fn wherever_possible(name: &str, container: Value) -> Value {
+pub(crate) fn wherever_possible(name: &str, container: Value) -> Value {
     let preferred = control_plane_terms().map(|term| json!({"weight": 100, "preference": term}));
     let mut pod = tolerant_pod(name, container);
     pod["affinity"] = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}});
@@ -242,29 +250,47 @@ fn tolerant_pod(name: &str, container: Value) -> Value {
     })
 }
 
-fn workload(kind: &str, name: &str, installation: &Installation, mut spec: Value, pod: Value) -> Value {
-    spec["selector"] = json!({"matchLabels": {labels::K8S_APP: name}});
+/// Where the objects of one process are, and the labels by which its pods are found.
+pub(crate) struct Place<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    labels: Value,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(name: &'a str, namespace: &'a str) -> Self {
+        Self { name, namespace, labels: json!({labels::K8S_APP: name}) }
+    }
+
+    pub(crate) fn labelled(self, labels: Value) -> Self {
+        Self { labels, ..self }
+    }
+
+    fn metadata(&self) -> Value {
+        json!({"name": self.name, "namespace": self.namespace, "labels": self.labels})
+    }
+}
+
+pub(crate) fn workload(kind: &str, place: &Place, mut spec: Value, pod: Value) -> Value {
+    spec["selector"] = json!({"matchLabels": place.labels});
     spec["template"] = json!({
         "metadata": {
-            "labels": {labels::K8S_APP: name},
+            "labels": place.labels,
             "annotations": {"target.workload.openshift.io/management": r#"{"effect": "PreferredDuringScheduling"}"#},
         },
         "spec": pod,
     });
-    json!({
-        "apiVersion": "apps/v1", "kind": kind,
-        "metadata": {"name": name, "namespace": installation.namespace, "labels": {labels::K8S_APP: name}},
-        "spec": spec,
-    })
+    json!({"apiVersion": "apps/v1", "kind": kind, "metadata": place.metadata(), "spec": spec})
 }
 
-fn service(name: &str, installation: &Installation) -> Value {
+/// The metrics of a process.
+pub(crate) fn service(place: &Place) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": name, "namespace": installation.namespace, "labels": {labels::K8S_APP: name}},
+        "metadata": place.metadata(),
         "spec": {
             "type": "ClusterIP",
-            "selector": {labels::K8S_APP: name},
+            "selector": place.labels,
             "ports": [{"name": "metrics", "port": 9001, "targetPort": METRICS_PORT, "protocol": "TCP"}],
         },
     })

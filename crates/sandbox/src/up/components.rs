@@ -79,6 +79,24 @@ pub(super) async fn operator(
     Ok(())
 }
 
+/// Runs the Machine API's operator, which looks at its own Deployment and makes that of the machine controllers. Without
+/// a platform there is nothing for it to deploy, and it says so.
+pub(super) async fn machine_operator(
+    client: Client,
+    installation: ::operator::Installation,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let settings = ::operator::machine_api::Settings {
+        platform: installation.platform.clone(),
+        identity: "machinist-up".to_owned(),
+        installs: Some(installation),
+        ..::operator::machine_api::Settings::default()
+    };
+    let ended = ::operator::machine_api::run(client, settings, told_to_stop(stopped)).await;
+    ended.context("the operator of the Machine API failed")?;
+    Ok(())
+}
+
 /// Waits until the component is wanted or not; false at the end of the fleet.
 async fn wait_for(wanted: &mut watch::Receiver<Option<bool>>, this: bool) -> bool {
     match wanted.wait_for(|wanted| wanted.is_none() || *wanted == Some(this)).await {

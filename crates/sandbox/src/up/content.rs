@@ -1,13 +1,8 @@
-//! What a fresh cluster of `up` holds: our kinds, the two built-in pools, what their hosts start from, and
-//! what the machine controllers need to start.
+//! What a fresh cluster of `up` holds: our kinds, the two built-in pools, and what their hosts start from.
 
 use anyhow::Context;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use api::machinist::{ClusterSettings, PoolPolicy};
-use api::names::MACHINE_API_NAMESPACE;
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::runtime::conditions::is_crd_established;
@@ -15,7 +10,6 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::components::MACHINES;
 use super::templates;
 
 const POOLS: [&str; 2] = ["master", "worker"];
@@ -54,27 +48,6 @@ pub(super) async fn install(client: &Client, with_older_groups: bool) -> anyhow:
     create::<ClusterSettings>(client, settings).await
 }
 
-/// What the machine controllers need before they start: their namespace, and the Deployment that switches them on and off.
-pub(super) async fn install_machine_api(client: &Client) -> anyhow::Result<()> {
-    cluster::ensure_namespace(client, MACHINE_API_NAMESPACE).await?;
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": MACHINES}});
-    create_in::<ServiceAccount>(client, account).await?;
-    create_in::<Deployment>(client, machines_deployment()).await
-}
-
-async fn create_in<K>(client: &Client, object: Value) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + serde::Serialize
-        + serde::de::DeserializeOwned,
-{
-    let object: K = serde_json::from_value(object).context("our own manifest is not valid")?;
-    let api: Api<K> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
-    made(api.create(&post(), &object).await, &object)
-}
-
 /// Creates what is not there; what is there is the user's by now.
 async fn create<K>(client: &Client, object: Value) -> anyhow::Result<()>
 where
@@ -101,28 +74,6 @@ fn pool_of(name: &str) -> Value {
         "spec": {
             "machineConfigSelector": {"matchLabels": {"machineconfiguration.openshift.io/role": name}},
             "nodeSelector": selector,
-        },
-    })
-}
-
-/// Its one pod runs beside the control plane. What it says is what `machinist machines` would be started with.
-fn machines_deployment() -> Value {
-    let control_plane = api::labels::NODE_ROLE_CONTROL_PLANE;
-    let labels = json!({api::labels::K8S_APP: MACHINES});
-    let container = json!({
-        "name": MACHINES, "image": "machinist", "command": ["machinist"], "args": ["machines", "--provider=memory"],
-    });
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": MACHINES, "labels": labels},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "serviceAccountName": MACHINES, "containers": [container], "nodeSelector": {control_plane: ""},
-                    "tolerations": [{"key": control_plane, "operator": "Exists", "effect": "NoSchedule"}],
-                },
-            },
         },
     })
 }

@@ -52,6 +52,7 @@ fn whose(pod: &str, machines: &Machines) -> Option<Whose> {
         ("machine-config-operator-", "operator"),
         ("machine-config-server-", "server"),
         ("machine-api-controllers-", "machines"),
+        ("machine-api-operator-", "operator::machine_api"),
     ];
     if let Some((_, code)) = code.iter().find(|(prefix, _)| pod.starts_with(prefix)) {
         return Some(Whose::Code(code));

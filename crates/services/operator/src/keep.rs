@@ -3,6 +3,7 @@
 use cluster::events::Severity;
 use cluster::{Outcome, Problem, problem, write};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
 use kube::api::{DynamicObject, PostParams};
 use operate::trouble::{self, Trouble};
 use operate::{Desired, Id, Keep};
@@ -23,7 +24,7 @@ pub(crate) async fn keep(leading: &Leading, id: &Id) -> Outcome {
 /// Where `tells` is set, people learn of an object that somebody else changed.
 pub(crate) async fn bring(context: &Context, desired: &Desired, tells: bool) -> bool {
     let id = desired.id();
-    match write_one(context, desired).await {
+    match write_one(&context.client, MANAGER, desired).await {
         Ok(live) => {
             let was_kept = !context.kept.lock().insert(id.clone());
             context.trouble(Source::Object(id.clone()), None);
@@ -61,42 +62,48 @@ fn remember(context: &Context, desired: &Desired, id: &Id, live: Written, tells:
             "{id} was changed or deleted by somebody and put back; scale deployment machine-config-operator to 0 to keep hand edits"
         );
         tracing::info!("{message}");
-        let about = ObjectReference {
-            api_version: Some(id.api_version.clone()),
-            kind: Some(id.kind.clone()),
-            name: Some(id.name.clone()),
-            namespace: Some(if id.namespace.is_empty() {
-                context.namespace().to_owned()
-            } else {
-                id.namespace.clone()
-            }),
-            ..ObjectReference::default()
-        };
-        context.events.publish_about(about, Severity::Normal, "ObjectRestored", &message);
+        context.events.publish_about(about(id, context.namespace()), Severity::Normal, "ObjectRestored", &message);
+    }
+}
+
+/// What an event about an object refers to; events about cluster-wide objects are in `namespace`.
+pub(crate) fn about(id: &Id, namespace: &str) -> ObjectReference {
+    let namespace = if id.namespace.is_empty() { namespace } else { &id.namespace };
+    ObjectReference {
+        api_version: Some(id.api_version.clone()),
+        kind: Some(id.kind.clone()),
+        name: Some(id.name.clone()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectReference::default()
     }
 }
 
 /// An object after it was written.
-struct Written {
-    object: Value,
+pub(crate) struct Written {
+    pub(crate) object: Value,
     /// The write made a difference.
-    changed: bool,
+    pub(crate) changed: bool,
 }
 
-async fn write_one(context: &Context, desired: &Desired) -> Result<Option<Written>, kube::Error> {
+/// Writes one object in the name of `manager`; nothing where it is the user's or OpenShift's.
+pub(crate) async fn write_one(
+    client: &Client,
+    manager: &str,
+    desired: &Desired,
+) -> Result<Option<Written>, kube::Error> {
     let id = desired.id();
-    let api = api(&context.client, &id);
+    let api = api(client, &id);
     let present = write::in_time(api.get_opt(&id.name)).await?;
     let version = present.as_ref().and_then(|object| object.metadata.resource_version.clone());
     if present.as_ref().is_some_and(belongs_to_openshift) {
         return Ok(None);
     }
     let written = match (desired.keep, &present) {
-        (Keep::Whole, _) => write::apply(&api, MANAGER, &id.name, &desired.object).await?,
+        (Keep::Whole, _) => write::apply(&api, manager, &id.name, &desired.object).await?,
         (Keep::Labels | Keep::Once, None) => {
             let object: DynamicObject =
                 serde_json::from_value(desired.object.clone()).map_err(kube::Error::SerdeError)?;
-            let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+            let parameters = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
             match write::in_time(api.create(&parameters, &object)).await {
                 Err(error) if problem(&error) == Problem::Conflict => return Ok(None),
                 created => created?,
@@ -114,7 +121,7 @@ async fn write_one(context: &Context, desired: &Desired) -> Result<Option<Writte
             let own = json!({
                 "apiVersion": id.api_version, "kind": id.kind, "metadata": {"name": id.name, "labels": labels},
             });
-            write::apply(&api, MANAGER, &id.name, &own).await?
+            write::apply(&api, manager, &id.name, &own).await?
         }
         (Keep::Once, Some(_)) => return Ok(None),
     };

@@ -8,6 +8,7 @@ mod context;
 mod credentials;
 mod gather;
 mod keep;
+pub mod machine_api;
 mod metrics;
 mod policies;
 mod prepare;
@@ -33,7 +34,7 @@ use tokio::task::JoinSet;
 use context::Context;
 use metrics::Metrics;
 pub use operate::{Images, Installation};
-pub use roles::{DAEMON_ROLES, ROLES, access};
+pub use roles::{DAEMON_ROLES, MACHINE_API_ROLES, ROLES, access, machine_access};
 pub use settings::Settings;
 
 #[derive(Debug, thiserror::Error)]

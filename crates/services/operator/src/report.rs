@@ -84,7 +84,7 @@ fn is_synced(context: &Context) -> bool {
 }
 
 /// Another manager's conditions beside ours are no difference.
-fn is_same(old: &ClusterOperatorStatus, new: &ClusterOperatorStatus) -> bool {
+pub(crate) fn is_same(old: &ClusterOperatorStatus, new: &ClusterOperatorStatus) -> bool {
     let has = |condition| old.conditions.contains(condition);
     new.conditions.iter().all(has)
         && old.extension == new.extension

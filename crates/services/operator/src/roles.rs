@@ -3,7 +3,7 @@
 //! The operator hands out rights, and the API server lets nobody hand out what they do not have. So its role is its own
 //! table and those of the processes it looks after, put together by the binary.
 
-use cluster::rights::{Right, Role, WATCH};
+use cluster::rights::{PROCESS, Right, Role, WATCH, right};
 use serde_json::{Value, json};
 
 const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
@@ -110,6 +110,53 @@ pub const DAEMON_ROLES: &[Role] = &[Role {
     ],
     at_home: &[],
 }];
+
+/// The Machine API's operator. Everything that it changes but its report is in its own namespace.
+pub const MACHINE_API_ROLES: &[Role] = &[
+    Role {
+        name: "deploy",
+        everywhere: &[
+            right("config.openshift.io", "infrastructures", &["get"]),
+            right("config.openshift.io", "proxies", &["get"]),
+        ],
+        at_home: &[
+            right("apps", "deployments", WRITE),
+            right("", "services", WRITE),
+            right("networking.k8s.io", "networkpolicies", WRITE),
+            right("", "configmaps", WATCH),
+            right("", "pods", WATCH),
+        ],
+    },
+    Role {
+        name: "report",
+        everywhere: &[
+            right("config.openshift.io", "clusteroperators", &["get", "list", "watch", "create", "patch"]),
+            right("config.openshift.io", "clusteroperators/status", &["get", "patch"]),
+        ],
+        at_home: &[],
+    },
+    PROCESS,
+];
+
+/// RBAC of the Machine API's operator and of its controllers, whose table is `machines`.
+pub fn machine_access(installation: &operate::Installation, machines: &[Role]) -> Vec<Value> {
+    let namespace = &installation.machine_namespace;
+    let name = operate::machine_api::OPERATOR;
+    let mut objects = cluster::rights::manifests(name, namespace, MACHINE_API_ROLES);
+    objects.extend(cluster::rights::manifests(operate::machine_api::CONTROLLERS, namespace, machines));
+    // The install-config of 2019 names the platform.
+    let (config, namespaced) = ("cluster-config-v1", json!({"name": name, "namespace": "kube-system"}));
+    objects.push(json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": namespaced,
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config], "verbs": ["get"]}],
+    }));
+    objects.push(json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": namespaced,
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    }));
+    objects
+}
 
 /// What the table cannot say: which signers the operator may approve for, and what it may do in the machines' namespace.
 fn approver(namespace: &str, machine_namespace: &str, source_namespace: &str) -> Vec<Value> {

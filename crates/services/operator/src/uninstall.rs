@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
-use operate::uninstall::{Removal, Snapshot, is_workload, plan};
+use operate::uninstall::{Removal, Snapshot, app, is_workload, plan};
 use operate::{Id, Installation};
 use serde_json::Value;
 
@@ -126,7 +126,7 @@ pub async fn remove(client: &Client, installation: &Installation, mut tell: impl
 /// Waits for the pods of a workload to end, and says so when they do not: a node that is gone ends nothing.
 async fn ended(client: &Client, workload: &Id, tell: &mut impl FnMut(&str)) -> Result<(), Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &workload.namespace);
-    let own = ListParams::default().labels(&format!("{}={}", api::labels::K8S_APP, workload.name));
+    let own = ListParams::default().labels(&format!("{}={}", api::labels::K8S_APP, app(workload)));
     let deadline = Instant::now() + PATIENCE;
     loop {
         let left = write::in_time(pods.list(&own)).await;

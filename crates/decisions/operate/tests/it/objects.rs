@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use operate::machine_api::{self, Controllers};
 use operate::uninstall::{self, Removal, Snapshot};
 use operate::{Facts, Id, Installation, Keep, found, installed};
 use serde_json::{Value, json};
@@ -15,10 +16,18 @@ fn facts() -> Facts {
     }
 }
 
+/// Both halves, and what depends on the cluster.
+fn everything(installation: &Installation) -> impl Iterator<Item = operate::Desired> {
+    let controllers = Controllers { image: "machinist".into(), provider: "aws", environment: Vec::new() };
+    let machine_api = machine_api::installed(installation).into_iter();
+    let machine_api = machine_api.chain(machine_api::kept(&installation.machine_namespace, &controllers));
+    installed(installation).into_iter().chain(found(installation, &facts())).chain(machine_api)
+}
+
 #[test]
 fn every_object_is_named_once_and_carries_our_label() {
     let installation = Installation::default();
-    let all: Vec<_> = installed(&installation).into_iter().chain(found(&installation, &facts())).collect();
+    let all: Vec<_> = everything(&installation).collect();
     let ids: BTreeSet<Id> = all.iter().map(operate::Desired::id).collect();
     assert_eq!(ids.len(), all.len());
     for one in &all {
@@ -35,7 +44,7 @@ fn an_installation_can_be_in_another_namespace_and_leaves_the_usual_one_alone() 
         source_namespace: "machinist".into(),
         ..Installation::default()
     };
-    for one in installed(&installation).into_iter().chain(found(&installation, &facts())) {
+    for one in everything(&installation) {
         // Definitions describe fields; everything else would put an object there.
         if one.id().kind != "CustomResourceDefinition" {
             assert!(!one.object.to_string().contains("openshift-machine"), "{}", one.object);
@@ -45,7 +54,8 @@ fn an_installation_can_be_in_another_namespace_and_leaves_the_usual_one_alone() 
 
 #[test]
 fn what_install_prints_needs_no_kind_of_ours_to_be_there_before() {
-    for one in installed(&Installation::default()) {
+    let installation = Installation::default();
+    for one in installed(&installation).into_iter().chain(machine_api::installed(&installation)) {
         let group = one.id().api_version.clone();
         assert!(!group.contains("openshift.io") && !group.contains("machinist.dev"), "{}", one.id());
     }
@@ -90,6 +100,7 @@ fn an_uninstallation_takes_what_is_ours_and_keeps_what_the_user_made() {
             object("MachineConfigPool", "infra", json!({})),
             object("PoolLedger", "worker", json!({})),
             object("ClusterOperator", "machine-config", json!({})),
+            object("ClusterOperator", "machine-api", json!({})),
             object("ClusterOperator", "etcd", json!({})),
         ],
         nodes: vec![json!({
@@ -105,6 +116,7 @@ fn an_uninstallation_takes_what_is_ours_and_keeps_what_the_user_made() {
     assert!(deleted("MachineConfig", "rendered-worker-1") && !deleted("MachineConfig", "50-motd"));
     assert!(deleted("MachineConfigPool", "worker") && !deleted("MachineConfigPool", "infra"));
     assert!(deleted("PoolLedger", "worker") && deleted("ClusterOperator", "machine-config"));
+    assert!(deleted("ClusterOperator", "machine-api"));
     assert!(!deleted("ClusterOperator", "etcd"));
     let definition = |name: &str| deleted("CustomResourceDefinition", name);
     assert!(definition("poolledgers.machinist.dev"), "nobody else has a ledger");
@@ -117,9 +129,9 @@ fn an_uninstallation_takes_what_is_ours_and_keeps_what_the_user_made() {
         Removal::Delete(_) | Removal::CleanNode { .. } | Removal::Keep { .. } => None,
     };
     let first: Vec<String> = plan.iter().map_while(of_workload).collect();
-    assert_eq!(first[0], "machine-config-operator", "it would put back the others");
-    assert_eq!(first.len(), 4, "whoever makes objects anew goes before what they make: {first:?}");
-    assert_eq!(plan.iter().filter_map(of_workload).count(), 4);
+    assert_eq!(first[..2], ["machine-config-operator", "machine-api-operator"], "they would put back the others");
+    assert_eq!(first.len(), 6, "whoever makes objects anew goes before what they make: {first:?}");
+    assert_eq!(plan.iter().filter_map(of_workload).count(), 6);
     let clean = json!({
         "metadata": {"annotations": {"machineconfiguration.openshift.io/state": null}}, "spec": {"taints": [{"key": "mine"}]},
     });

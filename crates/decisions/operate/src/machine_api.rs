@@ -1,0 +1,194 @@
+//! The Machine API's half of an installation: what `machinist install` prints for it, what its operator deploys for a
+//! platform, and how its ClusterOperator reads.
+//!
+//! Its operator is a process of its own, so that people can stop it, edit what it deploys and start it again without
+//! touching machine configuration. Which image and arguments a platform gets is decided in the crate `machine`.
+
+pub mod images;
+pub mod status;
+
+use serde_json::{Value, json};
+
+use crate::installation::Installation;
+use crate::objects::{Desired, Keep, Step};
+use crate::workloads::{METRICS_PORT, Place, container, network, probed, service, wherever_possible, workload};
+
+pub const OPERATOR: &str = "machine-api-operator";
+pub const CONTROLLERS: &str = "machine-api-controllers";
+
+/// The container of the controllers. Upstream has one for each controller; the log that people read is this one's.
+pub const CONTAINER: &str = "machine-controller";
+
+/// Where the simulated cloud of a pod keeps its account.
+const ACCOUNT: &str = "/var/lib/machinist";
+
+/// What the controllers run for a platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    pub image: String,
+    /// The name that `machinist machines --provider` knows.
+    pub provider: &'static str,
+    /// Names and values, such as those of the proxy.
+    pub environment: Vec<(String, String)>,
+}
+
+/// The provider that this release has for a platform, by the platform's name in the Infrastructure object.
+pub fn provider(platform: &str) -> Option<&'static str> {
+    match platform {
+        "AWS" => Some("aws"),
+        "kubemark" => Some("kubemark"),
+        SIMULATED => Some("memory"),
+        _ => None,
+    }
+}
+
+/// The platform of `machinist up`: only a flag can name it.
+pub const SIMULATED: &str = "memory";
+
+/// Every platform that somebody may name, spelled as the Infrastructure object spells it.
+pub const PLATFORMS: [&str; 15] = [
+    "AWS",
+    "Azure",
+    "BareMetal",
+    "External",
+    "GCP",
+    "IBMCloud",
+    "Libvirt",
+    "None",
+    "Nutanix",
+    "OpenStack",
+    "PowerVS",
+    "VSphere",
+    "kubemark",
+    SIMULATED,
+    "oVirt",
+];
+
+/// A platform by its name in any letters.
+pub fn platform(name: &str) -> Option<&'static str> {
+    PLATFORMS.into_iter().find(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// What whoever installs brings: accounts and rights, images, and the operator. Nobody heals these: a process could only
+/// hand out rights that it has itself, and this operator has no use for those of the controllers.
+pub fn installed(installation: &Installation) -> Vec<Desired> {
+    let namespace = installation.machine_namespace.as_str();
+    let desired = |keep, object| Desired::new(Step::MachineApi, keep, object);
+    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}});
+    let place = Place::new(OPERATOR, namespace);
+    let mut objects: Vec<Desired> =
+        [OPERATOR, CONTROLLERS].into_iter().map(|name| desired(Keep::Whole, account(name))).collect();
+    objects.extend(installation.machine_access.iter().map(|object| desired(Keep::Whole, object.clone())));
+    objects.push(desired(Keep::Once, images::config_map(&installation.images.machine_config_operator, namespace)));
+    objects.push(desired(Keep::Once, operator(installation)));
+    objects.push(desired(Keep::Whole, service(&place)));
+    objects.push(desired(Keep::Whole, network(&place, &[METRICS_PORT])));
+    objects
+}
+
+/// What the operator makes and heals.
+pub fn kept(namespace: &str, controllers: &Controllers) -> Vec<Desired> {
+    let place = place(namespace);
+    let objects = [deployment(&place, namespace, controllers), service(&place), network(&place, &[METRICS_PORT])];
+    objects.into_iter().map(|object| Desired::new(Step::MachineApi, Keep::Whole, object)).collect()
+}
+
+/// Upstream's labels, which scripts select by and which a Deployment cannot change.
+fn place(namespace: &str) -> Place<'_> {
+    Place::new(CONTROLLERS, namespace).labelled(json!({"api": "clusterapi", api::labels::K8S_APP: CONTROLLERS_APP}))
+}
+
+/// The value of `k8s-app` on the controllers' pods.
+pub const CONTROLLERS_APP: &str = "controller";
+
+fn operator(installation: &Installation) -> Value {
+    let namespace = installation.machine_namespace.as_str();
+    let mut container = container(OPERATOR, &installation.images.machine_config_operator);
+    let mut arguments = vec![OPERATOR.to_owned(), "start".to_owned(), format!("--namespace={namespace}")];
+    arguments.extend(installation.platform.as_ref().map(|platform| format!("--platform={platform}")));
+    arguments.push(format!("--listen=0.0.0.0:{METRICS_PORT}"));
+    container["args"] = json!(arguments);
+    probed(&mut container);
+    let pod = wherever_possible(OPERATOR, container);
+    // Two operators would fight, so the old pod goes before the new one comes.
+    let spec = json!({"replicas": 1, "strategy": {"type": "Recreate"}});
+    workload("Deployment", &Place::new(OPERATOR, namespace), spec, pod)
+}
+
+fn deployment(place: &Place, namespace: &str, controllers: &Controllers) -> Value {
+    let Controllers { image, provider, environment } = controllers;
+    let is_simulated = ["memory", "kubemark"].contains(provider);
+    let mut container = container(CONTAINER, image);
+    let mut arguments = vec![
+        "machines".to_owned(),
+        format!("--provider={provider}"),
+        format!("--namespace={namespace}"),
+        format!("--listen=0.0.0.0:{METRICS_PORT}"),
+    ];
+    if is_simulated {
+        arguments.push(format!("--account={ACCOUNT}/account.json"));
+        container["volumeMounts"] = json!([{"name": "account", "mountPath": ACCOUNT}]);
+    }
+    container["args"] = json!(arguments);
+    if let Some(present) = container["env"].as_array_mut() {
+        present.extend(environment.iter().map(|(name, value)| json!({"name": name, "value": value})));
+    }
+    probed(&mut container);
+    let mut pod = wherever_possible(CONTROLLERS, container);
+    if is_simulated {
+        pod["volumes"] = json!([{"name": "account", "emptyDir": {}}]);
+    }
+    // The Lease decides who leads, so old and new may overlap.
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let mut deployment = workload("Deployment", place, json!({"replicas": 1, "strategy": strategy}), pod);
+    deployment["metadata"]["annotations"] = json!({"machine.openshift.io/owned": ""});
+    deployment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn controllers(provider: &'static str) -> Controllers {
+        let environment = vec![("HTTPS_PROXY".to_owned(), "http://proxy:3128".to_owned())];
+        Controllers { image: "machinist:1".to_owned(), provider, environment }
+    }
+
+    fn deployed(provider: &'static str) -> Value {
+        let objects = kept("elsewhere", &controllers(provider)).into_iter();
+        objects.map(|one| one.object).find(|object| object["kind"] == "Deployment").expect("there is one")
+    }
+
+    #[test]
+    fn the_controllers_are_where_runbooks_look_and_run_the_platforms_provider() {
+        let deployment = deployed("aws");
+        assert_eq!(deployment["metadata"]["namespace"], "elsewhere");
+        assert_eq!(deployment["spec"]["selector"]["matchLabels"]["k8s-app"], "controller");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!((&container["name"], &container["image"]), (&json!("machine-controller"), &json!("machinist:1")));
+        let arguments = container["args"].as_array().expect("arguments");
+        assert!(arguments.contains(&json!("--provider=aws")), "{arguments:?}");
+        assert!(container["env"].to_string().contains("http://proxy:3128"));
+    }
+
+    #[test]
+    fn only_a_simulated_cloud_has_an_account_to_keep() {
+        assert!(deployed("aws")["spec"]["template"]["spec"]["volumes"].is_null());
+        let simulated = deployed("kubemark");
+        assert_eq!(simulated["spec"]["template"]["spec"]["volumes"][0]["name"], "account");
+    }
+
+    #[test]
+    fn the_platform_of_the_installation_reaches_the_operator() {
+        let installation = Installation { platform: Some("AWS".into()), ..Installation::default() };
+        let arguments = operator(&installation)["spec"]["template"]["spec"]["containers"][0]["args"].clone();
+        let expected = json!([
+            "machine-api-operator",
+            "start",
+            "--namespace=openshift-machine-api",
+            "--platform=AWS",
+            "--listen=0.0.0.0:8797"
+        ]);
+        assert_eq!(arguments, expected);
+    }
+}
