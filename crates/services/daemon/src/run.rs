@@ -437,7 +437,7 @@ impl Daemon {
             Ok(()) => {
                 let engine = Engine::new(host);
                 match engine.store().journal()? {
-                    Some(journal) if journal.trial.is_some() => engine.begin_trial(now()).map(drop),
+                    Some(journal) if journal.trial.is_some() => engine.time_trial().map(drop),
                     _ => engine.finish(),
                 }
             }
