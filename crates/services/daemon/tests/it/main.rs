@@ -9,3 +9,4 @@ mod once;
 mod power;
 mod stage;
 mod trial;
+mod words;

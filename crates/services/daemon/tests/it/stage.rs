@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::machineconfiguration::MachineConfig;
 use api::{annotations, labels};
@@ -35,7 +36,7 @@ pub(crate) struct Stage {
     pub(crate) nodes: Api<Node>,
     pub(crate) host: Arc<Directory>,
     /// How many requests of the daemon found the line cut.
-    pub(crate) lost: watch::Sender<usize>,
+    lost: watch::Sender<usize>,
     stop: watch::Sender<bool>,
 }
 
@@ -115,6 +116,14 @@ impl Stage {
         tokio::spawn(
             async move { daemon::run::run(host, Client::new(line, "default"), options, stopped).await.unwrap() },
         )
+    }
+
+    /// Waits until this many more requests have found the line cut.
+    pub(crate) async fn loses(&self, more: usize) {
+        let mut lost = self.lost.subscribe();
+        let enough = *lost.borrow() + more;
+        let waiting = tokio::time::timeout(Duration::from_secs(60), lost.wait_for(|lost| *lost >= enough));
+        assert!(waiting.await.is_ok(), "the daemon does not ask again");
     }
 
     pub(crate) fn root(&self) -> PathBuf {

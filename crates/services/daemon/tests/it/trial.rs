@@ -57,7 +57,7 @@ async fn a_config_that_cuts_the_network_without_a_reboot_is_given_back() {
     let file = stage.root().join(&NETWORK[1..]);
     let daemon = stage.run(&witness, Arc::new(move |_| file.exists()));
     stage.ask_for("rendered-worker-two").await;
-    stage.lost.subscribe().wait_for(|lost| *lost > 0).await.unwrap();
+    stage.loses(1).await;
     assert_eq!(stage.phase(), Some("trying"));
     stage.host.pass(Duration::from_secs(3600));
     let node =
@@ -75,11 +75,9 @@ async fn an_api_that_was_heard_before_the_change_and_not_since_keeps_the_trial_o
     let (file, mended) = (stage.root().join(&NETWORK[1..]), Arc::clone(&is_mended));
     let daemon = stage.run(REFUSES, Arc::new(move |_| file.exists() && !mended.load(Ordering::SeqCst)));
     stage.ask_for("rendered-worker-two").await;
-    let mut lost = stage.lost.subscribe();
-    lost.wait_for(|lost| *lost > 0).await.unwrap();
+    stage.loses(1).await;
     stage.host.pass(Duration::from_secs(100_000));
-    let before = *lost.borrow();
-    lost.wait_for(|lost| *lost > before + 1).await.unwrap();
+    stage.loses(2).await;
     assert_eq!(stage.phase(), Some("trying"), "a witness that answers only makes it wait");
     is_mended.store(true, Ordering::SeqCst);
     stage
