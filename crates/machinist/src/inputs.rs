@@ -9,9 +9,8 @@ use api::labels::{RENDERED_FOR, ROLE};
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigPoolSpec};
 use api::machinist::ClusterSettings;
 use api::names::{POOL_MASTER, POOL_WORKER, RENDERED_PREFIX};
-use api::operator::NodeDisruptionPolicyConfig;
+use api::operator::{IrreconcilableValidationOverrides, NodeDisruptionPolicyConfig};
 use api::selector::Selector;
-use change::content::Section;
 use change::policy::{Policies, Settings};
 use change::reconcilable::Allowances;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
@@ -140,18 +139,13 @@ impl Inputs {
             self.policies = Policies::try_from(&policy)
                 .map_err(|error| manifest.error(format!("spec.nodeDisruptionPolicy.{error}")))?;
         }
-        let waived = manifest.value.pointer("/spec/irreconcilableValidationOverrides/storage");
-        for name in waived.and_then(Value::as_array).into_iter().flatten() {
-            let section = match name.as_str() {
-                Some("Disks") => Section::Disks,
-                Some("FileSystems") => Section::Filesystems,
-                Some("Raid") => Section::Raid,
-                _ => {
-                    let field = "spec.irreconcilableValidationOverrides.storage";
-                    return Err(manifest.error(format!("{field}: {name} is not one of Disks, FileSystems, Raid")));
-                }
-            };
-            self.allowances.first_boot.insert(section);
+        if let Some(value) = manifest.value.pointer("/spec/irreconcilableValidationOverrides") {
+            let field = "spec.irreconcilableValidationOverrides";
+            let overrides: IrreconcilableValidationOverrides = serde_path_to_error::deserialize(value)
+                .map_err(|error| manifest.error(format!("{field}.{}: {}", error.path(), error.inner())))?;
+            let allowances =
+                Allowances::try_from(&overrides).map_err(|error| manifest.error(format!("{field}.{error}")))?;
+            self.allowances.first_boot.extend(allowances.first_boot);
         }
         Ok(())
     }

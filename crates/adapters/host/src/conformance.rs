@@ -176,6 +176,8 @@ pub fn a_reboot_changes_the_boot_id(host: &dyn Host) {
     let system = host.system();
     let before = system.boot_id().expect("boot id");
     assert_eq!(system.boot_id().expect("boot id"), before);
+    let earlier = system.uptime();
+    assert!(system.uptime() >= earlier, "the clock of a boot never goes back");
     system.reboot("conformance").expect("reboot");
     assert_ne!(system.boot_id().expect("boot id"), before);
 }

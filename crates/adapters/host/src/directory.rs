@@ -3,6 +3,7 @@
 //! For walking through an update without a machine: in tests, and in fleets on a laptop.
 
 use std::path::Path;
+use std::time::Duration;
 
 use change::host::{Activity, Backend, Error, Files, Host, PackageChange, Services, System};
 
@@ -30,6 +31,11 @@ impl Directory {
     pub fn with_read_only_usr(mut self) -> Self {
         self.root = self.root.with_read_only_usr();
         self
+    }
+
+    /// Lets time pass on this host.
+    pub fn pass(&self, time: Duration) {
+        self.simulation.pass(time);
     }
 
     /// What was asked of the service manager and the system since the last call, in order.

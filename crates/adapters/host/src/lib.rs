@@ -3,6 +3,7 @@
 //! `conformance` is the one suite that all three pass. Nothing here decides what a host should look like.
 
 mod bus;
+mod clock;
 pub mod conformance;
 pub mod directory;
 pub mod labels;
@@ -78,6 +79,9 @@ macro_rules! simulated_services {
             }
             fn boot_id(&self) -> Result<String, Error> {
                 self.simulation.boot_id(&self.$files)
+            }
+            fn uptime(&self) -> std::time::Duration {
+                self.simulation.uptime()
             }
             fn reboot(&self, reason: &str) -> Result<(), Error> {
                 self.simulation.reboot(&self.$files, reason)

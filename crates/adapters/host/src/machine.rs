@@ -1,6 +1,7 @@
 //! The real host: files beneath the root, systemd and logind over D-Bus, the OS through its own tools.
 
 use std::path::Path;
+use std::time::Duration;
 
 use change::host::{Activity, Backend, Error, ErrorKind, Files, Host, HostPath, PackageChange, Services, System};
 
@@ -109,6 +110,10 @@ impl System for Machine {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map_err(|error| Error::new(ErrorKind::Failed, "read", "the boot id", error.to_string()))?;
         Ok(format!("{}-{}", kernel.trim(), self.bus.started()?))
+    }
+
+    fn uptime(&self) -> Duration {
+        crate::clock::uptime()
     }
 
     fn reboot(&self, reason: &str) -> Result<(), Error> {

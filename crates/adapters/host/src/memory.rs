@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use change::host::{
     Activity, Attributes, Backend, Entry, EntryKind, Error, ErrorKind, Files, Host, HostPath, PackageChange, Services,
@@ -79,6 +80,11 @@ impl Memory {
         let mut state = self.disk.state();
         state.points = 0;
         state.trouble = Some(trouble);
+    }
+
+    /// Lets time pass on this host.
+    pub fn pass(&self, time: Duration) {
+        self.simulation.pass(time);
     }
 
     /// How many points at which something could go wrong were passed since the last call of [`Memory::trouble`] or this.

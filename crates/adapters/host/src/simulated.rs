@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use change::host::{Activity, Attributes, Backend, Error, ErrorKind, Files, HostPath, PackageChange};
 
@@ -29,6 +30,8 @@ struct State {
     image: Option<String>,
     staged: Option<String>,
     packages: BTreeSet<String>,
+    /// Time that has passed on this host only.
+    passed: Duration,
 }
 
 impl Simulation {
@@ -148,6 +151,15 @@ impl Simulation {
     pub(crate) fn boot_id(&self, files: &dyn Files) -> Result<String, Error> {
         let stored = files.read(&boot_path()?)?;
         Ok(stored.map_or_else(|| "boot-0".to_owned(), |bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
+    }
+
+    /// The clock of the machine that plays this host, so that another process counts on.
+    pub(crate) fn uptime(&self) -> Duration {
+        crate::clock::uptime() + self.state().passed
+    }
+
+    pub(crate) fn pass(&self, time: Duration) {
+        self.state().passed += time;
     }
 
     pub(crate) fn reboot(&self, files: &dyn Files, reason: &str) -> Result<(), Error> {

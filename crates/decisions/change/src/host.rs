@@ -4,9 +4,10 @@
 //! (kernel arguments, OS image, boot id, reboot). This file only says what each promises; `adapters/host` implements them
 //! (a real host, a directory, memory), and one conformance suite holds all of them to these words.
 //!
-//! Nothing here blocks on a network or asks for a clock. Calls are plain functions: the daemon runs them on its own thread.
+//! Nothing here blocks on a network. Calls are plain functions: the daemon runs them on its own thread.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +93,9 @@ pub trait System {
     fn change_packages(&self, change: &PackageChange) -> Result<(), Error>;
     /// Different after every boot, equal in between.
     fn boot_id(&self) -> Result<String, Error>;
+    /// The machine's running time, by a clock that nobody can set and that stands still while the machine sleeps. Two answers
+    /// can be compared only within one boot.
+    fn uptime(&self) -> Duration;
     /// Asks for a reboot and returns; the machine goes down soon after.
     fn reboot(&self, reason: &str) -> Result<(), Error>;
     /// Whether the kernel runs in FIPS mode.

@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use api::operator::IrreconcilableValidationOverrides;
+
 use crate::content::{Content, Section};
 use crate::diff::{Change, Diff};
 use crate::policy::Settings;
@@ -17,6 +19,28 @@ pub const FORCE_FILE: &str = "/run/machine-config-daemon-force";
 pub struct Allowances {
     /// First-boot sections that may differ: running nodes keep what they have, new ones get the new layout.
     pub first_boot: BTreeSet<Section>,
+}
+
+/// A word in `irreconcilableValidationOverrides` that names no section.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("storage[{index}]: {word:?} is not one of Disks, FileSystems, Raid")]
+pub struct UnknownSection {
+    pub index: usize,
+    pub word: String,
+}
+
+impl TryFrom<&IrreconcilableValidationOverrides> for Allowances {
+    type Error = UnknownSection;
+
+    fn try_from(overrides: &IrreconcilableValidationOverrides) -> Result<Self, UnknownSection> {
+        let sections = overrides.storage.iter().enumerate().map(|(index, word)| match word.as_str() {
+            "Disks" => Ok(Section::Disks),
+            "FileSystems" => Ok(Section::Filesystems),
+            "Raid" => Ok(Section::Raid),
+            _ => Err(UnknownSection { index, word: word.clone() }),
+        });
+        Ok(Self { first_boot: sections.collect::<Result<_, _>>()? })
+    }
 }
 
 /// One reason why a running node cannot make a change.

@@ -102,7 +102,9 @@ pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> 
         return Some(Step::Write(BTreeMap::from([(annotations::ANSWERED, view.probe.clone())])));
     }
     if is_idle && fault == Some(Fault::Drift) && view.state == state::DONE {
-        return Some(Step::Write(said(state::DEGRADED, "content mismatch for file \"/etc/motd\"", &[])));
+        let words = format!("unexpected on-disk state validating against {}", view.current);
+        let reason = format!("{words}: content mismatch for file \"/etc/motd\"");
+        return Some(Step::Write(said(state::DEGRADED, &reason, &[])));
     }
     if is_idle && view.state == state::DONE || view.desired.is_empty() {
         return release(view, behaviour);

@@ -14,7 +14,6 @@ use api::known::Unread;
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
 use api::machinist::{RenderedProvenance, RenderedProvenanceSpec};
 use api::names;
-use change::content::Section;
 use change::reconcilable::Allowances;
 use cluster::error::if_found;
 use cluster::events::Severity;
@@ -311,14 +310,8 @@ impl Render {
         let configurations = &self.context.world.machine_configurations;
         let configuration = optional(configurations, "machineconfigurations", names::CLUSTER, now)?;
         let overrides = configuration.as_ref().and_then(|it| it.spec.irreconcilable_validation_overrides.as_ref());
-        let storage = overrides.into_iter().flat_map(|overrides| &overrides.storage);
-        let sections = storage.filter_map(|word| match word.as_str() {
-            "Disks" => Some(Section::Disks),
-            "FileSystems" => Some(Section::Filesystems),
-            "Raid" => Some(Section::Raid),
-            _ => None,
-        });
-        Ok(Allowances { first_boot: sections.collect() })
+        // The API refuses other words; should one get past it, nothing is allowed that the user may not have meant.
+        Ok(overrides.and_then(|overrides| Allowances::try_from(overrides).ok()).unwrap_or_default())
     }
 
     /// Passes on what rendering came to; the rollout controller writes it into the pool's conditions.

@@ -6,9 +6,10 @@
 
 use api::machineconfiguration::MachineConfig;
 use api::machinist::{ClusterSettings, DriftPolicy, PoolPolicy, PoolPolicySpec};
-use api::operator::NodeDisruptionPolicyConfig;
+use api::operator::{IrreconcilableValidationOverrides, NodeDisruptionPolicyConfig};
 use api::{labels, names};
 use change::policy::{Policies, Settings};
+use change::reconcilable::Allowances;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde::de::DeserializeOwned;
@@ -18,6 +19,8 @@ use serde::de::DeserializeOwned;
 pub struct ClusterPolicy {
     pub settings: Settings,
     pub policies: Policies,
+    /// First-boot sections that may differ from what the node was made with.
+    pub allowances: Allowances,
     pub pool: PoolPolicySpec,
 }
 
@@ -25,7 +28,7 @@ impl ClusterPolicy {
     /// Without a cluster.
     pub fn defaults() -> Self {
         let settings = Settings::default();
-        Self { policies: Policies::defaults(&settings), settings, pool: PoolPolicySpec::default() }
+        Self { policies: Policies::defaults(&settings), settings, ..Self::default() }
     }
 
     /// What the cluster says now.
@@ -39,13 +42,15 @@ impl ClusterPolicy {
             runtime_service: object.spec.runtime_service().to_owned(),
         });
         let settings = settings.unwrap_or_default();
-        let policies = policies(client, &settings).await?;
+        let configuration = configuration(client).await?;
+        let policies = policies(configuration.as_ref(), &settings);
+        let allowances = configuration.as_ref().map(allowances).unwrap_or_default();
         let pool_name = config.metadata.labels.as_ref().and_then(|labels| labels.get(labels::RENDERED_FOR));
         let pool: Option<PoolPolicy> = match pool_name {
             Some(name) => get(client, name).await?,
             None => None,
         };
-        Ok(Self { settings, policies, pool: pool.map(|object| object.spec).unwrap_or_default() })
+        Ok(Self { settings, policies, allowances, pool: pool.map(|object| object.spec).unwrap_or_default() })
     }
 
     pub fn repairs_drift(&self) -> bool {
@@ -53,23 +58,42 @@ impl ClusterPolicy {
     }
 }
 
-/// The merged policies of the operator's status; where no operator merges, defaults with the user's own laid over them.
-async fn policies(client: &Client, settings: &Settings) -> Result<Policies, kube::Error> {
-    let defaults = Policies::defaults(settings);
+async fn configuration(client: &Client) -> Result<Option<DynamicObject>, kube::Error> {
     let kind = GroupVersionKind::gvk("operator.openshift.io", "v1", "MachineConfiguration");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-    let Some(object) = or_none(api.get_opt(names::CLUSTER).await)? else { return Ok(defaults) };
+    or_none(api.get_opt(names::CLUSTER).await)
+}
+
+/// Overrides that cannot be read allow nothing.
+fn allowances(configuration: &DynamicObject) -> Allowances {
+    let Some(value) = configuration.data.pointer("/spec/irreconcilableValidationOverrides") else {
+        return Allowances::default();
+    };
+    let overrides = serde_json::from_value::<IrreconcilableValidationOverrides>(value.clone());
+    let read = overrides
+        .map_err(|error| error.to_string())
+        .and_then(|overrides| Allowances::try_from(&overrides).map_err(|error| error.to_string()));
+    read.unwrap_or_else(|problem| {
+        tracing::warn!(problem, "irreconcilableValidationOverrides cannot be followed; nothing is overridden");
+        Allowances::default()
+    })
+}
+
+/// The merged policies of the operator's status; where no operator merges, defaults with the user's own laid over them.
+fn policies(configuration: Option<&DynamicObject>, settings: &Settings) -> Policies {
+    let defaults = Policies::defaults(settings);
+    let Some(object) = configuration else { return defaults };
     // What was merged before the user's last change, or while the operator is away, no longer holds.
     let observed = object.data.pointer("/status/observedGeneration").and_then(serde_json::Value::as_i64);
     let is_fresh = observed.is_none() || observed == object.metadata.generation;
     let status = read_at(&object.data, "/status/nodeDisruptionPolicyStatus/clusterPolicies");
     if let Some(merged) = status.filter(|_| is_fresh) {
-        return Ok(merged);
+        return merged;
     }
-    Ok(match read_at(&object.data, "/spec/nodeDisruptionPolicy") {
+    match read_at(&object.data, "/spec/nodeDisruptionPolicy") {
         Some(user) => defaults.overlaid(user),
         None => defaults,
-    })
+    }
 }
 
 fn read_at(object: &serde_json::Value, path: &str) -> Option<Policies> {

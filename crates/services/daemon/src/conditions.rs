@@ -1,20 +1,30 @@
 //! The daemon's part of its MachineConfigNode: one condition for each phase of an update.
 //!
-//! It is news for people and dashboards. Nothing waits for it, and a write that fails is written again with the next phase.
+//! It is news for people and dashboards. Nothing waits for it; a write that fails is written again until it arrives.
 //! What the drain controller reports (cordoned, drained, uncordoned) is not touched here.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::machineconfiguration::MachineConfigNode;
 use api::names::{NOT_YET_SET, node_condition, status};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::node::MANAGER;
 
 /// Longer messages are cut; upstream's are short sentences.
 const MESSAGE_LIMIT: usize = 1024;
+
+/// How long one write may take.
+const REQUEST: Duration = Duration::from_secs(15);
+
+/// Pauses before a failed write is tried again; they double. A cluster without this kind is not asked more often than the
+/// longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// The phases the daemon goes through, in order.
 const OURS: [&str; 8] = [
@@ -50,12 +60,14 @@ pub struct Conditions {
     name: String,
     entries: BTreeMap<&'static str, Entry>,
     sent: Option<Value>,
+    /// When the last write is tried again that failed, and the pause before that.
+    retry: Option<(Instant, Duration)>,
 }
 
 impl Conditions {
     pub fn new(client: Client, name: &str) -> Self {
         let mut conditions =
-            Self { api: Api::all(client), name: name.to_owned(), entries: BTreeMap::new(), sent: None };
+            Self { api: Api::all(client), name: name.to_owned(), entries: BTreeMap::new(), sent: None, retry: None };
         for type_ in OURS {
             let message = format!("This node has not yet entered the {type_} phase");
             conditions.set(type_, status::FALSE, node_condition::NOT_YET_OCCURRED, &message);
@@ -83,28 +95,47 @@ impl Conditions {
         self.set(node_condition::UPDATED, status::FALSE, "UpdateNeeded", &format!("Node {name} needs an update"));
     }
 
-    /// Writes what is new. Never fails: see the module's words.
+    /// Returns when a write that failed shall be tried again; never, if the last one arrived.
+    pub async fn due(&self) {
+        match self.retry {
+            Some((at, _)) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Writes what is new. What does not arrive is due again later.
     pub async fn publish(&mut self, identity: &Identity) {
         let body = self.body(identity);
         if self.sent.as_ref() == Some(&body) || identity.uid.is_empty() {
+            self.retry = None;
             return;
         }
-        let parameters = PatchParams::apply(MANAGER).force();
-        let patch = Patch::Apply(&body);
-        let write = || self.api.patch_status(&self.name, &parameters, &patch);
-        let mut result = write().await;
-        if matches!(&result, Err(kube::Error::Api(status)) if status.is_not_found()) {
-            let created = self.create(identity).await;
-            result = match created {
-                Ok(()) => write().await,
-                Err(error) => Err(error),
-            };
-        }
-        match result {
-            Ok(_) => self.sent = Some(body),
-            Err(error) => {
+        let written = tokio::time::timeout(REQUEST, self.write(identity, &body)).await;
+        match written {
+            Ok(Ok(())) => {
+                self.sent = Some(body);
+                self.retry = None;
+                return;
+            }
+            Ok(Err(error)) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "the MachineConfigNode could not be written");
             }
+            Err(_) => tracing::debug!("the MachineConfigNode could not be written: the API did not answer"),
+        }
+        let pause = self.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+        self.retry = Some((Instant::now() + pause, pause));
+    }
+
+    async fn write(&self, identity: &Identity, body: &Value) -> Result<(), kube::Error> {
+        let parameters = PatchParams::apply(MANAGER).force();
+        let patch = Patch::Apply(body);
+        let write = || self.api.patch_status(&self.name, &parameters, &patch);
+        match write().await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
+                self.create(identity).await?;
+                write().await.map(drop)
+            }
+            written => written.map(drop),
         }
     }
 

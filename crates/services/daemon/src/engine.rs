@@ -13,6 +13,7 @@ use change::target::{self, Target};
 use crate::faults::{self, Way};
 use crate::journal::{Journal, Phase, PostAction, Trial};
 use crate::store::{Reverted, Store};
+use crate::trial::Clock;
 use crate::{apply, originals, store, together};
 
 #[derive(Debug, thiserror::Error)]
@@ -329,7 +330,7 @@ impl<'a> Engine<'a> {
                 Ok(Standing::Applied)
             }
             Phase::Rebooting { boot } if boot == self.host.system().boot_id()? => Ok(Standing::WaitsForReboot),
-            Phase::Rebooting { .. } | Phase::Trying { .. } => Ok(Standing::Trying),
+            Phase::Rebooting { .. } | Phase::Trying(_) => Ok(Standing::Trying),
             Phase::Undoing { reason } => {
                 tracing::info!(from = journal.from, to = journal.to, "taking an update back, which was interrupted");
                 match self.undo(journal, &from, &to, reason) {
@@ -430,20 +431,26 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// The trial's clock starts; it keeps its first start over restarts of the daemon. Returns when it began.
-    pub fn begin_trial(&self, now: i64) -> Result<i64, Error> {
-        let Some(journal) = self.store.journal()? else { return Ok(now) };
-        if let Phase::Trying { since } = journal.phase {
-            // A clock that was set back must not make a trial endless.
-            return Ok(since.min(now));
+    /// Starts the trial, or goes on with it after a restart of the daemon or the machine. Returns the seconds it has lasted.
+    pub fn time_trial(&self) -> Result<i64, Error> {
+        let Some(journal) = self.store.journal()? else { return Ok(0) };
+        let boot = self.host.system().boot_id()?;
+        let uptime = i64::try_from(self.host.system().uptime().as_secs()).unwrap_or(i64::MAX);
+        let clock = match &journal.phase {
+            Phase::Trying(clock) => clock.clone().carry_on(&boot, uptime),
+            _ => Clock::start(&boot, uptime),
+        };
+        let elapsed = clock.elapsed(uptime);
+        if journal.phase != Phase::Trying(clock.clone()) {
+            self.move_on(|_| Phase::Trying(clock))?;
         }
-        self.move_on(|_| Phase::Trying { since: now })?;
-        Ok(now)
+        Ok(elapsed)
     }
 
     fn move_on(&self, next: impl FnOnce(Phase) -> Phase) -> Result<(), Error> {
         let Some(mut journal) = self.store.journal()? else { return Ok(()) };
         journal.phase = next(journal.phase);
+        journal.version = Journal::VERSION;
         self.record(&journal)
     }
 

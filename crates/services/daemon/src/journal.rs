@@ -7,6 +7,8 @@ use change::policy::Action;
 use change::step::Step;
 use serde::{Deserialize, Serialize};
 
+use crate::trial::Clock;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Journal {
@@ -38,8 +40,8 @@ pub enum Phase {
     Applied,
     /// A reboot was asked for while this boot was running.
     Rebooting { boot: String },
-    /// It took effect; its checks must pass. Seconds since the epoch; `extended` while only the API is silent.
-    Trying { since: i64 },
+    /// It took effect; its checks must pass.
+    Trying(Clock),
     /// Steps are being taken back.
     Undoing { reason: String },
     /// All steps were taken back.
@@ -55,7 +57,7 @@ impl Phase {
             Phase::Applying => "applying",
             Phase::Applied => "applied",
             Phase::Rebooting { .. } => "rebooting",
-            Phase::Trying { .. } => "trying",
+            Phase::Trying(_) => "trying",
             Phase::Undoing { .. } => "undoing",
             Phase::Undone { .. } => "undone",
             Phase::RebootingBack { .. } => "rebootingBack",
@@ -90,6 +92,9 @@ pub struct Trial {
     /// Could be reached before: `host:port`.
     pub witness: Option<String>,
     pub checks: Vec<Check>,
+    /// It takes effect without a reboot.
+    #[serde(default)]
+    pub live: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,8 +106,8 @@ pub enum Check {
 }
 
 impl Journal {
-    /// Newer daemons finish older journals; older ones refuse newer.
-    pub const VERSION: u32 = 1;
+    /// Newer daemons finish older journals; older ones refuse newer. Version 1 timed trials by the wall clock.
+    pub const VERSION: u32 = 2;
 
     pub fn reboots(&self) -> bool {
         self.actions.contains(&PostAction::Reboot)
@@ -136,14 +141,14 @@ mod tests {
             Phase::Applying,
             Phase::Applied,
             Phase::Rebooting { boot: boot() },
-            Phase::Trying { since: 1 },
+            Phase::Trying(Clock::start("boot", 1)),
             Phase::Undoing { reason: reason() },
             Phase::Undone { reason: reason() },
             Phase::RebootingBack { boot: boot(), reason: reason() },
         ];
         for phase in phases {
             let journal = Journal {
-                version: 1,
+                version: Journal::VERSION,
                 from: "a".to_owned(),
                 to: "b".to_owned(),
                 phase,
@@ -157,5 +162,12 @@ mod tests {
             assert!(text.contains(&format!("\"name\":\"{}\"", journal.phase.word())), "{text}");
             assert_eq!(serde_json::from_str::<Journal>(&text).ok(), Some(journal), "{text}");
         }
+    }
+
+    #[test]
+    fn a_trial_that_an_older_daemon_began_is_timed_anew() {
+        let phase: Phase = serde_json::from_str(r#"{"name":"trying","since":1700000000}"#).expect("version 1");
+        let Phase::Trying(clock) = phase else { panic!("{phase:?}") };
+        assert_eq!(clock.carry_on("boot", 100).elapsed(100), 0);
     }
 }

@@ -171,6 +171,11 @@ impl Node {
         watcher(self.api.clone(), config)
     }
 
+    /// Asks the API for the Node. A Node that is gone is an answer too.
+    pub async fn is_there(&self) -> Result<bool, kube::Error> {
+        Ok(self.api.get_opt(&self.name).await?.is_some())
+    }
+
     /// Tells a new Node what its machine was made with. Another manager than the report's: a report must not take it away.
     pub async fn introduce(&self, annotations: &BTreeMap<&str, &str>) -> Result<(), kube::Error> {
         let patch = json!({ "metadata": { "annotations": annotations } });

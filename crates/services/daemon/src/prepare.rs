@@ -6,7 +6,7 @@ use change::diff::Diff;
 use change::disruption::Disruption;
 use change::host::Host;
 use change::policy::Action;
-use change::reconcilable::{Allowances, reconcilable};
+use change::reconcilable::reconcilable;
 use change::step::Step;
 
 use crate::cluster_policy::ClusterPolicy;
@@ -57,7 +57,7 @@ pub fn prepare(host: &dyn Host, to: MachineConfig, policy: &ClusterPolicy, force
     let names = (engine::name(&from), engine::name(&to));
     // A host that never had a config takes its first one as it is.
     if !names.0.is_empty() {
-        let allowed = reconcilable(&diff, &new, (&names.0, &names.1), &policy.settings, &Allowances::default());
+        let allowed = reconcilable(&diff, &new, (&names.0, &names.1), &policy.settings, &policy.allowances);
         allowed.map_err(|source| Error::Unreconcilable { from: names.0.clone(), to: names.1.clone(), source })?;
     }
     let (old, new) = (engine::check(&old, &names.0)?, engine::check(&new, &names.1)?);

@@ -146,6 +146,7 @@ pub async fn run(
     let mut wake = Some(Instant::now());
     loop {
         let sleep = tokio::time::sleep_until(wake.unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400)));
+        let mut are_conditions_due = false;
         tokio::select! {
             event = patience.then(watch.next()) => match event {
                 Some(Ok(event)) => {
@@ -172,7 +173,12 @@ pub async fn run(
                 continue;
             }
             () = sleep, if wake.is_some() => {}
+            () = daemon.conditions.due() => are_conditions_due = true,
             _ = stop.wait_for(|stopped| *stopped) => return Ok(Ended::Terminated),
+        }
+        if are_conditions_due {
+            daemon.publish_conditions().await;
+            continue;
         }
         match daemon.sync().await {
             Next::Reboot => return Ok(Ended::Rebooting),
@@ -224,16 +230,21 @@ impl Daemon {
         if is_older || self.view.as_ref() == Some(&view) {
             return false;
         }
-        self.seen = version;
-        for line in self.view.iter().flat_map(|old| old.transitions(&view)) {
-            tracing::info!("{line}");
-        }
         if self.view.is_none() {
             self.report = Report::of(&view);
         }
         self.report.finalize_failure.clone_from(&self.finalize_failure);
-        self.view = Some(view);
+        self.see(view, version);
         true
+    }
+
+    /// Knows the Node as it is at `version`, and prints the lines that runbooks look for, whoever changed it.
+    fn see(&mut self, view: View, version: u64) {
+        for line in self.view.iter().flat_map(|old| old.transitions(&view)) {
+            tracing::info!("{line}");
+        }
+        self.seen = version;
+        self.view = Some(view);
     }
 
     /// What can only be known once, at the start.
@@ -437,7 +448,7 @@ impl Daemon {
             Ok(()) => {
                 let engine = Engine::new(host);
                 match engine.store().journal()? {
-                    Some(journal) if journal.trial.is_some() => engine.begin_trial(now()).map(drop),
+                    Some(journal) if journal.trial.is_some() => engine.time_trial().map(drop),
                     _ => engine.finish(),
                 }
             }

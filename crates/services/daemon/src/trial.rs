@@ -2,7 +2,8 @@
 //!
 //! A local failure (a unit of the config, the kubelet, a check) reverts when the deadline has passed, or at once when a unit
 //! has plainly failed. A silent API alone only extends the deadline; an API that is silent together with a witness that
-//! could be reached before means that this config has cut the node off.
+//! could be reached before means that this config has cut the node off. Both are asked anew at every look: what was heard
+//! before the change says nothing about it.
 
 use std::time::Duration;
 
@@ -16,12 +17,20 @@ use crate::cluster_policy::ClusterPolicy;
 use crate::journal::{Check, PostAction, Trial};
 use crate::run::Options;
 
+mod clock;
+
+pub use clock::Clock;
+
 const DEADLINE: u32 = 600;
-/// How long a config with units or checks of its own must stay well; services that crash do it soon after their start.
+/// How long a config must stay well that has units or checks of its own or took effect without a reboot. Services that crash
+/// do it soon after their start, and a network is often gone only seconds after it was told to change.
 const SETTLE: i64 = 5;
 /// A unit that failed is given this long to be restarted by its manager.
 const FAILED_FOR: i64 = 10;
 const CONNECT: Duration = Duration::from_secs(3);
+/// Where a gateway may answer, if only with a refusal: the config server's port first, which many firewalls drop, then what
+/// routers listen on.
+const WITNESS_PORTS: [u16; 5] = [22623, 53, 443, 80, 22];
 
 /// A change is tried where the policy says so; else where it reboots or touches the kubelet, the runtime or the network.
 pub fn plan(policy: &ClusterPolicy, steps: &[Step], actions: &[PostAction], to: &Target) -> Option<Trial> {
@@ -35,7 +44,8 @@ pub fn plan(policy: &ClusterPolicy, steps: &[Step], actions: &[PostAction], to: 
     let checks = wanted.map(|trial| trial.checks.iter().filter_map(check).collect()).unwrap_or_default();
     let is_run = |unit: &change::target::Unit| !unit.mask && unit.enabled != Some(false);
     let units = to.units.iter().filter(|(_, unit)| is_run(unit)).map(|(name, _)| name.clone()).collect();
-    Some(Trial { deadline_seconds: deadline.unwrap_or(DEADLINE), units, checks, ..Trial::default() })
+    let live = !actions.contains(&PostAction::Reboot);
+    Some(Trial { deadline_seconds: deadline.unwrap_or(DEADLINE), units, checks, live, ..Trial::default() })
 }
 
 fn is_vital(step: &Step, runtime: &str) -> bool {
@@ -97,11 +107,14 @@ fn seconds(text: &str) -> Option<u32> {
 /// Before the change: what answers now must answer again.
 pub async fn note_what_works(trial: &mut Trial, options: &Options) {
     trial.kubelet = kubelet_is_well(&options.kubelet).await;
-    let witness = options.witness.clone().or_else(gateway);
-    trial.witness = match witness {
-        Some(address) if answers(&address).await => Some(address),
-        _ => None,
+    let candidates = match &options.witness {
+        Some(address) => vec![address.clone()],
+        None => {
+            gateway().map(|gateway| WITNESS_PORTS.map(|port| format!("{gateway}:{port}")).into()).unwrap_or_default()
+        }
     };
+    let answers = futures::future::join_all(candidates.iter().map(|address| answers(address))).await;
+    trial.witness = candidates.into_iter().zip(answers).find_map(|(address, answers)| answers.then_some(address));
 }
 
 /// What was seen at one look.
@@ -165,7 +178,7 @@ pub enum Verdict {
     Failed(String),
 }
 
-/// `elapsed` is in seconds since the config took effect.
+/// `elapsed` is in seconds since the config took effect, as [`Clock`] counts them.
 pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
     let mut problems: Vec<String> = Vec::new();
     problems.extend(seen.failed_units.iter().map(|unit| format!("unit {unit} has failed")));
@@ -189,7 +202,8 @@ pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
     if !seen.api_is_heard {
         return Verdict::Waiting;
     }
-    let settle = if trial.units.is_empty() && trial.checks.is_empty() { 0 } else { SETTLE.min(deadline) };
+    let settles = trial.live || !trial.units.is_empty() || !trial.checks.is_empty();
+    let settle = if settles { SETTLE.min(deadline) } else { 0 };
     if elapsed >= settle { Verdict::Passed } else { Verdict::Waiting }
 }
 
@@ -240,13 +254,13 @@ async fn answers(address: &str) -> bool {
 }
 
 /// The default gateway, as the kernel's routing table has it.
-fn gateway() -> Option<String> {
+fn gateway() -> Option<std::net::Ipv4Addr> {
     let table = std::fs::read_to_string("/proc/net/route").ok()?;
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_default = fields.get(1) == Some(&"00000000");
         let number = u32::from_str_radix(fields.get(2)?, 16).ok()?;
-        (is_default && number != 0).then(|| format!("{}:22623", std::net::Ipv4Addr::from(number.to_le_bytes())))
+        (is_default && number != 0).then(|| std::net::Ipv4Addr::from(number.to_le_bytes()))
     })
 }
 
@@ -266,6 +280,15 @@ mod tests {
     fn a_config_that_stays_well_passes() {
         assert_eq!(judge(&trial(), &well(), 0), Verdict::Waiting);
         assert_eq!(judge(&trial(), &well(), 6), Verdict::Passed);
+    }
+
+    #[test]
+    fn a_change_without_a_reboot_must_stay_well_for_a_while() {
+        let trial = Trial { deadline_seconds: 60, live: true, ..Trial::default() };
+        assert_eq!(judge(&trial, &well(), 0), Verdict::Waiting, "the network may go in a moment");
+        assert_eq!(judge(&trial, &well(), 5), Verdict::Passed);
+        let rebooted = Trial { live: false, ..trial };
+        assert_eq!(judge(&rebooted, &well(), 0), Verdict::Passed);
     }
 
     #[test]

@@ -114,3 +114,15 @@ fn the_admin_user_is_a_setting() {
     let new = users(json!([{"name": "core", "sshAuthorizedKeys": ["a"]}]));
     assert!(verdict(&nothing(), &new, &settings, &Allowances::default()).contains("non-ubuntu user \"core\""));
 }
+
+#[test]
+fn overrides_name_sections_and_an_unknown_word_is_refused_with_its_place() {
+    let overrides = |words: &[&str]| api::operator::IrreconcilableValidationOverrides {
+        storage: words.iter().map(|word| (*word).to_owned()).collect(),
+    };
+    let read = |words: &[&str]| Allowances::try_from(&overrides(words)).map(|allowances| allowances.first_boot);
+    use change::content::Section::{Disks, Filesystems, Raid};
+    assert_eq!(read(&["Disks", "FileSystems", "Raid"]), Ok([Disks, Filesystems, Raid].into()));
+    let error = read(&["Disks", "Luks"]).unwrap_err();
+    assert_eq!(error.to_string(), "storage[1]: \"Luks\" is not one of Disks, FileSystems, Raid");
+}

@@ -78,7 +78,7 @@ impl Daemon {
             self.options.metrics.set_drift(0);
             return Ok(None);
         }
-        let mut reason = if started { verify::sentence(current, &mismatches) } else { verify::list(&mismatches) };
+        let mut reason = verify::sentence(current, &mismatches);
         if started && !self.finalize_failure.is_empty() {
             reason = format!("{reason}; possible root cause: {}", self.finalize_failure);
         }

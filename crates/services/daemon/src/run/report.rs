@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use api::names::{node_condition, state, status};
+use api::annotations;
+use api::names::{drain, node_condition, state, status};
 use cluster::events::Severity;
 use k8s_openapi::api::core::v1::Node as NodeObject;
 
@@ -51,6 +52,7 @@ impl Daemon {
         self.blocking(|host| Store::new(host.files()).forget_reverted()).await?;
         let was_done = self.report.state == state::DONE && self.report.current == current;
         let name = self.node.name().to_owned();
+        let is_introduced = self.introduce_drain(&current).await;
         self.report = Report {
             current: current.clone(),
             state: state::DONE.into(),
@@ -78,7 +80,8 @@ impl Daemon {
             "UpgradeSucceeded",
             &format!("Node {name} upgrade succeeded"),
         );
-        Ok(self.publish_or_retry().await)
+        let next = self.publish_or_retry().await;
+        Ok(if is_introduced { next } else { Next::After(RETRY) })
     }
 
     pub(super) fn event(&self, severity: Severity, reason: &str, message: &str) {
@@ -117,25 +120,53 @@ impl Daemon {
         self.options.metrics.set_state(&self.report.state, &self.report.reason, now());
         self.options.metrics.set_well(self.report.state != state::DEGRADED, self.view.is_some());
         let Some(view) = &self.view else { return true };
+        if Report::of(view) == self.report && !view.daemon.is_empty() {
+            self.publish_conditions().await;
+            return true;
+        }
+        match tokio::time::timeout(REQUEST, self.node.publish(&view.uid, &self.report)).await {
+            Ok(Ok((view, version))) => {
+                self.see(view, version);
+                self.publish_conditions().await;
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the Node could not be written");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Writes what is new of the MachineConfigNode. What does not arrive is written again by the loop, beside its moves.
+    pub(super) async fn publish_conditions(&mut self) {
+        let Some(view) = &self.view else { return };
         let identity = Identity {
             uid: view.uid.clone(),
             pool: self.pool.clone(),
             current: self.report.current.clone(),
             desired: view.desired.clone(),
         };
-        if Report::of(view) == self.report && !view.daemon.is_empty() {
-            let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
+        self.conditions.publish(&identity).await;
+    }
+
+    /// Both annotations of the drain protocol are there from the start, as people and scripts expect who read them. They
+    /// are first written together: a request alone would make the drain controller act. Says whether they are there.
+    async fn introduce_drain(&mut self, current: &str) -> bool {
+        let Some(view) = &self.view else { return true };
+        let known = [&view.desired_drain, &view.last_applied_drain, &self.report.desired_drain];
+        if known.iter().any(|drain| !drain.is_empty()) {
             return true;
         }
-        match tokio::time::timeout(REQUEST, self.node.publish(&view.uid, &self.report)).await {
-            Ok(Ok((view, version))) => {
-                self.seen = version;
-                self.view = Some(view);
-                let _ = tokio::time::timeout(REQUEST, self.conditions.publish(&identity)).await;
+        let released = format!("{}-{current}", drain::UNCORDON);
+        let first = [annotations::DESIRED_DRAIN, annotations::LAST_APPLIED_DRAIN].map(|key| (key, released.as_str()));
+        match tokio::time::timeout(REQUEST, self.node.introduce(&first.into())).await {
+            Ok(Ok(())) => {
+                self.report.desired_drain = released;
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the Node could not be written");
+                tracing::warn!(error = &error as &dyn std::error::Error, "the drain annotations could not be written");
                 false
             }
             Err(_) => false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::names::{drain, node_condition, state, status};
 use cluster::events::Severity;
 
-use super::{Daemon, Next, Problem, journal, now};
+use super::{Daemon, Next, Problem, journal};
 use crate::engine::{self, Engine};
 use crate::node::View;
 use crate::store::{self, Store};
@@ -14,6 +14,8 @@ use crate::verify;
 
 /// How often a config on trial is looked at.
 const TRIAL: Duration = Duration::from_secs(2);
+/// How long the API may take to answer during a trial. An API in trouble is asked again at the next look.
+const HEAR: Duration = Duration::from_secs(5);
 
 impl Daemon {
     pub(super) async fn try_out(&mut self) -> Result<Next, Problem> {
@@ -21,12 +23,11 @@ impl Daemon {
             self.report.post_action.clear();
             self.conditions.set(node_condition::REBOOTED_NODE, status::TRUE, "RebootedNode", "Node has rebooted");
         }
-        let api_is_heard = self.view.is_some();
         let started = self.blocking(|host| {
-            let since = Engine::new(host).begin_trial(now())?;
-            Ok::<_, engine::Error>((since, journal(host)?))
+            let elapsed = Engine::new(host).time_trial()?;
+            Ok::<_, engine::Error>((elapsed, journal(host)?))
         });
-        let (since, journal) = started.await?;
+        let (elapsed, journal) = started.await?;
         let Some(trial) = journal.and_then(|journal| journal.trial) else {
             self.blocking(|host| Engine::new(host).finish()).await?;
             return Ok(Next::Again);
@@ -35,8 +36,9 @@ impl Daemon {
         let failed = self.blocking(move |host| Ok::<_, store::Error>(verify::failed_units(host, &units))).await?;
         let checks = trial.clone();
         let inactive = self.blocking(move |host| Ok::<_, store::Error>(trial::inactive_units(host, &checks))).await?;
+        let api_is_heard = self.view.is_some() && self.hears_api().await;
         let seen = trial::observe(&trial, &self.options, api_is_heard, failed, inactive).await;
-        match trial::judge(&trial, &seen, now() - since) {
+        match trial::judge(&trial, &seen, elapsed) {
             Verdict::Passed => {
                 tracing::info!("the new config has passed its trial");
                 self.blocking(|host| Engine::new(host).finish()).await?;
@@ -53,6 +55,18 @@ impl Daemon {
                 .await?;
                 Ok(Next::Again)
             }
+        }
+    }
+
+    /// Whether the API answers now. A view says nothing about that: it may be of before the change.
+    async fn hears_api(&self) -> bool {
+        match tokio::time::timeout(HEAR, self.node.is_there()).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the API is not heard during a trial");
+                false
+            }
+            Err(_) => false,
         }
     }
 

@@ -1,23 +1,15 @@
 //! What differs on the host: all of it is told, nothing secret is, and a config that mends it is not held up.
 
-use api::machineconfiguration::MachineConfig;
 use change::host::{Attributes, Host};
 use daemon::cluster_policy::ClusterPolicy;
-use daemon::engine::{self, Engine, Prepared};
+use daemon::engine::{self, Engine};
 use daemon::prepare::{self, prepare};
 use daemon::{repair, verify};
 use host::directory::Directory;
 use serde_json::{Value, json};
 
 use crate::configs::{config, furnish, path, put, text};
-
-fn settle(host: &Directory, to: &MachineConfig) {
-    let engine = Engine::new(host);
-    let steps = engine.prepare(&MachineConfig::default(), to).unwrap();
-    let prepared = Prepared { from: MachineConfig::default(), to: to.clone(), steps, actions: Vec::new(), trial: None };
-    engine.execute(&prepared).unwrap();
-    engine.finish().unwrap();
-}
+use crate::stage::settle;
 
 fn users(key: &str) -> Value {
     json!([{"name": "core", "sshAuthorizedKeys": [key], "passwordHash": "$6$right"}])

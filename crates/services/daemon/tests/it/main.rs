@@ -1,4 +1,4 @@
-//! The engine on hosts that are not machines.
+//! The engine and the loop on hosts that are not machines.
 #![allow(clippy::unwrap_used)]
 
 mod adoption;
@@ -7,3 +7,6 @@ mod directory;
 mod drift;
 mod once;
 mod power;
+mod stage;
+mod trial;
+mod words;
