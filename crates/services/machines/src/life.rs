@@ -8,12 +8,13 @@ mod apply;
 mod ask;
 mod drain;
 mod look;
+mod orphans;
 mod pods;
 mod request;
 mod secrets;
 mod sweep;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub(crate) struct Machines {
     secrets: SecretCache,
     drains: Drains,
     sightings: Sightings,
+    /// Orphans in the cloud that were told of.
+    reported: Mutex<BTreeSet<String>>,
     /// Machines as this process last wrote them, until the watch shows as much.
     written: Mutex<HashMap<Key, Machine>>,
     started: Instant,
@@ -98,6 +101,7 @@ impl Machines {
             secrets: SecretCache::new(context.world.client.clone()),
             drains: Drains::new(queue.clone()),
             sightings: Sightings::default(),
+            reported: Mutex::default(),
             written: Mutex::default(),
             started: Instant::now(),
             queue,
@@ -107,7 +111,7 @@ impl Machines {
 
     pub(crate) async fn run(self: Arc<Self>) {
         let queue = self.queue.clone();
-        tokio::join!(queue.run(WORKERS, |key| self.clone().reconcile(key)), self.sweep());
+        tokio::join!(queue.run(WORKERS, |key| self.clone().reconcile(key)), self.clone().sweep());
     }
 
     /// Queues a Machine that changed, unless the change is a write of our own: whoever wrote it goes on by itself.

@@ -61,6 +61,8 @@ pub const ROLES: [Role; 7] = [
         name: "controlplanemachineset",
         everywhere: &[
             right(MACHINE, "controlplanemachinesets", WATCH),
+            // The claim before a machine is deleted, always with a resource version.
+            right(MACHINE, "controlplanemachinesets", &["patch"]),
             right(MACHINE, "controlplanemachinesets/status", &["patch"]),
             right(MACHINE, "controlplanemachinesets/finalizers", &["update"]),
             right(MACHINE, "machines", &["get", "list", "watch", "create", "patch", "delete"]),
@@ -74,8 +76,11 @@ pub const ROLES: [Role; 7] = [
         name: "machinehealthcheck",
         everywhere: &[
             right(MACHINE, "machinehealthchecks", WATCH),
+            // The claim before a machine is remediated, always with a resource version.
+            right(MACHINE, "machinehealthchecks", &["patch"]),
             right(MACHINE, "machinehealthchecks/status", &["patch"]),
             right(api::healthchecking::GROUP, "machinehealthchecks", WATCH),
+            right(api::healthchecking::GROUP, "machinehealthchecks", &["patch"]),
             right(MACHINE, "machines", &["get", "list", "watch", "patch", "delete"]),
             right("", "nodes", &["get", "list", "watch", "patch"]),
         ],

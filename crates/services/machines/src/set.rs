@@ -49,6 +49,12 @@ enum Error {
         #[source]
         source: kube::Error,
     },
+    #[error("cannot read machineset {name} before it adopts machines")]
+    Owner {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
     #[error("cannot write the status of machineset {name}")]
     Status {
         name: String,
@@ -122,8 +128,21 @@ impl Sets {
         set::plan(&Snapshot::from_objects(set, machines, node, Timestamp::now()))
     }
 
-    /// Carries out the actions beside each other, then writes the status.
+    /// Carries out the actions beside each other and writes the status: before them, if they take machines away, so that a
+    /// plan on an old view of the set ends there.
     async fn apply(&self, key: &Key, set: &MachineSet, plan: &Plan) -> Result<(), Error> {
+        if plan.actions.iter().any(|action| matches!(action, Action::Adopt { .. })) {
+            let sets: Api<MachineSet> = Api::namespaced(self.context.world.client.clone(), &key.namespace);
+            let may_adopt = owners::may_adopt(&sets, set).await;
+            if !may_adopt.map_err(|source| Error::Owner { name: set.name_any(), source })? {
+                tracing::debug!(?key, "the set is gone or going, and the watch does not show it yet");
+                return Ok(());
+            }
+        }
+        let takes_away = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
+        if takes_away {
+            self.write_status(set, plan).await?;
+        }
         let mut results = futures::stream::iter(&plan.actions)
             .map(|action| self.act(key, set, action))
             .buffer_unordered(AT_ONCE)
@@ -134,7 +153,9 @@ impl Sets {
             first = first.or(result.err());
         }
         drop(results);
-        self.write_status(set, plan).await?;
+        if !takes_away {
+            self.write_status(set, plan).await?;
+        }
         first.map_or(Ok(()), Err)
     }
 

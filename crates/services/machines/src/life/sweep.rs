@@ -3,6 +3,7 @@
 //! Most changes arrive as events; that an instance was removed or stopped behind our back does not.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::machine::{Machine, phase};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use super::Machines;
 use super::look::{AT_ONCE, Sighting, look_at};
+use super::request::{self, Purpose};
 
 /// A sighting is used by the pass that follows at once, or not at all.
 const SHORTLY: Duration = Duration::from_secs(30);
@@ -39,28 +41,50 @@ struct Asked {
 }
 
 impl Machines {
-    pub(super) async fn sweep(&self) {
+    pub(super) async fn sweep(self: Arc<Self>) {
         // The first pass over every Machine looks at its instance anyway.
         loop {
             tokio::time::sleep(self.context.settings.resync).await;
-            if let Err(unread) = self.context.world.machines_known() {
-                tracing::debug!(%unread, "instances are not looked at");
-                continue;
-            }
-            let resting: Vec<_> = self.context.world.machines.all().into_iter().filter(|it| rests(it)).collect();
-            for some in resting.chunks(AT_ONCE) {
-                self.sweep_some(some).await;
+            // Tasks of their own, so that a provider that panics about one odd spec stops neither the queue nor the next sweep.
+            let sweeps = [tokio::spawn(self.clone().sweep_all()), tokio::spawn(self.clone().look_for_orphans())];
+            for sweep in sweeps {
+                if let Err(error) = sweep.await {
+                    tracing::error!(%error, "a look at the cloud panicked");
+                }
             }
         }
     }
 
-    async fn sweep_some(&self, machines: &[std::sync::Arc<Machine>]) {
+    async fn sweep_all(self: Arc<Self>) {
+        if let Err(unread) = self.context.world.machines_known() {
+            tracing::debug!(%unread, "instances are not looked at");
+            return;
+        }
+        let resting: Vec<_> = self.context.world.machines.all().into_iter().filter(|it| rests(it)).collect();
+        // A place that does not answer must not keep the others from being looked at.
+        let mut places: HashMap<String, Vec<Arc<Machine>>> = HashMap::new();
+        for machine in resting {
+            let place = request::place(&machine, self.context.provider.rules());
+            places.entry(place).or_default().push(machine);
+        }
+        let sweeps = places.values().map(async |machines| {
+            for some in machines.chunks(AT_ONCE) {
+                self.sweep_some(some).await;
+            }
+        });
+        futures::future::join_all(sweeps).await;
+    }
+
+    async fn sweep_some(&self, machines: &[Arc<Machine>]) {
         let (mut keys, mut requests) = (Vec::new(), Vec::new());
         for machine in machines {
-            // One whose Secrets cannot be read says so in a pass of its own.
-            if let Ok(request) = self.request(machine).await {
-                keys.push((Key::of(&**machine), Asked::of(machine)));
-                requests.push(request);
+            match self.request(machine, Purpose::Other).await {
+                Ok(request) => {
+                    keys.push((Key::of(&**machine), Asked::of(machine)));
+                    requests.push(request);
+                }
+                // One whose Secrets cannot be read says so in a pass of its own.
+                Err(_) => self.queue.add(Key::of(&**machine)),
             }
         }
         let time = Timestamp::now();

@@ -21,6 +21,7 @@ pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) mark: Mark,
     token: String,
+    pub(crate) created: Timestamp,
     /// It was asked to go and is still listed once more.
     leaving: bool,
 }
@@ -42,6 +43,8 @@ pub(crate) struct Account {
     /// The most instances that there ever were at once.
     pub(crate) peak: usize,
     pub(crate) deletions: usize,
+    /// How often everything that carries a mark was listed.
+    pub(crate) searches: usize,
     /// The user data of the last creation.
     pub(crate) user_data: Option<String>,
     counter: u32,
@@ -59,8 +62,12 @@ pub(crate) struct Cloud {
 impl Account {
     /// An instance that was there before.
     pub(crate) fn add(&mut self, id: &str) {
-        let entry = Entry { id: id.to_owned(), mark: Mark::default(), token: String::new(), leaving: false };
-        self.entries.push(entry);
+        self.add_marked(id, Mark::default(), Timestamp::now());
+    }
+
+    /// An instance that was made for a Machine at some time.
+    pub(crate) fn add_marked(&mut self, id: &str, mark: Mark, created: Timestamp) {
+        self.entries.push(Entry { id: id.to_owned(), mark, token: String::new(), created, leaving: false });
     }
 
     pub(crate) fn has(&self, id: &str) -> bool {
@@ -90,7 +97,13 @@ impl Account {
         }
         self.counter += 1;
         let id = format!("fake:///{}", self.counter);
-        let entry = Entry { id, mark: request.mark.clone(), token: intent.token.clone(), leaving: false };
+        let entry = Entry {
+            id,
+            mark: request.mark.clone(),
+            token: intent.token.clone(),
+            created: Timestamp::now(),
+            leaving: false,
+        };
         self.entries.push(entry.clone());
         self.peak = self.peak.max(self.entries.len());
         Ok(entry)
@@ -164,10 +177,21 @@ impl Provider for Cloud {
     }
 
     fn marked<'a>(&'a self, _: &'a Search) -> BoxFuture<'a, Result<Vec<Marked>, Error>> {
-        std::future::ready(Ok(Vec::new())).boxed()
+        // Everything, as a cloud would list it that does not filter: the rule has to tell whose it is.
+        let mut account = self.account.lock().unwrap();
+        account.searches += 1;
+        let marked = |entry: &Entry| Marked {
+            mark: entry.mark.clone(),
+            kind: "instance".to_owned(),
+            id: entry.id.clone(),
+            provider_id: Some(entry.id.clone()),
+            created: Some(entry.created),
+        };
+        std::future::ready(Ok(account.entries.iter().map(marked).collect())).boxed()
     }
 
-    fn remove<'a>(&'a self, _: &'a Search, _: &'a Marked) -> BoxFuture<'a, Result<Deletion, Error>> {
+    fn remove<'a>(&'a self, _: &'a Search, orphan: &'a Marked) -> BoxFuture<'a, Result<Deletion, Error>> {
+        self.account.lock().unwrap().entries.retain(|entry| entry.id != orphan.id);
         std::future::ready(Ok(Deletion::Gone)).boxed()
     }
 }

@@ -59,7 +59,7 @@ async fn what_a_provider_refuses_is_a_condition_and_an_event(kind: Kind) {
 
 async fn an_instance_that_vanished_fails_its_machine(kind: Kind) {
     let Some(mut stage) = Stage::start(kind).await else { return };
-    stage.resync = Duration::from_millis(200);
+    stage.settings.resync = Duration::from_millis(200);
     let _controllers = stage.control();
     stage.create_machine("a", json!({})).await;
     stage.create_machine("b", json!({})).await;
