@@ -164,13 +164,23 @@ impl Checks {
 
     async fn look(&self, key: &Key, check: &Subject) -> Result<Outcome, Error> {
         let Some(mut snapshot) = self.snapshot(key, check).await? else { return Ok(Outcome::Done) };
+        let mut unread = None;
         let requests = match &snapshot.check {
             Ok(health::Check { strategy: Strategy::Template(template), .. }) => {
-                let found = Requests::find(&self.context.world.client, &key.namespace, template).await;
-                let found = found.map_err(|source| Error::Template { check: key.clone(), source })?;
-                snapshot.template_exists = found.template_exists();
-                snapshot.requests = found.names();
-                Some(found)
+                match Requests::find(&self.context.world.client, &key.namespace, template).await {
+                    Ok(found) => {
+                        snapshot.template_exists = found.template_exists();
+                        snapshot.requests = found.names();
+                        Some(found)
+                    }
+                    // The rest of the check's status is still true.
+                    Err(source) => {
+                        snapshot.template_exists = false;
+                        snapshot.template_unread = Some(cluster::error::chain(&source));
+                        unread = Some(Error::Template { check: key.clone(), source });
+                        None
+                    }
+                }
             }
             Ok(_) | Err(_) => None,
         };
@@ -191,7 +201,7 @@ impl Checks {
         if let Subject::Today(check) = claimed.as_ref().unwrap_or(check) {
             self.write_status(check, &plan).await?;
         }
-        first.map_or(Ok(()), Err)?;
+        first.or(unread).map_or(Ok(()), Err)?;
         let outcome = match (plan.next, wait) {
             (Next::OnChange(_), None) => Outcome::Done,
             (Next::OnChange(_), Some(wait)) => Outcome::Again(wait),

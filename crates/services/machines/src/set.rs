@@ -119,13 +119,18 @@ impl Sets {
     fn plan(&self, key: &Key, set: &MachineSet) -> Plan {
         let world = &self.context.world;
         let uid = set.metadata.uid.as_deref().unwrap_or_default();
-        let members = self.context.index.lock().members(key, uid);
+        let (members, in_the_way) = {
+            let index = self.context.index.lock();
+            (index.members(key, uid), index.nodes_in_the_way(key))
+        };
         let machines: Vec<_> = members.iter().filter_map(|key| world.machines.get(key)).collect();
         let names = machines.iter().filter_map(|machine| node_name(machine));
         let nodes: HashMap<&str, _> = names.filter_map(|name| Some((name, world.node(name)?))).collect();
         let node = |name: &str| nodes.get(name).map(|node| &***node);
         let machines = machines.iter().map(|machine| &**machine);
-        set::plan(&Snapshot::from_objects(set, machines, node, Timestamp::now()))
+        let mut snapshot = Snapshot::from_objects(set, machines, node, Timestamp::now());
+        snapshot.taken.extend(in_the_way);
+        set::plan(&snapshot)
     }
 
     /// Carries out the actions beside each other and writes the status: before them, if they take machines away, so that a

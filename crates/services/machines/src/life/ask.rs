@@ -1,15 +1,18 @@
 //! Asks the provider what a plan wants to know or have done.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::machine::Machine;
+use cluster::Outcome;
 use cluster::events::Severity;
 use jiff::Timestamp;
 use machine::lifecycle::{Answer, Call, Record};
 use machine::provider::{Deletion, Error, ErrorKind, Request};
 
-use super::request::Purpose;
-use super::{Machines, Pass};
+use super::request::{self, Purpose};
+use super::sweep::Asked;
+use super::{Machines, Pass, Step};
 use crate::metrics::Operation;
 
 /// No call takes longer than this. All of them may be repeated, so giving up early costs a repetition.
@@ -23,6 +26,31 @@ const PROMPT: Duration = Duration::from_secs(30);
 const CREATION: Duration = Duration::from_secs(90);
 
 impl Machines {
+    /// Asks for the Machine's instances and ends the pass: the answer begins another one, and no worker waits for it.
+    pub(super) async fn park(self: &Arc<Self>, pass: &mut Pass) -> Step {
+        let (key, asked) = (pass.key.clone(), Asked::of(&pass.machine));
+        if self.looking.lock().get(&key) == Some(&asked) {
+            return Step::End(Outcome::Done);
+        }
+        let request = match self.request(&pass.machine, Purpose::Other).await {
+            Ok(request) => request,
+            Err(error) => {
+                (pass.sighting, pass.seen) = (Some(Err(error)), None);
+                return Step::On;
+            }
+        };
+        self.looking.lock().insert(key.clone(), asked.clone());
+        let place = request::place(&pass.machine, self.context.provider.rules());
+        let (this, sighting) = (self.clone(), self.looks.look(place, request));
+        tokio::spawn(async move {
+            let sighting = sighting.await;
+            this.looking.lock().remove(&key);
+            this.sightings.keep(&key, asked, sighting);
+            this.queue.add(key);
+        });
+        Step::End(Outcome::Done)
+    }
+
     /// Makes the call and puts the answer into the pass.
     pub(super) async fn ask(&self, pass: &mut Pass, call: Call) {
         let purpose = if matches!(call, Call::Create(_)) { Purpose::Creation } else { Purpose::Other };
@@ -31,7 +59,10 @@ impl Machines {
             Call::Look => {
                 pass.seen = None;
                 pass.sighting = Some(match request {
-                    Ok(request) => self.looks.look(request).await,
+                    Ok(request) => {
+                        let place = request::place(&pass.machine, self.context.provider.rules());
+                        self.looks.look(place, request).await
+                    }
                     Err(error) => Err(error),
                 });
             }

@@ -26,18 +26,19 @@ pub(super) struct Sightings(Mutex<HashMap<Key, Seen>>);
 
 struct Seen {
     at: Instant,
-    /// When the provider was asked.
-    time: Timestamp,
+    /// When the provider was asked, by a sweep. `None` for what the Machine's own pass asked for.
+    time: Option<Timestamp>,
     asked: Asked,
     sighting: Sighting,
 }
 
 /// What a Machine was looked for by. A sighting does not speak about a Machine that has got an instance since.
-#[derive(PartialEq, Eq)]
-struct Asked {
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Asked {
     uid: Option<String>,
     provider_id: Option<String>,
-    token: Option<String>,
+    /// The token of the intent, and when the provider was last asked for an instance.
+    intent: Option<(String, Timestamp)>,
 }
 
 impl Machines {
@@ -91,7 +92,7 @@ impl Machines {
         let sightings = look_at(&*self.context.provider, &requests).await;
         let mut seen = self.sightings.0.lock();
         for ((key, asked), sighting) in keys.into_iter().zip(sightings) {
-            seen.insert(key.clone(), Seen { at: Instant::now(), time, asked, sighting });
+            seen.insert(key.clone(), Seen { at: Instant::now(), time: Some(time), asked, sighting });
             self.queue.add(key);
         }
     }
@@ -104,8 +105,13 @@ fn rests(machine: &Machine) -> bool {
 }
 
 impl Sightings {
-    /// What was seen of a Machine a moment ago.
-    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<(Timestamp, Sighting)> {
+    /// Keeps what a Machine's own pass asked for, until its next pass.
+    pub(super) fn keep(&self, key: &Key, asked: Asked, sighting: Sighting) {
+        self.0.lock().insert(key.clone(), Seen { at: Instant::now(), time: None, asked, sighting });
+    }
+
+    /// What was seen of a Machine a moment ago, and when, if a sweep saw it.
+    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<(Option<Timestamp>, Sighting)> {
         let Seen { at, time, asked, sighting } = self.0.lock().remove(key)?;
         let is_leaving = machine.metadata.deletion_timestamp.is_some();
         (!is_leaving && at.elapsed() < SHORTLY && asked == Asked::of(machine)).then_some((time, sighting))
@@ -117,11 +123,11 @@ impl Sightings {
 }
 
 impl Asked {
-    fn of(machine: &Machine) -> Self {
+    pub(super) fn of(machine: &Machine) -> Self {
         Self {
             uid: machine.metadata.uid.clone(),
             provider_id: machine.spec.provider_id.clone(),
-            token: Record::of(machine).map(|record| record.intent.token),
+            intent: Record::of(machine).map(|record| (record.intent.token, record.last_try)),
         }
     }
 }

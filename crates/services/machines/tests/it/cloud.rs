@@ -47,7 +47,15 @@ pub(crate) struct Account {
     pub(crate) searches: usize,
     /// The user data of the last creation.
     pub(crate) user_data: Option<String>,
+    /// Calls about machines of region `b` never return.
+    pub(crate) hangs: Option<Hang>,
     counter: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hang {
+    Look,
+    Create,
 }
 
 /// The account, as one process reaches it.
@@ -153,6 +161,9 @@ impl Provider for Cloud {
     fn instances<'a>(&'a self, requests: &'a [Request]) -> BoxFuture<'a, Vec<Result<Vec<Instance>, Error>>> {
         let mut account = self.account.lock().unwrap();
         account.looks.push(requests.len());
+        if account.hangs == Some(Hang::Look) && requests.iter().any(|request| request.spec["region"] == "b") {
+            return std::future::pending().boxed();
+        }
         let answer = |request: &Request| Ok(account.find(request).iter().map(Entry::shown).collect());
         let answers = requests.iter().map(answer).collect();
         account.entries.retain(|entry| !entry.leaving);
@@ -161,6 +172,11 @@ impl Provider for Cloud {
 
     fn create<'a>(&'a self, request: &'a Request, intent: &'a Intent) -> BoxFuture<'a, Result<Instance, Error>> {
         let made = async {
+            let hangs = self.account.lock().unwrap().hangs == Some(Hang::Create) && request.spec["region"] == "b";
+            if hangs {
+                self.account.lock().unwrap().creations += 1;
+                return std::future::pending().await;
+            }
             let entry = self.account.lock().unwrap().create(request, intent)?;
             let _ = self.boots.send(entry.clone());
             Ok(entry.shown())
@@ -206,18 +222,16 @@ impl SpecRules for Cloud {
     }
 
     fn secrets(&self, spec: &Value) -> Vec<SecretNeed> {
-        let name = spec["userDataSecret"]["name"].as_str();
-        let need = |name: &str| SecretNeed {
-            purpose: SecretPurpose::UserData,
-            namespace: None,
-            name: name.to_owned(),
-            field: "providerSpec.userDataSecret.name".to_owned(),
+        let fields = [("userDataSecret", SecretPurpose::UserData), ("credentialsSecret", SecretPurpose::Credentials)];
+        let need = |(field, purpose): (&str, SecretPurpose)| {
+            let name = spec[field]["name"].as_str()?.to_owned();
+            Some(SecretNeed { purpose, namespace: None, name, field: format!("providerSpec.{field}.name") })
         };
-        name.map(need).into_iter().collect()
+        fields.into_iter().filter_map(need).collect()
     }
 
-    fn place(&self, _: &Value) -> Value {
-        json!({"region": "r1"})
+    fn place(&self, spec: &Value) -> Value {
+        json!({"region": spec["region"].as_str().unwrap_or("r1")})
     }
 
     fn children(&self, _: &Request) -> BTreeMap<String, String> {

@@ -14,6 +14,7 @@ on_both!(
     a_master_stays_while_etcd_cannot_spare_it,
     no_master_goes_while_nobody_sees_etcd,
     the_set_is_claimed_before_a_master_is_deleted,
+    a_master_without_a_machine_is_noticed_when_it_comes_and_goes,
 );
 
 const ROLE: &str = "machine.openshift.io/cluster-api-machine-role";
@@ -93,6 +94,23 @@ async fn no_master_goes_while_nobody_sees_etcd(kind: Kind) {
     let machines = stage.machines.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(machines.iter().filter(|machine| size(machine) == Some(1)).count(), 3);
     assert!(machines.iter().all(|machine| machine.metadata.deletion_timestamp.is_none()));
+}
+
+async fn a_master_without_a_machine_is_noticed_when_it_comes_and_goes(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    let sets = masters(&stage).await;
+    let is_degraded = |set: Option<&ControlPlaneMachineSet>, value: &str| {
+        let conditions = set.and_then(|set| set.status.as_ref()).map(|status| &status.conditions);
+        conditions.into_iter().flatten().any(|it| it.type_ == "Degraded" && it.status == value)
+    };
+    wait_for(&sets, "cluster", "a set that is well", |set| is_degraded(set, "False")).await;
+    let labels = json!({"node-role.kubernetes.io/control-plane": ""});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "by-hand", "labels": labels}});
+    stage.nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    wait_for(&sets, "cluster", "the node to be noticed", |set| is_degraded(set, "True")).await;
+    stage.nodes.delete("by-hand", &kube::api::DeleteParams::default()).await.unwrap();
+    wait_for(&sets, "cluster", "its end to be noticed", |set| is_degraded(set, "False")).await;
 }
 
 /// So that a process with an older view of the set meets a conflict instead of taking a second master away.

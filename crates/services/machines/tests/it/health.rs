@@ -23,7 +23,7 @@ on_both!(
     nothing_is_told_of_a_deletion_that_was_refused,
 );
 
-async fn check(stage: &Stage, more: Value) -> Api<MachineHealthCheck> {
+pub(crate) async fn check(stage: &Stage, more: Value) -> Api<MachineHealthCheck> {
     let checks: Api<MachineHealthCheck> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let mut spec = json!({
         "selector": {"matchLabels": {"machine.openshift.io/cluster-api-machineset": "worker"}},
@@ -265,7 +265,7 @@ async fn nothing_is_told_of_a_deletion_that_was_refused(kind: Kind) {
     stage.event("MachineDeleted", &format!("{NAMESPACE}/check/{sick}/")).await;
 }
 
-async fn install(stage: &Stage, kind: &str, plural: &str) {
+pub(crate) async fn install(stage: &Stage, kind: &str, plural: &str) {
     let crds: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let crd = json!({

@@ -14,6 +14,7 @@ on_both!(
     a_drain_waits_while_daemon_sets_cannot_be_listed,
     a_secret_that_cannot_be_read_is_not_a_secret_that_is_missing,
     a_secret_that_cannot_be_read_holds_up_no_deletion,
+    credentials_that_cannot_be_read_any_more_are_told_of,
     a_check_that_cannot_be_read_deletes_nothing,
     a_set_that_was_deleted_unseen_adopts_nothing,
 );
@@ -76,6 +77,18 @@ async fn a_secret_that_cannot_be_read_holds_up_no_deletion(kind: Kind) {
     stage.delete_machine("a").await;
     stage.machine_gone("a").await;
     assert_eq!(stage.instances(), Vec::<String>::new());
+}
+
+/// A machine at rest has nothing else that would bring it back.
+async fn credentials_that_cannot_be_read_any_more_are_told_of(kind: Kind) {
+    let Some(mut stage) = Stage::start(kind).await else { return };
+    stage.settings.resync = std::time::Duration::from_millis(200);
+    let _controllers = stage.control();
+    let spec = json!({"providerSpec": {"value": {"credentialsSecret": {"name": "keys"}}}});
+    stage.create_machine("a", json!({"spec": spec})).await;
+    stage.running("a").await;
+    stage.faults.fail("secrets", 503);
+    stage.says("a", "InstanceExists", "Unknown", "cannot read secret openshift-machine-api/keys").await;
 }
 
 async fn a_check_that_cannot_be_read_deletes_nothing(kind: Kind) {
