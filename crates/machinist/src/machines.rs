@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::machines::{End, Settings};
+use ::machines::{End, Orphans, Settings};
 use anyhow::Context;
 use aws::Aws;
 use clap::{Args, ValueEnum};
@@ -38,6 +38,14 @@ pub(crate) struct Arguments {
     /// How long a leader that vanished still counts, in seconds; 0 runs without an election
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     lease_duration: u64,
+    /// Etcd does not run as pods of this cluster, and whoever runs it keeps its quorum while machines of the control plane
+    /// are replaced; absent, none is taken away while etcd's members cannot be seen
+    #[arg(long)]
+    external_etcd: bool,
+    /// Remove what carries this cluster's mark in the cloud and belongs to no Machine, an hour after it was made; absent, it
+    /// is only told of
+    #[arg(long)]
+    remove_orphans: bool,
     /// Where /healthz, /readyz and /metrics are served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8799")]
     listen: SocketAddr,
@@ -72,6 +80,8 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
         identity: arguments.identity.unwrap_or_else(identity),
         lease: (arguments.lease_duration > 0).then(|| Duration::from_secs(arguments.lease_duration)),
         listen: Some(arguments.listen),
+        etcd_elsewhere: arguments.external_etcd,
+        orphans: if arguments.remove_orphans { Orphans::Remove } else { Orphans::Report },
         ..Settings::default()
     };
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;

@@ -1,9 +1,10 @@
 //! An API that fails for some resources, behind an ordinary client.
 //!
 //! A test breaks the reads of one resource and mends them again, while everything else, writes included, reaches the
-//! real or embedded server. Open watches of a broken resource end at once, as they do when a server restarts.
+//! real or embedded server. Open watches of a broken resource end at once, as they do when a server restarts. A stalled
+//! resource is read as ever, but its watches fall silent, as on a connection that died unnoticed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
@@ -22,13 +23,14 @@ type Answer = Response<UnsyncBoxBody<Bytes, kube::Error>>;
 #[derive(Clone)]
 pub struct Faults {
     broken: Arc<Mutex<BTreeMap<String, u16>>>,
+    stalled: Arc<Mutex<BTreeSet<String>>>,
     /// Changes whenever something breaks, for watches that are open.
     news: watch::Sender<()>,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { broken: Arc::default(), news: watch::channel(()).0 }
+        Self { broken: Arc::default(), stalled: Arc::default(), news: watch::channel(()).0 }
     }
 }
 
@@ -39,9 +41,16 @@ impl Faults {
         self.news.send_replace(());
     }
 
-    /// Reads of `resource` work again.
+    /// From now on watches of `resource` tell nothing, until it is mended.
+    pub fn stall(&self, resource: &str) {
+        self.stalled.lock().unwrap().insert(resource.to_owned());
+    }
+
+    /// Reads and watches of `resource` work again.
     pub fn mend(&self, resource: &str) {
         self.broken.lock().unwrap().remove(resource);
+        self.stalled.lock().unwrap().remove(resource);
+        self.news.send_replace(());
     }
 
     /// A client that meets the faults on its way to where `client` leads.
@@ -71,8 +80,27 @@ impl Faults {
                 }
             }
         };
+        let (this, path) = (self.clone(), request.uri().path().to_owned());
+        if request.uri().query().is_some_and(|query| query.contains("watch=")) {
+            let response = client.send(request).await?;
+            let frames =
+                move |body| BodyStream::new(body).then(move |frame| this.clone().let_through(path.clone(), frame));
+            let body = |body| StreamBody::new(Box::pin(frames(body).take_until(Box::pin(broken)))).boxed_unsync();
+            return Ok(response.map(body));
+        }
         let response = client.send(request).await?;
         Ok(response.map(|body| StreamBody::new(BodyStream::new(body).take_until(Box::pin(broken))).boxed_unsync()))
+    }
+
+    /// Gives out what a watch told once nothing holds it back.
+    async fn let_through<T>(self, path: String, frame: T) -> T {
+        let mut news = self.news.subscribe();
+        while path.split('/').any(|segment| self.stalled.lock().unwrap().contains(segment)) {
+            if news.changed().await.is_err() {
+                std::future::pending::<Infallible>().await;
+            }
+        }
+        frame
     }
 
     fn code(&self, path: &str) -> Option<u16> {

@@ -3,6 +3,7 @@
 //! Leading is a permission to begin, never a proof: a process that was stopped for a minute still believes in its Lease.
 //! What must not happen twice is guarded by resource versions where it is written.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use kube::Client;
@@ -67,6 +68,19 @@ pub async fn elect(client: Client, election: &Election) -> Result<Leadership, Er
     Ok(Leadership(Some(Lease { leads, task })))
 }
 
+/// Goes on with the panic of a task, if there is one.
+async fn panicked(tasks: &mut JoinSet<()>) -> Infallible {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            tracing::error!(%error, "a part of this process panicked");
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+    std::future::pending().await
+}
+
 impl Leadership {
     /// Leads at once and for ever, where there is nobody to compete with.
     #[must_use]
@@ -77,6 +91,9 @@ impl Leadership {
     /// Waits for its turn, lets `begin` start the work, and goes on until `stop` or until another process leads.
     ///
     /// `tasks` may hold work that does not need to lead. All of it ends with this.
+    ///
+    /// # Panics
+    /// When one of the tasks does: a leader that does half of its work would keep others from doing all of it.
     pub async fn run(
         mut self,
         mut tasks: JoinSet<()>,
@@ -94,6 +111,7 @@ impl Leadership {
         begin(&mut tasks);
         tokio::select! {
             () = self.lost() => End::Deposed,
+            never = panicked(&mut tasks) => match never {},
             () = &mut stop => {
                 // Nothing may be written after the Lease is given back.
                 tasks.shutdown().await;
@@ -126,5 +144,21 @@ impl Leadership {
         drop(lease.leads);
         // Only the wait is bounded: a server that is away frees the Lease by time.
         let _ = tokio::time::timeout(RELEASE, lease.task).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_leader_whose_part_panics_leads_no_longer() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async {});
+        let begin = |tasks: &mut JoinSet<()>| {
+            tasks.spawn(async { panic!("a bug") });
+        };
+        let led = tokio::spawn(Leadership::unopposed().run(tasks, begin, std::future::pending()));
+        assert!(led.await.is_err_and(|error| error.is_panic()));
     }
 }

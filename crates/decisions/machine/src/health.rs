@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub targets: Vec<Target>,
     /// Whether the remediation template exists. Only asked where the strategy is one.
     pub template_exists: bool,
+    /// Why the template or its requests could not be read.
+    pub template_unread: Option<String>,
     /// Names of the remediation requests that exist, which are the names of their machines.
     pub requests: BTreeSet<String>,
     /// Since when earlier plans have found machines suspect or worse, from [`Plan::suspected`]. Machines are announced once,

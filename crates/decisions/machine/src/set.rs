@@ -16,6 +16,7 @@ use api::machine::{Machine, MachineSet, MachineSetStatus, annotation};
 use jiff::{SignedDuration, Timestamp};
 
 pub use facts::{Member, Owner, Readiness};
+pub use naming::name_prefix;
 pub use order::{DeletePolicy, UnknownPolicy, priority, victims};
 pub(crate) use selector::{labels_do_not_match, selector_problem, template_labels};
 pub use selector::{selector_text, validate_selector};

@@ -61,7 +61,7 @@ impl Cloud {
         Self(Arc::new(Inner { state: Mutex::default(), boot }))
     }
 
-    /// A cloud whose account is kept in a file. [`Cloud::resume`] goes on with the machines that are in it.
+    /// A cloud whose account is kept in a file, which no other process may use meanwhile. [`Cloud::resume`] goes on with the machines that are in it.
     pub fn open(path: &Path, boot: Arc<dyn Boot>) -> Result<Self, Error> {
         let (journal, account) = Journal::open(path)?;
         let state = State { account, journal: Some(journal), ..State::default() };
@@ -155,9 +155,12 @@ impl Cloud {
 
     /// Begins to remove instances, and says whether all of them are gone.
     pub(crate) async fn delete(&self, ids: Vec<String>) -> bool {
-        let tasks: Vec<_> = ids.into_iter().map(|id| tokio::spawn(self.clone().end(id))).collect();
+        let tasks: Vec<_> = ids.iter().map(|id| tokio::spawn(self.clone().end(id.clone()))).collect();
         // The tasks go on when nobody waits for them any more.
-        tokio::time::timeout(PROMPT, futures::future::join_all(tasks)).await.is_ok()
+        let _ = tokio::time::timeout(PROMPT, futures::future::join_all(tasks)).await;
+        // A task that has ended may not have been able to keep what it did.
+        let state = self.0.state.lock();
+        ids.iter().all(|id| state.account.get(id).is_none())
     }
 
     /// Plays the life of an instance: it runs after a while, then its machine boots, and one day it may vanish.
@@ -277,4 +280,25 @@ fn is_gone(account: &Account, provider_id: &str) -> bool {
 /// The ids of the instances of a Machine.
 pub(crate) fn ids(account: &Account, request: &Request) -> Vec<String> {
     account.of(request).map(|record| record.id.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::boot::Nothing;
+
+    #[tokio::test]
+    async fn an_instance_is_not_gone_while_the_account_still_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let cloud = Cloud::open(&folder.path().join("account"), Arc::new(Nothing)).unwrap();
+        let provider_id = "memory:///zone-a/worker-1".to_owned();
+        cloud.adopt([Adopted { mark: Mark::default(), provider_id, spec: json!({}) }]).unwrap();
+        cloud.0.state.lock().journal.as_mut().unwrap().tear();
+        assert!(!cloud.delete(vec!["worker-1".to_owned()]).await, "the disk is full, so the account kept it");
+        assert_eq!(cloud.count(), 1);
+    }
 }

@@ -46,7 +46,14 @@ pub(super) async fn machines(
 ) -> anyhow::Result<()> {
     let mut wanted = follow(client.clone(), api::names::MACHINE_API_NAMESPACE, MACHINES, stopped);
     while wait_for(&mut wanted, true).await {
-        let settings = ::machines::Settings { identity: "machinist-up".to_owned(), ..Default::default() };
+        let settings = ::machines::Settings {
+            identity: "machinist-up".to_owned(),
+            // It is the embedded API's own store, which loses nothing with a node.
+            etcd_elsewhere: true,
+            // The cloud is ours alone.
+            orphans: ::machines::Orphans::Remove,
+            ..Default::default()
+        };
         tracing::info!(component = MACHINES, "starting");
         let ended = ::machines::run(client.clone(), settings, Arc::clone(&provider), unwanted(&wanted)).await;
         ended.context("the machine controllers failed")?;

@@ -50,40 +50,53 @@ pub(super) fn dressed(mut node: Node, role: &str) -> Node {
 }
 
 /// Makes the sets and Machines that are not there yet, and tells the cloud of their instances.
+///
+/// It may be ended between any two writes. A set wants its machines before they exist, so that whatever comes next, the
+/// controllers included, never finds a set with more machines than it wants.
 pub(super) async fn install(
     client: &Client,
     names: &[(String, &'static str)],
     nodes: Vec<Node>,
     cloud: &Cloud,
 ) -> anyhow::Result<()> {
-    let sets = install_sets(client).await?;
     let api: Api<Machine> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
     let known = api.list(&ListParams::default()).await.context("cannot list machines")?.items;
     let known: BTreeMap<String, Machine> = known.into_iter().map(|machine| (machine.name_any(), machine)).collect();
-    let new = names.iter().filter(|(name, _)| !known.contains_key(name)).map(|(name, role)| {
-        let machine = machine_of(name, role, sets.iter().find(|set| belongs_to(name, role, set)));
+    let new: Vec<_> = names.iter().filter(|(name, _)| !known.contains_key(name)).collect();
+    let sets = install_sets(client, &known, &new).await?;
+    let new = new.into_iter().map(|(name, role)| {
+        let machine = machine_of(name, role, sets.iter().find(|set| belongs_to(name, role, &set.name_any())));
         let api = &api;
         async move { api.create(&post(), &machine).await.with_context(|| format!("cannot create machine {name}")) }
     });
     let new: Vec<Machine> = stream::iter(new).buffer_unordered(AT_ONCE).try_collect().await?;
     let initial = names.iter().filter_map(|(name, _)| known.get(name)).chain(&new);
     cloud.adopt(initial.map(adopted)).context("the simulated cloud cannot keep its account")?;
-    write_status(&api, &new, nodes, cloud).await?;
-    let of_known = known.values().filter(|machine| machine.metadata.deletion_timestamp.is_none());
-    let all: Vec<&Machine> = of_known.chain(&new).collect();
-    grow(client, &sets, &new, &all).await
+    write_status(&api, &new, nodes, cloud).await
 }
 
-/// The sets, without machines as long as their initial ones are not there.
-async fn install_sets(client: &Client) -> anyhow::Result<Vec<MachineSet>> {
+/// The sets, each with room for the machines that it has and those that it is about to be given.
+async fn install_sets(
+    client: &Client,
+    known: &BTreeMap<String, Machine>,
+    new: &[&(String, &'static str)],
+) -> anyhow::Result<Vec<MachineSet>> {
     let api: Api<MachineSet> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
     let mut sets = Vec::new();
     for zone in ["a", "b", "c"] {
         let name = format!("worker-{zone}");
-        let set: MachineSet =
+        let is_its = |machine: &&Machine| {
+            machine.metadata.deletion_timestamp.is_none() && machine.labels().get(MACHINE_SET) == Some(&name)
+        };
+        let given = new.iter().filter(|(machine, role)| belongs_to(machine, role, &name)).count();
+        let count = i32::try_from(known.values().filter(is_its).count() + given).unwrap_or(i32::MAX);
+        let mut set: MachineSet =
             serde_json::from_value(set_of(&name, &format!("zone-{zone}"))).context("our own manifest is not valid")?;
+        set.spec.replicas = Some(count);
         let made = match api.create(&post(), &set).await {
-            Err(error) if cluster::problem(&error) == cluster::Problem::Conflict => api.get(&name).await,
+            Err(error) if cluster::problem(&error) == cluster::Problem::Conflict => {
+                grow(&api, &name, given, count).await
+            }
             made => made,
         };
         sets.push(made.with_context(|| format!("cannot create machineset {name}"))?);
@@ -91,19 +104,13 @@ async fn install_sets(client: &Client) -> anyhow::Result<Vec<MachineSet>> {
     Ok(sets)
 }
 
-/// Each set wants the initial machines that it was just given, besides those it had.
-async fn grow(client: &Client, sets: &[MachineSet], new: &[Machine], all: &[&Machine]) -> anyhow::Result<()> {
-    let api: Api<MachineSet> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
-    for set in sets {
-        let is_of = |machine: &&Machine| machine.labels().get(MACHINE_SET) == Some(&set.name_any());
-        let count = i32::try_from(all.iter().copied().filter(is_of).count()).unwrap_or(i32::MAX);
-        if new.iter().any(|machine| is_of(&machine)) && set.spec.replicas.unwrap_or(1) < count {
-            let patch = json!({"spec": {"replicas": count}});
-            let written = cluster::write::merge(&api, MANAGER, &set.name_any(), &patch).await;
-            written.with_context(|| format!("cannot scale machineset {}", set.name_any()))?;
-        }
+/// A set that is there already wants what it wanted, besides the machines that it is about to be given.
+async fn grow(api: &Api<MachineSet>, name: &str, given: usize, count: i32) -> Result<MachineSet, kube::Error> {
+    let set = api.get(name).await?;
+    if given == 0 || set.spec.replicas.unwrap_or(1) >= count {
+        return Ok(set);
     }
-    Ok(())
+    cluster::write::merge(api, MANAGER, name, &json!({"spec": {"replicas": count}})).await
 }
 
 /// Says of new Machines what their controller would: that they run, and as which node.
@@ -168,8 +175,8 @@ fn mark(machine: &Machine) -> Mark {
     }
 }
 
-fn belongs_to(name: &str, role: &str, set: &MachineSet) -> bool {
-    role == "worker" && set.name_any().strip_prefix("worker-") == zone_of(name).strip_prefix("zone-")
+fn belongs_to(name: &str, role: &str, set: &str) -> bool {
+    role == "worker" && set.strip_prefix("worker-") == zone_of(name).strip_prefix("zone-")
 }
 
 /// The Machine of a node that `up` begins with. The kubelet gives a node its role when it registers; were the role a label of
@@ -210,7 +217,6 @@ fn set_of(name: &str, zone: &str) -> Value {
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
         "metadata": {"name": name, "namespace": MACHINE_API_NAMESPACE, "labels": {MACHINE_CLUSTER: CLUSTER}},
         "spec": {
-            "replicas": 0,
             "selector": {"matchLabels": {MACHINE_CLUSTER: CLUSTER, MACHINE_SET: name}},
             "template": {
                 "metadata": {"labels": labels},
@@ -258,7 +264,7 @@ mod tests {
     fn machine(name: &str, role: &str) -> Machine {
         let mut set: MachineSet = serde_json::from_value(set_of("worker-b", "zone-b")).expect("it is valid");
         set.metadata.uid = Some("uid-of-set".to_owned());
-        let mut machine = machine_of(name, role, Some(&set).filter(|set| belongs_to(name, role, set)));
+        let mut machine = machine_of(name, role, Some(&set).filter(|set| belongs_to(name, role, &set.name_any())));
         machine.metadata.uid = Some(format!("uid-of-{name}"));
         machine
     }
@@ -287,6 +293,46 @@ mod tests {
             let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: Some(&node) });
             assert_eq!(plan.actions, Vec::new(), "{name}");
         }
+    }
+
+    /// A client that is cut off when it first writes a status: the process was stopped there.
+    fn cut_off_at_the_first_status(client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let client = client.clone();
+            async move {
+                if request.uri().path().ends_with("/status") {
+                    return Err(kube::Error::LinesCodecMaxLineLengthExceeded);
+                }
+                client.send(request).await
+            }
+        });
+        Client::new(service, namespace)
+    }
+
+    #[tokio::test]
+    async fn a_start_that_was_cut_off_leaves_no_set_that_wants_fewer_machines_than_it_has() {
+        let server = apiserver::Server::builder().in_memory().start().await.expect("it starts");
+        let folder = tempfile::tempdir().expect("a folder");
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, server.kubeconfig()).expect("a file");
+        let client = cluster::connect(Some(&kubeconfig)).await.expect("it answers");
+        crate::up::content::install(&client, false).await.expect("the kinds");
+        crate::up::content::install_machine_api(&client).await.expect("the namespace");
+        let cloud = Cloud::new(Arc::new(Nothing));
+        let names = nodes::names(1, 4);
+        let all = || names.iter().map(|(name, role)| node(name, role)).collect::<Vec<_>>();
+
+        let cut_off = install(&cut_off_at_the_first_status(client.clone()), &names, all(), &cloud).await;
+        assert!(cut_off.is_err());
+        install(&client, &names, all(), &cloud).await.expect("the second start");
+
+        let sets: Api<MachineSet> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
+        let sets = sets.list(&ListParams::default()).await.expect("sets").items;
+        let wanted: Vec<_> = sets.iter().map(|set| (set.name_any(), set.spec.replicas)).collect();
+        let expected = [("worker-a", 2), ("worker-b", 1), ("worker-c", 1)];
+        assert_eq!(wanted, expected.map(|(name, count)| (name.to_owned(), Some(count))));
+        server.shutdown().await;
     }
 
     #[test]

@@ -21,6 +21,7 @@ use machine::control_plane_set::{self, Action, Etcd, NAME, Next, Plan, Snapshot,
 use rollout::EtcdMember;
 use rollout::control_plane::ETCD;
 
+use crate::claim::Claims;
 use crate::context::{Context, UNREAD};
 use crate::expectations::Expectations;
 use crate::index::node_name;
@@ -39,6 +40,7 @@ pub(crate) struct ControlPlane {
     context: Arc<Context>,
     queue: Queue<Key>,
     expectations: Expectations,
+    claims: Claims,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +54,7 @@ struct Error {
 
 impl ControlPlane {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, queue: Queue::default(), expectations: Expectations::default() }
+        Self { context, queue: Queue::default(), expectations: Expectations::default(), claims: Claims::default() }
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -67,16 +69,23 @@ impl ControlPlane {
 
     async fn reconcile(self: Arc<Self>, key: Key) -> Outcome {
         let world = &self.context.world;
-        if let Err(unread) = world.machines_known().and_then(|()| world.nodes_known()) {
+        let known =
+            world.control_planes_known().and_then(|()| world.machines_known()).and_then(|()| world.nodes_known());
+        if let Err(unread) = known {
             tracing::debug!(?key, %unread, "nothing is done for the control plane");
             return UNREAD;
         }
         let Some(set) = world.control_planes.get(&key).filter(|_| key.name == NAME) else {
             self.expectations.forget(&key);
+            self.claims.forget(&key);
             self.context.forget::<ControlPlaneMachineSet>(&key);
             return Outcome::Done;
         };
         if let Some(wait) = self.expectations.open(&key, &world.machines) {
+            return Outcome::Again(wait);
+        }
+        if let Some(wait) = self.claims.foreign(&key, &*set, &self.context.settings.identity) {
+            tracing::debug!(?key, ?wait, "another process acts for the control plane");
             return Outcome::Again(wait);
         }
         let plan = control_plane_set::plan(&self.snapshot(&key, &set).await);
@@ -131,7 +140,9 @@ impl ControlPlane {
             members.iter().filter(is).map(|member| member.node.as_str()).collect()
         };
         match nodes(|_| true).len() {
-            0 => Etcd::Elsewhere,
+            0 if self.context.settings.etcd_elsewhere => Etcd::Elsewhere,
+            // It may run inside another process, or under labels that nobody told us.
+            0 => Etcd::Unknown,
             all => Etcd::Members { healthy: nodes(|member| member.ready).len(), all },
         }
     }
@@ -139,13 +150,32 @@ impl ControlPlane {
     async fn apply(&self, key: &Key, set: &ControlPlaneMachineSet, plan: &Plan) -> Result<(), Error> {
         let client = &self.context.world.client;
         let api: Api<Machine> = Api::namespaced(client.clone(), &key.namespace);
+        let sets: Api<ControlPlaneMachineSet> = Api::namespaced(client.clone(), &key.namespace);
+        let fail = |source| Error { what: "controlplanemachineset", name: key.name.clone(), source };
+        let is_adoption = |action: &Action| matches!(action, Action::Adopt { .. });
+        if plan.actions.iter().any(is_adoption) && !owners::may_adopt(&sets, set).await.map_err(fail)? {
+            return Ok(());
+        }
+        let leaving = plan.actions.iter().filter_map(|action| match action {
+            Action::Delete { name, .. } => Some(name.as_str()),
+            Action::Adopt { .. } | Action::Create(_) => None,
+        });
+        let leaving: Vec<_> = leaving.collect();
+        let identity = &self.context.settings.identity;
+        let claimed = match leaving.as_slice() {
+            [] => None,
+            leaving => Some(Claims::take(&sets, MANAGER, set, identity, leaving).await.map_err(fail)?),
+        };
+        let set = claimed.as_ref().map_or(set, |(set, _)| set);
         for action in &plan.actions {
+            if claimed.as_ref().is_some_and(|(_, claim)| !claim.is_good()) {
+                // The claim shows as a change, and the set is planned anew.
+                return Ok(());
+            }
             self.act(key, set, &api, action).await?;
         }
-        let sets: Api<ControlPlaneMachineSet> = Api::namespaced(client.clone(), &key.namespace);
         let old = set.status.clone().unwrap_or_default();
         let written = write::status(&sets, MANAGER, set, &old, &plan.status).await;
-        let fail = |source| Error { what: "controlplanemachineset", name: key.name.clone(), source };
         if written.map_err(fail)?.is_some() {
             self.context.metrics.wrote("ControlPlaneMachineSet");
         }

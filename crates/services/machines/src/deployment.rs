@@ -63,7 +63,7 @@ impl Deployments {
 
     async fn reconcile(self: Arc<Self>, key: Key) -> Outcome {
         let world = &self.context.world;
-        if let Err(unread) = world.sets_known() {
+        if let Err(unread) = world.deployments_known().and_then(|()| world.sets_known()) {
             tracing::debug!(?key, %unread, "nothing is done for the deployment");
             return UNREAD;
         }
@@ -100,6 +100,12 @@ impl Deployments {
         let client = &self.context.world.client;
         let sets: Api<MachineSet> = Api::namespaced(client.clone(), &namespace);
         let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), &namespace);
+        if plan.actions.iter().any(|action| matches!(action, Action::Adopt { .. })) {
+            let may_adopt = owners::may_adopt(&deployments, &deployment).await;
+            if !may_adopt.map_err(|source| self.failed(&deployment.name_any(), source))? {
+                return Ok(());
+            }
+        }
         for action in &plan.actions {
             if let Action::Annotate(annotations) = action {
                 let patch = json!({ "metadata": { "annotations": annotations } });

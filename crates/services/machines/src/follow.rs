@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::machine::{Machine, MachineDeployment, MachineSet};
+use api::names::MACHINE_FINALIZER;
 use api::selector::Selector;
 use cluster::Change;
 use cluster::watch::Key;
@@ -107,7 +108,10 @@ impl Controllers {
         sides().flat_map(|machine| self.sets_of(machine)).for_each(|set| self.sets.disturbed(set));
         self.disturb_checks(&key.namespace);
         let claims = |machine: &Option<Arc<Machine>>| {
-            machine.as_ref().map(|it| (it.spec.provider_id.clone(), it.metadata.deletion_timestamp.is_some()))
+            machine.as_ref().map(|it| {
+                let holds = it.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == MACHINE_FINALIZER);
+                (it.spec.provider_id.clone(), it.metadata.deletion_timestamp.is_some(), holds)
+            })
         };
         if claims(old) != claims(new) {
             self.rivals_of(sides());
@@ -131,10 +135,11 @@ impl Controllers {
     fn node_changed(&self, change: &Change<NodeRecord>) {
         let Change { key, old, new, listed: _ } = change;
         let now = self.context.world.node(&key.name);
-        let linked = {
+        let (linked, is_master) = {
             let mut index = self.context.index.lock();
+            let was_master = index.is_control_plane(&key.name);
             index.put_node(key, now.as_deref().map(|node| &**node));
-            index.of_node(&key.name)
+            (index.of_node(&key.name), was_master || index.is_control_plane(&key.name))
         };
         self.links.queue.add(key.name.clone());
         let uid = |node: &Option<Arc<NodeRecord>>| node.as_ref().map(|node| node.metadata.uid.clone());
@@ -143,6 +148,10 @@ impl Controllers {
             linked.iter().for_each(|machine| self.machines.queue.add(machine.clone()));
         }
         linked.iter().for_each(|machine| self.disturb_checks(&machine.namespace));
+        if is_master && linked.is_empty() {
+            // A node of the control plane that no Machine names, or did not until now.
+            self.context.world.control_planes.keys().into_iter().for_each(|set| self.control_plane.disturbed(set));
+        }
         if uid(old) != uid(new) || ready(old) != ready(new) {
             let machines = linked.iter().filter_map(|key| self.context.world.machines.get(key));
             let machines: Vec<_> = machines.collect();

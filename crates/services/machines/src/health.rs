@@ -25,6 +25,7 @@ use machine::health::{self, Action, Event, Next, Plan, REBOOT, Snapshot, Strateg
 use parking_lot::Mutex;
 use serde_json::json;
 
+use crate::claim::Claims;
 use crate::context::{Context, UNREAD, positive, severity};
 use crate::expectations::Expectations;
 use crate::index::node_name;
@@ -55,6 +56,7 @@ pub(crate) struct Checks {
     /// Since when this process has seen machines of each check unwell. A node's own clock may be wrong, so its word alone
     /// never spends a timeout; a process that starts anew waits for all of it once more.
     suspected: Mutex<HashMap<Key, BTreeMap<String, Timestamp>>>,
+    claims: Claims,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +78,28 @@ enum Error {
     Unread(#[from] Unread),
 }
 
+/// What became of the machines of a plan.
+#[derive(Default)]
+struct Remediation {
+    /// The check as it is since it was claimed.
+    claimed: Option<Subject>,
+    /// Machines that nothing was done to.
+    untold: BTreeSet<String>,
+    first: Option<Error>,
+    /// When to look again because of them.
+    wait: Option<Duration>,
+}
+
+/// The machine, or its node, that an action does something to.
+fn machine_of(action: &Action) -> Option<&str> {
+    match action {
+        Action::DeleteMachine { name, .. } | Action::AnnotateMachine { name } => Some(name),
+        Action::CreateRequest { machine, .. } | Action::DeleteRequest { machine } => Some(machine),
+        Action::RebootNode { node } => Some(node),
+        Action::Event(_) => None,
+    }
+}
+
 impl Checks {
     pub(crate) fn new(context: Arc<Context>, vintage: Vintage) -> Self {
         Self {
@@ -85,6 +109,7 @@ impl Checks {
             expectations: Expectations::default(),
             said: Mutex::default(),
             suspected: Mutex::default(),
+            claims: Claims::default(),
         }
     }
 
@@ -105,8 +130,16 @@ impl Checks {
 
     async fn reconcile(self: Arc<Self>, key: Key) -> Outcome {
         let world = &self.context.world;
-        if let Err(unread) = world.machines_known().and_then(|()| world.nodes_known()) {
+        // A check that was paused or deleted meanwhile must not go on.
+        let known = match self.vintage {
+            Vintage::Today => world.checks_known(),
+            Vintage::Legacy => world.legacy_checks_known(),
+        };
+        if let Err(unread) = known.and_then(|()| world.machines_known()).and_then(|()| world.nodes_known()) {
             tracing::debug!(?key, %unread, "nothing is judged");
+            if let Some(check) = self.subject(&key) {
+                check.tell_once(&self.context, "CannotJudge", &format!("no machine is judged: {unread}"));
+            }
             return UNREAD;
         }
         let Some(check) = self.subject(&key) else {
@@ -131,13 +164,23 @@ impl Checks {
 
     async fn look(&self, key: &Key, check: &Subject) -> Result<Outcome, Error> {
         let Some(mut snapshot) = self.snapshot(key, check).await? else { return Ok(Outcome::Done) };
+        let mut unread = None;
         let requests = match &snapshot.check {
             Ok(health::Check { strategy: Strategy::Template(template), .. }) => {
-                let found = Requests::find(&self.context.world.client, &key.namespace, template).await;
-                let found = found.map_err(|source| Error::Template { check: key.clone(), source })?;
-                snapshot.template_exists = found.template_exists();
-                snapshot.requests = found.names();
-                Some(found)
+                match Requests::find(&self.context.world.client, &key.namespace, template).await {
+                    Ok(found) => {
+                        snapshot.template_exists = found.template_exists();
+                        snapshot.requests = found.names();
+                        Some(found)
+                    }
+                    // The rest of the check's status is still true.
+                    Err(source) => {
+                        snapshot.template_exists = false;
+                        snapshot.template_unread = Some(cluster::error::chain(&source));
+                        unread = Some(Error::Template { check: key.clone(), source });
+                        None
+                    }
+                }
             }
             Ok(_) | Err(_) => None,
         };
@@ -153,19 +196,18 @@ impl Checks {
         if self.vintage == Vintage::Today {
             self.context.metrics.checked(key, snapshot.targets.len(), is_restricted);
         }
-        let mut first = None;
-        for action in &plan.actions {
-            // One machine that cannot be remediated does not stop the others.
-            first = first.or(self.act(key, requests.as_ref(), action).await.err());
-        }
-        self.tell(key, check, &plan);
-        if let Subject::Today(check) = check {
+        let Remediation { claimed, untold, first, wait } = self.remediate(key, check, requests.as_ref(), &plan).await?;
+        self.tell(key, check, &plan, &untold);
+        if let Subject::Today(check) = claimed.as_ref().unwrap_or(check) {
             self.write_status(check, &plan).await?;
         }
-        first.map_or(Ok(()), Err)?;
-        let outcome = match plan.next {
-            Next::OnChange(_) => Outcome::Done,
-            Next::After(delay, _) => Outcome::Again(positive(delay)),
+        first.or(unread).map_or(Ok(()), Err)?;
+        let outcome = match (plan.next, wait) {
+            (Next::OnChange(_), None) => Outcome::Done,
+            (Next::OnChange(_), Some(wait)) => Outcome::Again(wait),
+            (Next::After(delay, _), wait) => {
+                Outcome::Again(wait.map_or(positive(delay), |wait| wait.min(positive(delay))))
+            }
         };
         let is_watched = requests.is_none() && self.vintage == Vintage::Today;
         Ok(match outcome {
@@ -173,6 +215,44 @@ impl Checks {
             Outcome::Again(delay) if !is_watched => Outcome::Again(delay.min(UNWATCHED)),
             outcome => outcome,
         })
+    }
+
+    /// Carries out what the plan does to machines, under a claim on the check.
+    async fn remediate(
+        &self,
+        key: &Key,
+        check: &Subject,
+        requests: Option<&Requests>,
+        plan: &Plan,
+    ) -> Result<Remediation, Error> {
+        let mut done = Remediation::default();
+        let machines: Vec<&str> = plan.actions.iter().filter_map(machine_of).collect();
+        if machines.is_empty() {
+            return Ok(done);
+        }
+        let all = || machines.iter().map(|&name| name.to_owned()).collect();
+        done.wait = check.foreign_claim(&self.claims, key, &self.context.settings.identity);
+        if done.wait.is_some() {
+            let message = "another process claimed this check a moment ago; machines wait until it is done";
+            check.tell_once(&self.context, "ClaimedElsewhere", message);
+            return Ok(Remediation { untold: all(), ..done });
+        }
+        let (claimed, claim) = check.claim(&self.context, machines.as_slice()).await?;
+        done.claimed = Some(claimed);
+        for action in &plan.actions {
+            let Some(machine) = machine_of(action) else { continue };
+            if !claim.is_good() {
+                done.untold.insert(machine.to_owned());
+                done.wait = Some(Duration::ZERO);
+                continue;
+            }
+            // One machine that cannot be remediated does not stop the others.
+            if let Err(error) = self.act(key, requests, action).await {
+                done.untold.insert(machine.to_owned());
+                done.first = done.first.or(Some(error));
+            }
+        }
+        Ok(done)
     }
 
     /// What is known of a check and its machines. `None` for a check that selects nothing.
@@ -242,9 +322,10 @@ impl Checks {
         Ok(())
     }
 
-    /// Publishes what the last plan did not say yet.
-    fn tell(&self, key: &Key, check: &Subject, plan: &Plan) {
+    /// Publishes what the last plan did not say yet, but nothing about machines that were not remediated after all.
+    fn tell(&self, key: &Key, check: &Subject, plan: &Plan, untold: &BTreeSet<String>) {
         let events = plan.actions.iter().filter_map(|action| match action {
+            Action::Event(event) if event.machine.as_ref().is_some_and(|name| untold.contains(name)) => None,
             Action::Event(event) => Some(event),
             _ => None,
         });
@@ -278,6 +359,7 @@ impl Checks {
         self.expectations.forget(key);
         self.said.lock().remove(key);
         self.suspected.lock().remove(key);
+        self.claims.forget(key);
         match self.vintage {
             Vintage::Today => {
                 self.context.forget::<MachineHealthCheck>(key);

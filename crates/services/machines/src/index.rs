@@ -11,6 +11,7 @@ use cluster::watch::Key;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use machine::link::{self, Identity, Match};
+use machine::set::name_prefix;
 
 #[derive(Default)]
 pub(crate) struct Index {
@@ -25,6 +26,8 @@ pub(crate) struct Index {
     by_node: HashMap<String, BTreeSet<Key>>,
     machines: link::Index,
     nodes: link::Index,
+    /// All nodes in order, to find names by their beginning.
+    node_names: BTreeSet<String>,
     control_plane: BTreeSet<String>,
 }
 
@@ -71,8 +74,14 @@ impl Index {
     /// Takes in a node as it is now, or that it is gone.
     pub(crate) fn put_node(&mut self, key: &Key, node: Option<&Node>) {
         match node {
-            Some(node) => self.nodes.put(link_key(key), Identity::of_node(node)),
-            None => self.nodes.remove(&link_key(key)),
+            Some(node) => {
+                self.nodes.put(link_key(key), Identity::of_node(node));
+                self.node_names.insert(key.name.clone());
+            }
+            None => {
+                self.nodes.remove(&link_key(key));
+                self.node_names.remove(&key.name);
+            }
         }
         if node.is_some_and(is_control_plane) {
             self.control_plane.insert(key.name.clone());
@@ -83,13 +92,25 @@ impl Index {
 
     /// The Machines that a set owns or could adopt, and those that could be in the way of its names.
     pub(crate) fn members(&self, set: &Key, uid: &str) -> BTreeSet<Key> {
-        let prefix = format!("{}-", set.name);
+        let prefix = name_prefix(&set.name);
         let from = Key::in_namespace(&set.namespace, &prefix);
         let alike = self.names.range(from..);
         let alike = alike.take_while(|key| key.namespace == set.namespace && key.name.starts_with(&prefix));
         let owned = self.by_owner.get(uid).into_iter().flatten();
         let unowned = self.unowned.get(&set.namespace).into_iter().flatten();
         owned.chain(unowned).chain(alike).cloned().collect()
+    }
+
+    /// Nodes whose names a new Machine of the set must not get: they have no Machine of that name, and where hosts are called
+    /// as their Machines are, its kubelet would find them.
+    pub(crate) fn nodes_in_the_way(&self, set: &Key) -> Vec<String> {
+        let prefix = name_prefix(&set.name);
+        let alike = self.node_names.range(prefix.clone()..).take_while(|name| name.starts_with(&prefix));
+        alike.filter(|name| !self.names.contains(&Key::in_namespace(&set.namespace, name))).cloned().collect()
+    }
+
+    pub(crate) fn is_control_plane(&self, node: &str) -> bool {
+        self.control_plane.contains(node)
     }
 
     /// The Machines with this provider ID.

@@ -4,6 +4,7 @@
 //! Each controller gathers what it needs, asks a planner of the crate `machine`, applies the answer and reports. The rules
 //! are in that crate and in the provider; nothing here decides about machines, and no cloud is named here.
 
+mod claim;
 mod context;
 mod control_plane;
 mod delete;
@@ -38,7 +39,7 @@ use context::Context;
 use follow::Controllers;
 use metrics::Metrics;
 pub use roles::ROLES;
-pub use settings::Settings;
+pub use settings::{Orphans, Settings};
 use world::World;
 
 #[derive(Debug, thiserror::Error)]

@@ -8,12 +8,14 @@ mod apply;
 mod ask;
 mod drain;
 mod look;
+mod orphans;
+mod places;
 mod pods;
 mod request;
 mod secrets;
 mod sweep;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use api::machine::Machine;
 use cluster::watch::Key;
 use cluster::{Outcome, Problem, Queue, problem};
 use jiff::Timestamp;
-use machine::lifecycle::{self, Answer, LinkedNode, Next, Rival, Snapshot, Waiting};
+use machine::lifecycle::{self, Answer, Call, LinkedNode, Next, Rival, Snapshot, Waiting};
 use machine::provider::{Error as ProviderError, Instance};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -30,9 +32,10 @@ use crate::context::{Context, UNREAD, positive};
 use crate::index::node_name;
 use crate::write::is_as_new;
 use look::Looks;
+use places::Places;
 use pods::Drains;
 use secrets::SecretCache;
-use sweep::Sightings;
+use sweep::{Asked, Sightings};
 
 pub(crate) const MANAGER: &str = "machinist-machine";
 
@@ -52,6 +55,11 @@ pub(crate) struct Machines {
     secrets: SecretCache,
     drains: Drains,
     sightings: Sightings,
+    /// Lookups that are under way for Machines whose worker does not wait.
+    looking: Mutex<HashMap<Key, Asked>>,
+    places: Places,
+    /// Orphans in the cloud that were told of.
+    reported: Mutex<BTreeSet<String>>,
     /// Machines as this process last wrote them, until the watch shows as much.
     written: Mutex<HashMap<Key, Machine>>,
     started: Instant,
@@ -83,6 +91,13 @@ struct Pass {
     answer: Option<Answer>,
 }
 
+impl Pass {
+    /// Whether the pass may end here and begin anew with what it asked for. A deletion is judged by what is seen after it.
+    fn may_end(&self) -> bool {
+        self.answer.is_none() && self.machine.metadata.deletion_timestamp.is_none()
+    }
+}
+
 /// What follows from one plan.
 enum Step {
     /// Plan again.
@@ -98,6 +113,9 @@ impl Machines {
             secrets: SecretCache::new(context.world.client.clone()),
             drains: Drains::new(queue.clone()),
             sightings: Sightings::default(),
+            looking: Mutex::default(),
+            places: Places::new(queue.clone()),
+            reported: Mutex::default(),
             written: Mutex::default(),
             started: Instant::now(),
             queue,
@@ -107,7 +125,7 @@ impl Machines {
 
     pub(crate) async fn run(self: Arc<Self>) {
         let queue = self.queue.clone();
-        tokio::join!(queue.run(WORKERS, |key| self.clone().reconcile(key)), self.sweep());
+        tokio::join!(queue.run(WORKERS, |key| self.clone().reconcile(key)), self.clone().sweep());
     }
 
     /// Queues a Machine that changed, unless the change is a write of our own: whoever wrote it goes on by itself.
@@ -149,7 +167,7 @@ impl Machines {
             return Outcome::Done;
         };
         let (seen, sighting) = self.sightings.take(&key, &machine).unzip();
-        let mut pass = Pass { key: key.clone(), machine, sighting, seen, answer: None };
+        let mut pass = Pass { key: key.clone(), machine, sighting, seen: seen.flatten(), answer: None };
         for _ in 0..ROUNDS {
             match self.round(&mut pass).await {
                 Ok(Step::On) => {}
@@ -173,15 +191,26 @@ impl Machines {
     }
 
     /// One plan and what it asks for.
-    async fn round(&self, pass: &mut Pass) -> Result<Step, Error> {
+    async fn round(self: &Arc<Self>, pass: &mut Pass) -> Result<Step, Error> {
         let plan = lifecycle::plan(&self.snapshot(pass));
         tracing::debug!(key = ?pass.key, actions = ?plan.actions, next = ?plan.next, "planned");
+        let parks = plan.next == Next::Ask(Call::Look) && pass.may_end();
+        let mut permit = None;
+        if matches!(plan.next, Next::Ask(_)) && !parks {
+            permit = self.places.enter(&request::place(&pass.machine, self.context.provider.rules()), &pass.key);
+            if permit.is_none() {
+                // Nothing of this plan is done, so nothing is lost.
+                return Ok(Step::End(Outcome::Again(GRID)));
+            }
+        }
         let before = pass.machine.metadata.resource_version.clone();
         self.apply(pass, &plan).await?;
         let is_changed = before != pass.machine.metadata.resource_version;
         match plan.next {
+            Next::Ask(_) if parks => Ok(self.park(pass).await),
             Next::Ask(call) => {
                 self.ask(pass, call).await;
+                drop(permit);
                 Ok(Step::On)
             }
             Next::OnChange(Waiting::OwnWrite) if is_changed => {
@@ -236,6 +265,7 @@ impl Machines {
         self.written.lock().remove(key);
         self.drains.finish(key);
         self.sightings.forget(key);
+        self.looking.lock().remove(key);
         self.context.forget::<Machine>(key);
         self.context.metrics.forget_machine(key);
     }

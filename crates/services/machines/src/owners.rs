@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use cluster::error::if_found;
 use cluster::write::in_time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::Api;
@@ -21,6 +22,16 @@ pub(crate) fn controller<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerRefer
         controller: Some(true),
         block_owner_deletion: Some(true),
     }
+}
+
+/// Whether `owner` still exists and stays, by the API itself. A watch may lag behind the deletion of a set whose machines
+/// were to be kept; adopted by what is gone, they would be deleted as its leftovers.
+pub(crate) async fn may_adopt<K>(api: &Api<K>, owner: &K) -> Result<bool, Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let found = if_found(in_time(api.get(&owner.name_any())).await)?;
+    Ok(found.is_some_and(|found| found.uid() == owner.uid() && found.meta().deletion_timestamp.is_none()))
 }
 
 /// Makes `owner` the controller of exactly this object, unless it has one by now.

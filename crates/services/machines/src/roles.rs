@@ -18,6 +18,8 @@ pub const ROLES: [Role; 7] = [
             right("", "pods/eviction", &["create"]),
             right("policy", "poddisruptionbudgets", WATCH),
             right("apps", "daemonsets", WATCH),
+            // The platform's region, endpoints and resource groups.
+            right("config.openshift.io", "infrastructures", &["get"]),
             // Credentials and user data, by the names in the specs.
             right("", "secrets", &["get"]),
             right("events.k8s.io", "events", &["create", "patch"]),
@@ -61,6 +63,8 @@ pub const ROLES: [Role; 7] = [
         name: "controlplanemachineset",
         everywhere: &[
             right(MACHINE, "controlplanemachinesets", WATCH),
+            // The claim before a machine is deleted, always with a resource version.
+            right(MACHINE, "controlplanemachinesets", &["patch"]),
             right(MACHINE, "controlplanemachinesets/status", &["patch"]),
             right(MACHINE, "controlplanemachinesets/finalizers", &["update"]),
             right(MACHINE, "machines", &["get", "list", "watch", "create", "patch", "delete"]),
@@ -74,10 +78,16 @@ pub const ROLES: [Role; 7] = [
         name: "machinehealthcheck",
         everywhere: &[
             right(MACHINE, "machinehealthchecks", WATCH),
+            // The claim before a machine is remediated, always with a resource version.
+            right(MACHINE, "machinehealthchecks", &["patch"]),
             right(MACHINE, "machinehealthchecks/status", &["patch"]),
             right(api::healthchecking::GROUP, "machinehealthchecks", WATCH),
+            right(api::healthchecking::GROUP, "machinehealthchecks", &["patch"]),
             right(MACHINE, "machines", &["get", "list", "watch", "patch", "delete"]),
             right("", "nodes", &["get", "list", "watch", "patch"]),
+            // Templates and requests for remediation. Those of other groups need a role of their own, bound to the same
+            // service account.
+            right("infrastructure.cluster.x-k8s.io", "*", &["get", "list", "create", "delete"]),
         ],
         // What checks of 2019 go by.
         at_home: &[right("", "configmaps", &["get"])],

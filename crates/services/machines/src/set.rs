@@ -49,6 +49,12 @@ enum Error {
         #[source]
         source: kube::Error,
     },
+    #[error("cannot read machineset {name} before it adopts machines")]
+    Owner {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
     #[error("cannot write the status of machineset {name}")]
     Status {
         name: String,
@@ -113,17 +119,35 @@ impl Sets {
     fn plan(&self, key: &Key, set: &MachineSet) -> Plan {
         let world = &self.context.world;
         let uid = set.metadata.uid.as_deref().unwrap_or_default();
-        let members = self.context.index.lock().members(key, uid);
+        let (members, in_the_way) = {
+            let index = self.context.index.lock();
+            (index.members(key, uid), index.nodes_in_the_way(key))
+        };
         let machines: Vec<_> = members.iter().filter_map(|key| world.machines.get(key)).collect();
         let names = machines.iter().filter_map(|machine| node_name(machine));
         let nodes: HashMap<&str, _> = names.filter_map(|name| Some((name, world.node(name)?))).collect();
         let node = |name: &str| nodes.get(name).map(|node| &***node);
         let machines = machines.iter().map(|machine| &**machine);
-        set::plan(&Snapshot::from_objects(set, machines, node, Timestamp::now()))
+        let mut snapshot = Snapshot::from_objects(set, machines, node, Timestamp::now());
+        snapshot.taken.extend(in_the_way);
+        set::plan(&snapshot)
     }
 
-    /// Carries out the actions beside each other, then writes the status.
+    /// Carries out the actions beside each other and writes the status: before them, if they take machines away, so that a
+    /// plan on an old view of the set ends there.
     async fn apply(&self, key: &Key, set: &MachineSet, plan: &Plan) -> Result<(), Error> {
+        if plan.actions.iter().any(|action| matches!(action, Action::Adopt { .. })) {
+            let sets: Api<MachineSet> = Api::namespaced(self.context.world.client.clone(), &key.namespace);
+            let may_adopt = owners::may_adopt(&sets, set).await;
+            if !may_adopt.map_err(|source| Error::Owner { name: set.name_any(), source })? {
+                tracing::debug!(?key, "the set is gone or going, and the watch does not show it yet");
+                return Ok(());
+            }
+        }
+        let takes_away = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
+        if takes_away {
+            self.write_status(set, plan).await?;
+        }
         let mut results = futures::stream::iter(&plan.actions)
             .map(|action| self.act(key, set, action))
             .buffer_unordered(AT_ONCE)
@@ -134,7 +158,9 @@ impl Sets {
             first = first.or(result.err());
         }
         drop(results);
-        self.write_status(set, plan).await?;
+        if !takes_away {
+            self.write_status(set, plan).await?;
+        }
         first.map_or(Ok(()), Err)
     }
 

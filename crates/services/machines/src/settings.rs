@@ -15,6 +15,22 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// How often the provider is asked about every machine, to notice instances that vanished or changed by themselves.
     pub resync: Duration,
+    /// Etcd does not run as pods of this cluster, and whoever runs it keeps its quorum. Absent, a control plane whose etcd
+    /// cannot be seen loses no machine.
+    pub etcd_elsewhere: bool,
+    /// What happens to things in the cloud that carry the mark of this cluster and belong to no Machine.
+    pub orphans: Orphans,
+}
+
+/// What happens to things in the cloud that belong to no Machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Orphans {
+    /// They are told of in events and in the log. A cluster that was restored from an old backup does not know its younger
+    /// Machines, so this is what happens unless somebody says otherwise.
+    #[default]
+    Report,
+    /// They are told of, and removed at the next look.
+    Remove,
 }
 
 impl Default for Settings {
@@ -26,6 +42,8 @@ impl Default for Settings {
             listen: None,
             // Upstream's resync period, which people know as the longest time until a lost instance is noticed.
             resync: Duration::from_secs(600),
+            etcd_elsewhere: false,
+            orphans: Orphans::Report,
         }
     }
 }

@@ -132,6 +132,26 @@ impl World {
         self.sets.contact().fresh("machinesets", Timestamp::now()).map(|_| ())
     }
 
+    /// Whether the health checks can be believed now.
+    pub(crate) fn checks_known(&self) -> Result<(), Unread> {
+        known(&self.checks, "machinehealthchecks")
+    }
+
+    /// Whether the health checks of 2019 can be believed now.
+    pub(crate) fn legacy_checks_known(&self) -> Result<(), Unread> {
+        known(&self.legacy_checks, "machinehealthchecks.healthchecking.openshift.io")
+    }
+
+    /// Whether the sets of the control plane can be believed now.
+    pub(crate) fn control_planes_known(&self) -> Result<(), Unread> {
+        known(&self.control_planes, "controlplanemachinesets")
+    }
+
+    /// Whether the deployments can be believed now.
+    pub(crate) fn deployments_known(&self) -> Result<(), Unread> {
+        known(&self.deployments, "machinedeployments")
+    }
+
     pub(crate) fn node(&self, name: &str) -> Option<Arc<NodeRecord>> {
         self.nodes.get(&Key::cluster(name))
     }
@@ -161,6 +181,11 @@ impl World {
         };
         states.into_iter().filter_map(trouble).collect()
     }
+}
+
+/// Whether the objects of a kind that a cluster may do without can be believed now.
+fn known<T>(store: &Store<T>, what: &str) -> Result<(), Unread> {
+    store.contact().fresh_or_none(what, Timestamp::now()).map(|_| ())
 }
 
 impl NodeRecord {

@@ -134,6 +134,15 @@ impl Snapshot {
         });
         let targets = compared(check.as_ref().ok(), targets.collect(), now);
         let status = Default::default();
-        Self { check, status, targets, template_exists: true, requests: Default::default(), suspected: None, now }
+        Self {
+            check,
+            status,
+            targets,
+            template_exists: true,
+            template_unread: None,
+            requests: Default::default(),
+            suspected: None,
+            now,
+        }
     }
 }

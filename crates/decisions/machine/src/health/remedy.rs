@@ -128,6 +128,14 @@ impl Round<'_> {
     /// Says whether the template is there. It matters only when somebody needs it.
     fn report_template(&self, template: &ObjectReference, needed: bool, status: &mut MachineHealthCheckStatus) -> bool {
         let available = types::EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE;
+        if let Some(why) = &self.snapshot.template_unread {
+            let message = format!("spec.remediationTemplate: {} cannot be used: {why}", described(template));
+            self.set(
+                status,
+                condition::is_false(available, severity::ERROR, "ExternalRemediationTemplateUnread", message),
+            );
+            return !needed;
+        }
         if self.snapshot.template_exists || !needed {
             condition::clear(&mut status.conditions, available);
             return true;

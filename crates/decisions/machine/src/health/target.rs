@@ -92,6 +92,7 @@ impl Snapshot {
             status: check.status.clone().unwrap_or_default(),
             targets,
             template_exists: true,
+            template_unread: None,
             requests: Default::default(),
             suspected: None,
             now,

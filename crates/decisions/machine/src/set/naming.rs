@@ -23,14 +23,19 @@ pub(super) fn free_names<'a>(
     names.filter(move |name| !is_taken(name) && given.insert(name.clone()))
 }
 
+/// What the names of a set's Machines begin with.
+pub fn name_prefix(set: &str) -> String {
+    let base: String = set.chars().take(LONGEST - SUFFIX - 1).collect();
+    // A name that is cut behind a dot or a dash would have an empty part, which the API server refuses.
+    format!("{}-", base.trim_end_matches(['.', '-']))
+}
+
 fn slot_name(set: &MachineSet, slot: u64) -> String {
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
     let digest = Sha256::digest(format!("{uid}/{slot}"));
     let suffix: String =
         digest.iter().take(SUFFIX).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect();
-    let base: String = set.metadata.name.as_deref().unwrap_or_default().chars().take(LONGEST - SUFFIX - 1).collect();
-    // A name that is cut behind a dot or a dash would have an empty part, which the API server refuses.
-    format!("{}-{suffix}", base.trim_end_matches(['.', '-']))
+    format!("{}{suffix}", name_prefix(set.metadata.name.as_deref().unwrap_or_default()))
 }
 
 /// A Machine of the set's template.

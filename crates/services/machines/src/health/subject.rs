@@ -1,6 +1,7 @@
 //! A health check of either vintage.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::healthchecking::MachineHealthCheck as LegacyCheck;
 use api::machine::MachineHealthCheck;
@@ -9,10 +10,12 @@ use cluster::read;
 use cluster::watch::Key;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
 use kube::api::Api;
 use machine::health::{CONFIG_MAP, Check, Invalid};
 
-use super::{Checks, Error};
+use super::{Checks, Error, MANAGER};
+use crate::claim::{Claim, Claims};
 use crate::context::Context;
 
 /// When a check is from.
@@ -52,6 +55,34 @@ impl Checks {
 }
 
 impl Subject {
+    /// How much longer another process may act for this check.
+    pub(super) fn foreign_claim(&self, claims: &Claims, key: &Key, identity: &str) -> Option<Duration> {
+        match self {
+            Self::Today(check) => claims.foreign(key, &**check, identity),
+            Self::Legacy(check) => claims.foreign(key, &**check, identity),
+        }
+    }
+
+    /// Claims the check, as it was looked at, for a plan about these machines.
+    pub(super) async fn claim(&self, context: &Context, machines: &[&str]) -> Result<(Self, Claim), Error> {
+        let (client, identity) = (context.world.client.clone(), &context.settings.identity);
+        let fail = |name: String| move |source| Error::Write { what: "machinehealthcheck", name, source };
+        match self {
+            Self::Today(check) => {
+                let api = Api::namespaced(client, &check.namespace().unwrap_or_default());
+                let claimed = Claims::take(&api, MANAGER, &**check, identity, machines).await;
+                let (check, claim) = claimed.map_err(fail(check.name_any()))?;
+                Ok((Self::Today(Arc::new(check)), claim))
+            }
+            Self::Legacy(check) => {
+                let api = Api::namespaced(client, &check.namespace().unwrap_or_default());
+                let claimed = Claims::take(&api, MANAGER, &**check, identity, machines).await;
+                let (check, claim) = claimed.map_err(fail(check.name_any()))?;
+                Ok((Self::Legacy(Arc::new(check)), claim))
+            }
+        }
+    }
+
     pub(super) fn tell(&self, context: &Context, severity: Severity, reason: &str, message: &str) {
         match self {
             Self::Today(check) => context.publish(&**check, severity, reason, message),

@@ -1,34 +1,81 @@
 //! Asks the provider what a plan wants to know or have done.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use api::machine::Machine;
+use cluster::Outcome;
 use cluster::events::Severity;
-use machine::lifecycle::{Answer, Call};
+use jiff::Timestamp;
+use machine::lifecycle::{Answer, Call, Record};
 use machine::provider::{Deletion, Error, ErrorKind, Request};
 
-use super::{Machines, Pass};
+use super::request::{self, Purpose};
+use super::sweep::Asked;
+use super::{Machines, Pass, Step};
 use crate::metrics::Operation;
 
 /// No call takes longer than this. All of them may be repeated, so giving up early costs a repetition.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long after its intent was written a creation may begin. A process that was stopped in between must not create for a
+/// Machine that another one has let go meanwhile.
+const PROMPT: Duration = Duration::from_secs(30);
+
+/// How long a creation may take, so that none is under way two minutes after its intent: for so long a deletion waits for it.
+const CREATION: Duration = Duration::from_secs(90);
+
 impl Machines {
+    /// Asks for the Machine's instances and ends the pass: the answer begins another one, and no worker waits for it.
+    pub(super) async fn park(self: &Arc<Self>, pass: &mut Pass) -> Step {
+        let (key, asked) = (pass.key.clone(), Asked::of(&pass.machine));
+        if self.looking.lock().get(&key) == Some(&asked) {
+            return Step::End(Outcome::Done);
+        }
+        let request = match self.request(&pass.machine, Purpose::Other).await {
+            Ok(request) => request,
+            Err(error) => {
+                (pass.sighting, pass.seen) = (Some(Err(error)), None);
+                return Step::On;
+            }
+        };
+        self.looking.lock().insert(key.clone(), asked.clone());
+        let place = request::place(&pass.machine, self.context.provider.rules());
+        let (this, sighting) = (self.clone(), self.looks.look(place, request));
+        tokio::spawn(async move {
+            let sighting = sighting.await;
+            this.looking.lock().remove(&key);
+            this.sightings.keep(&key, asked, sighting);
+            this.queue.add(key);
+        });
+        Step::End(Outcome::Done)
+    }
+
     /// Makes the call and puts the answer into the pass.
     pub(super) async fn ask(&self, pass: &mut Pass, call: Call) {
-        let request = self.request(&pass.machine).await;
+        let purpose = if matches!(call, Call::Create(_)) { Purpose::Creation } else { Purpose::Other };
+        let request = self.request(&pass.machine, purpose).await;
         match call {
             Call::Look => {
                 pass.seen = None;
                 pass.sighting = Some(match request {
-                    Ok(request) => self.looks.look(request).await,
+                    Ok(request) => {
+                        let place = request::place(&pass.machine, self.context.provider.rules());
+                        self.looks.look(place, request).await
+                    }
                     Err(error) => Err(error),
                 });
             }
             Call::Create(intent) => {
                 let provider = &self.context.provider;
-                let answer = self
-                    .call(pass, request, Operation::Create, async |request| provider.create(request, &intent).await);
-                let answer = answer.await;
+                let is_late = is_late(&pass.machine, Timestamp::now());
+                let create = async |request: &Request| {
+                    if is_late {
+                        return Err(Error::new(ErrorKind::Unreachable, "the creation could not begin in time"));
+                    }
+                    within(CREATION, provider.create(request, &intent)).await
+                };
+                let answer = self.call(pass, request, Operation::Create, create).await;
                 if answer.is_ok() {
                     self.done(pass, "Create", "Created");
                 }
@@ -80,10 +127,47 @@ impl Machines {
     }
 }
 
+/// Whether so much time has passed since the intent was written that the Machine may be another process's by now.
+fn is_late(machine: &Machine, now: Timestamp) -> bool {
+    let written = Record::of(machine).map(|record| now.duration_since(record.last_try));
+    written.is_none_or(|age| age.unsigned_abs() > PROMPT)
+}
+
 /// Bounds one call to the provider.
 pub(super) async fn in_time<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(PATIENCE, call).await {
+    within(PATIENCE, call).await
+}
+
+async fn within<T>(patience: Duration, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(patience, call).await {
         Ok(answer) => answer,
-        Err(_) => Err(Error::new(ErrorKind::Unreachable, "the provider did not answer in two minutes")),
+        Err(_) => {
+            let message = format!("the provider did not answer in {} seconds", patience.as_secs());
+            Err(Error::new(ErrorKind::Unreachable, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use jiff::SignedDuration;
+    use machine::lifecycle::token;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_creation_begins_soon_after_its_intent_or_not_at_all() {
+        let written: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
+        let intent = json!({"token": token("u", 1), "attempt": 1, "recorded": written, "lastTry": written, "tries": 1});
+        let annotations = json!({"machinist.dev/instance-intent": intent.to_string()});
+        let machine = json!({"metadata": {"name": "m", "uid": "u", "annotations": annotations}, "spec": {}});
+        let machine: Machine = serde_json::from_value(machine).unwrap();
+        assert!(!is_late(&machine, written + SignedDuration::from_secs(30)));
+        assert!(is_late(&machine, written + SignedDuration::from_secs(31)), "the process was stopped meanwhile");
+        assert!(is_late(&machine, written - SignedDuration::from_secs(31)), "the clock was set back");
+        assert!(PROMPT + CREATION <= PATIENCE, "a deletion waits for two minutes after the intent");
     }
 }

@@ -1,5 +1,6 @@
 //! Lookups, gathered: Machines that ask at about the same time share one call to the provider.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +23,15 @@ pub(super) const AT_ONCE: usize = 1000;
 pub(super) type Sighting = Result<Vec<Instance>, Error>;
 
 pub(super) struct Looks {
-    waiting: mpsc::UnboundedSender<(Request, oneshot::Sender<Sighting>)>,
+    waiting: mpsc::UnboundedSender<Wanted>,
     _asking: JoinSet<()>,
+}
+
+/// One lookup that somebody waits for.
+struct Wanted {
+    place: String,
+    request: Request,
+    answer: oneshot::Sender<Sighting>,
 }
 
 impl Looks {
@@ -42,24 +50,34 @@ impl Looks {
                 {
                     batch.push(more);
                 }
-                let (batch, provider) = (std::mem::take(&mut batch), provider.clone());
-                calls.spawn(answer(provider, batch));
+                for batch in by_place(std::mem::take(&mut batch)) {
+                    calls.spawn(answer(provider.clone(), batch));
+                }
                 while calls.try_join_next().is_some() {}
             }
         });
         Self { waiting, _asking: asking }
     }
 
-    /// The instances of one Machine.
-    pub(super) async fn look(&self, request: Request) -> Sighting {
+    /// Asks for the instances of one Machine.
+    pub(super) fn look(&self, place: String, request: Request) -> impl Future<Output = Sighting> + use<> {
         let (answer, answered) = oneshot::channel();
-        let _ = self.waiting.send((request, answer));
-        answered.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unreachable, "the lookup was given up")))
+        let _ = self.waiting.send(Wanted { place, request, answer });
+        async { answered.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Other, "the lookup was given up"))) }
     }
 }
 
-async fn answer(provider: Arc<dyn Provider>, batch: Vec<(Request, oneshot::Sender<Sighting>)>) {
-    let (requests, waiting): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+/// A place that does not answer must not keep others from being answered.
+fn by_place(batch: Vec<Wanted>) -> impl Iterator<Item = Vec<Wanted>> {
+    let mut places: HashMap<String, Vec<Wanted>> = HashMap::new();
+    for wanted in batch {
+        places.entry(wanted.place.clone()).or_default().push(wanted);
+    }
+    places.into_values()
+}
+
+async fn answer(provider: Arc<dyn Provider>, batch: Vec<Wanted>) {
+    let (requests, waiting): (Vec<_>, Vec<_>) = batch.into_iter().map(|it| (it.request, it.answer)).unzip();
     let sightings = look_at(&*provider, &requests).await;
     for (waiting, sighting) in waiting.into_iter().zip(sightings) {
         // Whoever asked may have gone meanwhile.

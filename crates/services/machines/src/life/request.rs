@@ -10,16 +10,26 @@ use serde_json::Value;
 
 use super::Machines;
 
+/// What a request is for. User data holds credentials of the cluster, so only a creation reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Creation,
+    Other,
+}
+
 impl Machines {
-    /// The request for a Machine, with the Secrets that its spec names.
+    /// The request for a Machine, with the Secrets that its spec names and the call needs.
     ///
     /// # Errors
     /// When a Secret could not be read. One that does not exist is left out, and the provider says what that means.
-    pub(super) async fn request(&self, machine: &Machine) -> Result<Request, Error> {
+    pub(super) async fn request(&self, machine: &Machine, purpose: Purpose) -> Result<Request, Error> {
         let mut request = without_secrets(machine);
         let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
         let mut secrets = Secrets::default();
         for need in self.context.provider.rules().secrets(&request.spec) {
+            if need.purpose == SecretPurpose::UserData && purpose != Purpose::Creation {
+                continue;
+            }
             let namespace = need.namespace.as_deref().unwrap_or(namespace);
             let data = self.secrets.get(namespace, &need.name, &need.field).await?;
             match need.purpose {
@@ -39,6 +49,11 @@ pub(super) fn draft(machine: &Machine, rules: &dyn SpecRules) -> Draft {
         request.spec = Arc::new(spec.clone());
     }
     Draft { children: rules.children(&request), place: rules.place(&request.spec) }
+}
+
+/// The place that a Machine's instance is in, to tell places apart.
+pub(super) fn place(machine: &Machine, rules: &dyn SpecRules) -> String {
+    rules.place(&request_spec(machine).unwrap_or(Value::Null)).to_string()
 }
 
 fn without_secrets(machine: &Machine) -> Request {

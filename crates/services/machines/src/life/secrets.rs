@@ -4,6 +4,7 @@
 //! could outlive a rotation.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::known::Reading;
@@ -12,22 +13,34 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::Api;
 use machine::provider::{Error, ErrorKind, SecretData};
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 /// How long a Secret that was read is used again.
 const MOMENT: Duration = Duration::from_secs(5);
 
+/// How long it is remembered that a Secret is missing or cannot be read. It is made by hand or by the operator, and nobody
+/// should wait for long until that is noticed; but a thousand machines that name it ask once and not a thousand times.
+const MISSING: Duration = Duration::from_secs(1);
+
 pub(super) struct SecretCache {
     client: Client,
-    /// Held while a Secret is read, so that all who need it wait for the one answer.
-    known: Mutex<HashMap<(String, String), Read>>,
+    /// One entry for each Secret, so that all who need it wait for the one answer, and nobody else does.
+    known: Mutex<HashMap<(String, String), Arc<OnceCell<Read>>>>,
 }
 
-/// What a Secret held, and when.
+/// What a Secret held, if it exists, or why it could not be read.
 struct Read {
     at: Instant,
-    data: SecretData,
+    data: Result<Option<SecretData>, String>,
+}
+
+impl Read {
+    fn is_recent(&self) -> bool {
+        let moment = if matches!(self.data, Ok(Some(_))) { MOMENT } else { MISSING };
+        self.at.elapsed() < moment
+    }
 }
 
 impl SecretCache {
@@ -37,26 +50,26 @@ impl SecretCache {
 
     /// The data of a Secret, or `None` if it does not exist. `field` names it in the Machine.
     pub(super) async fn get(&self, namespace: &str, name: &str, field: &str) -> Result<Option<SecretData>, Error> {
-        let mut known = self.known.lock().await;
-        known.retain(|_, read| read.at.elapsed() < MOMENT);
-        let key = (namespace.to_owned(), name.to_owned());
-        if let Some(read) = known.get(&key) {
-            return Ok(Some(read.data.clone()));
-        }
+        let entry = {
+            let mut known = self.known.lock();
+            known.retain(|_, entry| entry.get().is_none_or(Read::is_recent));
+            known.entry((namespace.to_owned(), name.to_owned())).or_default().clone()
+        };
+        let read = entry.get_or_init(|| self.read(namespace, name)).await;
+        read.data.clone().map_err(|why| {
+            let message = format!("cannot read secret {namespace}/{name}, which {field} names: {why}");
+            Error::new(ErrorKind::Unreachable, message)
+        })
+    }
+
+    async fn read(&self, namespace: &str, name: &str) -> Read {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let data = match read::get(&api, name).await {
-            Reading::Known { value, .. } => value.map(data),
-            Reading::NotInstalled => None,
-            Reading::Unknown(why) => {
-                let message = format!("cannot read secret {namespace}/{name}, which {field} names: {why}");
-                return Err(Error::new(ErrorKind::Unreachable, message));
-            }
+            Reading::Known { value, .. } => Ok(value.map(data)),
+            Reading::NotInstalled => Ok(None),
+            Reading::Unknown(why) => Err(why),
         };
-        // One that is missing is made by hand or by the operator, and is noticed at the next try.
-        if let Some(data) = data.clone() {
-            known.insert(key, Read { at: Instant::now(), data });
-        }
-        Ok(data)
+        Read { at: Instant::now(), data }
     }
 }
 

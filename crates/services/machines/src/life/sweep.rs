@@ -3,6 +3,7 @@
 //! Most changes arrive as events; that an instance was removed or stopped behind our back does not.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::machine::{Machine, phase};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use super::Machines;
 use super::look::{AT_ONCE, Sighting, look_at};
+use super::request::{self, Purpose};
 
 /// A sighting is used by the pass that follows at once, or not at all.
 const SHORTLY: Duration = Duration::from_secs(30);
@@ -24,50 +26,73 @@ pub(super) struct Sightings(Mutex<HashMap<Key, Seen>>);
 
 struct Seen {
     at: Instant,
-    /// When the provider was asked.
-    time: Timestamp,
+    /// When the provider was asked, by a sweep. `None` for what the Machine's own pass asked for.
+    time: Option<Timestamp>,
     asked: Asked,
     sighting: Sighting,
 }
 
 /// What a Machine was looked for by. A sighting does not speak about a Machine that has got an instance since.
-#[derive(PartialEq, Eq)]
-struct Asked {
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Asked {
     uid: Option<String>,
     provider_id: Option<String>,
-    token: Option<String>,
+    /// The token of the intent, and when the provider was last asked for an instance.
+    intent: Option<(String, Timestamp)>,
 }
 
 impl Machines {
-    pub(super) async fn sweep(&self) {
+    pub(super) async fn sweep(self: Arc<Self>) {
         // The first pass over every Machine looks at its instance anyway.
         loop {
             tokio::time::sleep(self.context.settings.resync).await;
-            if let Err(unread) = self.context.world.machines_known() {
-                tracing::debug!(%unread, "instances are not looked at");
-                continue;
-            }
-            let resting: Vec<_> = self.context.world.machines.all().into_iter().filter(|it| rests(it)).collect();
-            for some in resting.chunks(AT_ONCE) {
-                self.sweep_some(some).await;
+            // Tasks of their own, so that a provider that panics about one odd spec stops neither the queue nor the next sweep.
+            let sweeps = [tokio::spawn(self.clone().sweep_all()), tokio::spawn(self.clone().look_for_orphans())];
+            for sweep in sweeps {
+                if let Err(error) = sweep.await {
+                    tracing::error!(%error, "a look at the cloud panicked");
+                }
             }
         }
     }
 
-    async fn sweep_some(&self, machines: &[std::sync::Arc<Machine>]) {
+    async fn sweep_all(self: Arc<Self>) {
+        if let Err(unread) = self.context.world.machines_known() {
+            tracing::debug!(%unread, "instances are not looked at");
+            return;
+        }
+        let resting: Vec<_> = self.context.world.machines.all().into_iter().filter(|it| rests(it)).collect();
+        // A place that does not answer must not keep the others from being looked at.
+        let mut places: HashMap<String, Vec<Arc<Machine>>> = HashMap::new();
+        for machine in resting {
+            let place = request::place(&machine, self.context.provider.rules());
+            places.entry(place).or_default().push(machine);
+        }
+        let sweeps = places.values().map(async |machines| {
+            for some in machines.chunks(AT_ONCE) {
+                self.sweep_some(some).await;
+            }
+        });
+        futures::future::join_all(sweeps).await;
+    }
+
+    async fn sweep_some(&self, machines: &[Arc<Machine>]) {
         let (mut keys, mut requests) = (Vec::new(), Vec::new());
         for machine in machines {
-            // One whose Secrets cannot be read says so in a pass of its own.
-            if let Ok(request) = self.request(machine).await {
-                keys.push((Key::of(&**machine), Asked::of(machine)));
-                requests.push(request);
+            match self.request(machine, Purpose::Other).await {
+                Ok(request) => {
+                    keys.push((Key::of(&**machine), Asked::of(machine)));
+                    requests.push(request);
+                }
+                // One whose Secrets cannot be read says so in a pass of its own.
+                Err(_) => self.queue.add(Key::of(&**machine)),
             }
         }
         let time = Timestamp::now();
         let sightings = look_at(&*self.context.provider, &requests).await;
         let mut seen = self.sightings.0.lock();
         for ((key, asked), sighting) in keys.into_iter().zip(sightings) {
-            seen.insert(key.clone(), Seen { at: Instant::now(), time, asked, sighting });
+            seen.insert(key.clone(), Seen { at: Instant::now(), time: Some(time), asked, sighting });
             self.queue.add(key);
         }
     }
@@ -80,8 +105,13 @@ fn rests(machine: &Machine) -> bool {
 }
 
 impl Sightings {
-    /// What was seen of a Machine a moment ago.
-    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<(Timestamp, Sighting)> {
+    /// Keeps what a Machine's own pass asked for, until its next pass.
+    pub(super) fn keep(&self, key: &Key, asked: Asked, sighting: Sighting) {
+        self.0.lock().insert(key.clone(), Seen { at: Instant::now(), time: None, asked, sighting });
+    }
+
+    /// What was seen of a Machine a moment ago, and when, if a sweep saw it.
+    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<(Option<Timestamp>, Sighting)> {
         let Seen { at, time, asked, sighting } = self.0.lock().remove(key)?;
         let is_leaving = machine.metadata.deletion_timestamp.is_some();
         (!is_leaving && at.elapsed() < SHORTLY && asked == Asked::of(machine)).then_some((time, sighting))
@@ -93,11 +123,11 @@ impl Sightings {
 }
 
 impl Asked {
-    fn of(machine: &Machine) -> Self {
+    pub(super) fn of(machine: &Machine) -> Self {
         Self {
             uid: machine.metadata.uid.clone(),
             provider_id: machine.spec.provider_id.clone(),
-            token: Record::of(machine).map(|record| record.intent.token),
+            intent: Record::of(machine).map(|record| (record.intent.token, record.last_try)),
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) mark: Mark,
     token: String,
+    pub(crate) created: Timestamp,
     /// It was asked to go and is still listed once more.
     leaving: bool,
 }
@@ -42,9 +43,19 @@ pub(crate) struct Account {
     /// The most instances that there ever were at once.
     pub(crate) peak: usize,
     pub(crate) deletions: usize,
+    /// How often everything that carries a mark was listed.
+    pub(crate) searches: usize,
     /// The user data of the last creation.
     pub(crate) user_data: Option<String>,
+    /// Calls about machines of region `b` never return.
+    pub(crate) hangs: Option<Hang>,
     counter: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hang {
+    Look,
+    Create,
 }
 
 /// The account, as one process reaches it.
@@ -59,8 +70,12 @@ pub(crate) struct Cloud {
 impl Account {
     /// An instance that was there before.
     pub(crate) fn add(&mut self, id: &str) {
-        let entry = Entry { id: id.to_owned(), mark: Mark::default(), token: String::new(), leaving: false };
-        self.entries.push(entry);
+        self.add_marked(id, Mark::default(), Timestamp::now());
+    }
+
+    /// An instance that was made for a Machine at some time.
+    pub(crate) fn add_marked(&mut self, id: &str, mark: Mark, created: Timestamp) {
+        self.entries.push(Entry { id: id.to_owned(), mark, token: String::new(), created, leaving: false });
     }
 
     pub(crate) fn has(&self, id: &str) -> bool {
@@ -90,7 +105,13 @@ impl Account {
         }
         self.counter += 1;
         let id = format!("fake:///{}", self.counter);
-        let entry = Entry { id, mark: request.mark.clone(), token: intent.token.clone(), leaving: false };
+        let entry = Entry {
+            id,
+            mark: request.mark.clone(),
+            token: intent.token.clone(),
+            created: Timestamp::now(),
+            leaving: false,
+        };
         self.entries.push(entry.clone());
         self.peak = self.peak.max(self.entries.len());
         Ok(entry)
@@ -140,6 +161,9 @@ impl Provider for Cloud {
     fn instances<'a>(&'a self, requests: &'a [Request]) -> BoxFuture<'a, Vec<Result<Vec<Instance>, Error>>> {
         let mut account = self.account.lock().unwrap();
         account.looks.push(requests.len());
+        if account.hangs == Some(Hang::Look) && requests.iter().any(|request| request.spec["region"] == "b") {
+            return std::future::pending().boxed();
+        }
         let answer = |request: &Request| Ok(account.find(request).iter().map(Entry::shown).collect());
         let answers = requests.iter().map(answer).collect();
         account.entries.retain(|entry| !entry.leaving);
@@ -148,6 +172,11 @@ impl Provider for Cloud {
 
     fn create<'a>(&'a self, request: &'a Request, intent: &'a Intent) -> BoxFuture<'a, Result<Instance, Error>> {
         let made = async {
+            let hangs = self.account.lock().unwrap().hangs == Some(Hang::Create) && request.spec["region"] == "b";
+            if hangs {
+                self.account.lock().unwrap().creations += 1;
+                return std::future::pending().await;
+            }
             let entry = self.account.lock().unwrap().create(request, intent)?;
             let _ = self.boots.send(entry.clone());
             Ok(entry.shown())
@@ -164,10 +193,21 @@ impl Provider for Cloud {
     }
 
     fn marked<'a>(&'a self, _: &'a Search) -> BoxFuture<'a, Result<Vec<Marked>, Error>> {
-        std::future::ready(Ok(Vec::new())).boxed()
+        // Everything, as a cloud would list it that does not filter: the rule has to tell whose it is.
+        let mut account = self.account.lock().unwrap();
+        account.searches += 1;
+        let marked = |entry: &Entry| Marked {
+            mark: entry.mark.clone(),
+            kind: "instance".to_owned(),
+            id: entry.id.clone(),
+            provider_id: Some(entry.id.clone()),
+            created: Some(entry.created),
+        };
+        std::future::ready(Ok(account.entries.iter().map(marked).collect())).boxed()
     }
 
-    fn remove<'a>(&'a self, _: &'a Search, _: &'a Marked) -> BoxFuture<'a, Result<Deletion, Error>> {
+    fn remove<'a>(&'a self, _: &'a Search, orphan: &'a Marked) -> BoxFuture<'a, Result<Deletion, Error>> {
+        self.account.lock().unwrap().entries.retain(|entry| entry.id != orphan.id);
         std::future::ready(Ok(Deletion::Gone)).boxed()
     }
 }
@@ -182,18 +222,16 @@ impl SpecRules for Cloud {
     }
 
     fn secrets(&self, spec: &Value) -> Vec<SecretNeed> {
-        let name = spec["userDataSecret"]["name"].as_str();
-        let need = |name: &str| SecretNeed {
-            purpose: SecretPurpose::UserData,
-            namespace: None,
-            name: name.to_owned(),
-            field: "providerSpec.userDataSecret.name".to_owned(),
+        let fields = [("userDataSecret", SecretPurpose::UserData), ("credentialsSecret", SecretPurpose::Credentials)];
+        let need = |(field, purpose): (&str, SecretPurpose)| {
+            let name = spec[field]["name"].as_str()?.to_owned();
+            Some(SecretNeed { purpose, namespace: None, name, field: format!("providerSpec.{field}.name") })
         };
-        name.map(need).into_iter().collect()
+        fields.into_iter().filter_map(need).collect()
     }
 
-    fn place(&self, _: &Value) -> Value {
-        json!({"region": "r1"})
+    fn place(&self, spec: &Value) -> Value {
+        json!({"region": spec["region"].as_str().unwrap_or("r1")})
     }
 
     fn children(&self, _: &Request) -> BTreeMap<String, String> {

@@ -9,7 +9,13 @@ use testkit::{Kind, wait_for, wait_for_all};
 use crate::on_both;
 use crate::stage::{NAMESPACE, Stage};
 
-on_both!(masters_are_replaced_one_at_a_time, a_master_stays_while_etcd_cannot_spare_it,);
+on_both!(
+    masters_are_replaced_one_at_a_time,
+    a_master_stays_while_etcd_cannot_spare_it,
+    no_master_goes_while_nobody_sees_etcd,
+    the_set_is_claimed_before_a_master_is_deleted,
+    a_master_without_a_machine_is_noticed_when_it_comes_and_goes,
+);
 
 const ROLE: &str = "machine.openshift.io/cluster-api-machine-role";
 
@@ -58,7 +64,8 @@ fn size(machine: &Machine) -> Option<i64> {
 }
 
 async fn masters_are_replaced_one_at_a_time(kind: Kind) {
-    let Some(stage) = Stage::start(kind).await else { return };
+    let Some(mut stage) = Stage::start(kind).await else { return };
+    stage.settings.etcd_elsewhere = true;
     let _controllers = stage.control();
     let sets = masters(&stage).await;
     resize(&sets, 2).await;
@@ -77,8 +84,53 @@ async fn masters_are_replaced_one_at_a_time(kind: Kind) {
     assert_eq!(stage.account.lock().unwrap().creations, 6);
 }
 
-async fn a_master_stays_while_etcd_cannot_spare_it(kind: Kind) {
+/// A k3s server has etcd inside, and nothing shows it.
+async fn no_master_goes_while_nobody_sees_etcd(kind: Kind) {
     let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    let sets = masters(&stage).await;
+    resize(&sets, 2).await;
+    stage.event("QuorumGuard", "etcd did not answer").await;
+    let machines = stage.machines.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(machines.iter().filter(|machine| size(machine) == Some(1)).count(), 3);
+    assert!(machines.iter().all(|machine| machine.metadata.deletion_timestamp.is_none()));
+}
+
+async fn a_master_without_a_machine_is_noticed_when_it_comes_and_goes(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    let sets = masters(&stage).await;
+    let is_degraded = |set: Option<&ControlPlaneMachineSet>, value: &str| {
+        let conditions = set.and_then(|set| set.status.as_ref()).map(|status| &status.conditions);
+        conditions.into_iter().flatten().any(|it| it.type_ == "Degraded" && it.status == value)
+    };
+    wait_for(&sets, "cluster", "a set that is well", |set| is_degraded(set, "False")).await;
+    let labels = json!({"node-role.kubernetes.io/control-plane": ""});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "by-hand", "labels": labels}});
+    stage.nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    wait_for(&sets, "cluster", "the node to be noticed", |set| is_degraded(set, "True")).await;
+    stage.nodes.delete("by-hand", &kube::api::DeleteParams::default()).await.unwrap();
+    wait_for(&sets, "cluster", "its end to be noticed", |set| is_degraded(set, "False")).await;
+}
+
+/// So that a process with an older view of the set meets a conflict instead of taking a second master away.
+async fn the_set_is_claimed_before_a_master_is_deleted(kind: Kind) {
+    let Some(mut stage) = Stage::start(kind).await else { return };
+    stage.settings.etcd_elsewhere = true;
+    let first = stage.control();
+    let sets = masters(&stage).await;
+    first.life.hold_deletions(true);
+    resize(&sets, 2).await;
+    first.life.sent(|request| request.starts_with("DELETE") && request.contains("/machines/c-master-")).await;
+    let set = sets.get("cluster").await.unwrap();
+    assert!(set.annotations()["machinist.dev/claim"].starts_with("test "), "{:?}", set.annotations());
+    let machines = stage.machines.list(&ListParams::default()).await.unwrap().items;
+    assert!(machines.iter().all(|machine| machine.metadata.deletion_timestamp.is_none()));
+}
+
+async fn a_master_stays_while_etcd_cannot_spare_it(kind: Kind) {
+    let Some(mut stage) = Stage::start(kind).await else { return };
+    stage.settings.etcd_elsewhere = true;
     let _controllers = stage.control();
     let sets = masters(&stage).await;
     stage.faults.fail("pods", 503);

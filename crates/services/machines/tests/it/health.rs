@@ -19,9 +19,11 @@ on_both!(
     nothing_is_judged_while_nodes_cannot_be_listed,
     a_check_of_2019_goes_by_its_config_map,
     another_controller_is_asked_where_the_check_names_its_template,
+    the_brake_holds_for_two_processes_that_both_lead,
+    nothing_is_told_of_a_deletion_that_was_refused,
 );
 
-async fn check(stage: &Stage, more: Value) -> Api<MachineHealthCheck> {
+pub(crate) async fn check(stage: &Stage, more: Value) -> Api<MachineHealthCheck> {
     let checks: Api<MachineHealthCheck> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let mut spec = json!({
         "selector": {"matchLabels": {"machine.openshift.io/cluster-api-machineset": "worker"}},
@@ -220,7 +222,50 @@ async fn another_controller_is_asked_where_the_check_names_its_template(kind: Ki
     wait_for(&remedies, &sick, "the request to be taken back", |request| request.is_none()).await;
 }
 
-async fn install(stage: &Stage, kind: &str, plural: &str) {
+async fn the_brake_holds_for_two_processes_that_both_lead(kind: Kind) {
+    let Some(mut stage) = Stage::start(kind).await else { return };
+    let first = stage.control();
+    stage.create_set("worker", 4).await;
+    let checks = check(&stage, json!({})).await;
+    stage.available("worker", 4).await;
+    counts(&checks, 4, 4).await;
+    let all = machines(&stage).await;
+
+    // The first process is on its way to delete one machine and is held up.
+    first.life.hold_deletions(true);
+    set_ready(&stage.nodes, &all[0], "False").await;
+    first.life.sent(|request| request.starts_with("DELETE") && request.ends_with(&all[0])).await;
+    // That machine recovers and others fall ill. Another process leads by now, and sees nobody under remediation.
+    set_ready(&stage.nodes, &all[0], "True").await;
+    for sick in &all[1..3] {
+        set_ready(&stage.nodes, sick, "False").await;
+    }
+    stage.settings.identity = "other".into();
+    let _second = stage.control();
+    stage.event("ClaimedElsewhere", "another process").await;
+    let now = stage.machines.list(&ListParams::default()).await.unwrap().items;
+    assert!(now.iter().all(|machine| machine.metadata.deletion_timestamp.is_none()), "two under remediation");
+}
+
+async fn nothing_is_told_of_a_deletion_that_was_refused(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let controllers = stage.control();
+    stage.create_set("worker", 3).await;
+    let checks = check(&stage, json!({})).await;
+    stage.available("worker", 3).await;
+    counts(&checks, 3, 3).await;
+    let sick = machines(&stage).await[0].clone();
+    controllers.life.refuse_deletions(true);
+    set_ready(&stage.nodes, &sick, "False").await;
+    stage.event("ReconcileError", "cannot write machine").await;
+    let events: Api<k8s_openapi::api::events::v1::Event> = Api::all(stage.client.clone());
+    let told = events.list(&ListParams::default()).await.unwrap().items;
+    assert!(told.iter().all(|event| event.reason.as_deref() != Some("MachineDeleted")));
+    controllers.life.refuse_deletions(false);
+    stage.event("MachineDeleted", &format!("{NAMESPACE}/check/{sick}/")).await;
+}
+
+pub(crate) async fn install(stage: &Stage, kind: &str, plural: &str) {
     let crds: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let crd = json!({

@@ -10,6 +10,7 @@ mod draining;
 mod health;
 mod linking;
 mod measuring;
+mod orphans;
 mod provider_trouble;
 mod rest;
 mod rights;

@@ -17,7 +17,7 @@ on_both!(machines_and_sets_are_told_of_by_upstreams_names);
 async fn machines_and_sets_are_told_of_by_upstreams_names(kind: Kind) {
     let Some(mut stage) = Stage::start(kind).await else { return };
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    stage.listen = Some(address);
+    stage.settings.listen = Some(address);
     let _controllers = stage.control();
     stage.create_set("worker", 1).await;
     stage.available("worker", 1).await;

@@ -8,6 +8,7 @@ use machine::provider::ErrorKind;
 use serde_json::json;
 use testkit::Kind;
 
+use crate::cloud::Hang;
 use crate::on_both;
 use crate::stage::{NAMESPACE, Stage, phase};
 
@@ -15,7 +16,40 @@ on_both!(
     what_a_provider_refuses_is_a_condition_and_an_event,
     an_instance_that_vanished_fails_its_machine,
     the_instance_is_waited_for_until_the_cloud_no_longer_shows_it,
+    a_region_that_never_answers_a_lookup_holds_up_no_other,
+    a_region_that_never_answers_a_creation_holds_up_no_other,
 );
+
+async fn a_region_that_never_answers_a_lookup_holds_up_no_other(kind: Kind) {
+    a_region_hangs(kind, Hang::Look).await;
+}
+
+async fn a_region_that_never_answers_a_creation_holds_up_no_other(kind: Kind) {
+    a_region_hangs(kind, Hang::Create).await;
+}
+
+async fn a_region_hangs(kind: Kind, hang: Hang) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let controllers = stage.control();
+    stage.create_machine("old", json!({"spec": {"providerSpec": {"value": {"region": "b"}}}})).await;
+    stage.running("old").await;
+    stage.account.lock().unwrap().hangs = Some(hang);
+    // More machines than there are workers.
+    let mut set = crate::stage::set("worker", 300);
+    let spec = set.spec.template.as_mut().unwrap().spec.as_mut().unwrap();
+    spec.provider_spec.as_mut().unwrap().value = Some(json!({"region": "b"}));
+    stage.sets.create(&PostParams::default(), &set).await.unwrap();
+    testkit::wait_for_all(&stage.machines, "all machines to have their finalizer", |machines| {
+        machines.len() == 301 && machines.iter().all(|machine| machine.metadata.finalizers.is_some())
+    })
+    .await;
+    stage.create_machine("a", json!({})).await;
+    stage.running("a").await;
+    // A drain needs no cloud.
+    stage.delete_machine("old").await;
+    stage.says("old", "Drained", "True", "").await;
+    drop(controllers);
+}
 
 async fn what_a_provider_refuses_is_a_condition_and_an_event(kind: Kind) {
     let Some(stage) = Stage::start(kind).await else { return };
@@ -59,7 +93,7 @@ async fn what_a_provider_refuses_is_a_condition_and_an_event(kind: Kind) {
 
 async fn an_instance_that_vanished_fails_its_machine(kind: Kind) {
     let Some(mut stage) = Stage::start(kind).await else { return };
-    stage.resync = Duration::from_millis(200);
+    stage.settings.resync = Duration::from_millis(200);
     let _controllers = stage.control();
     stage.create_machine("a", json!({})).await;
     stage.create_machine("b", json!({})).await;

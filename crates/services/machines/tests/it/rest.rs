@@ -21,7 +21,7 @@ async fn a_fleet_at_rest_is_looked_at_in_batches_and_never_written(kind: Kind) {
     .await;
     first.kill().await;
     stage.account.lock().unwrap().looks.clear();
-    stage.resync = Duration::from_secs(1);
+    stage.settings.resync = Duration::from_secs(1);
     let second = stage.control();
     let fleet = usize::try_from(FLEET).unwrap();
     // The first pass asks about each, then two sweeps.

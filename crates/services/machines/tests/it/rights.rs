@@ -38,6 +38,19 @@ async fn the_table_of_rights_is_enough(kind: Kind) {
         machines.iter().all(|machine| crate::stage::phase(machine) == Some("Running"))
     })
     .await;
+    // A check with a template that nobody may read says so, and counts.
+    let template = json!({"apiVersion": "example.org/v1", "kind": "RemedyTemplate", "name": "kick"});
+    crate::health::install(&stage, "Remedy", "remedies").await;
+    crate::health::install(&stage, "RemedyTemplate", "remedytemplates").await;
+    let checks = crate::health::check(&stage, json!({"selector": {}, "remediationTemplate": template})).await;
+    wait_for(&checks, "check", "a word about the template", |check| {
+        let Some(status) = check.and_then(|check| check.status.as_ref()) else { return false };
+        let told = status.conditions.iter().filter_map(|condition| condition.message.as_deref());
+        status.expected_machines == Some(2)
+            && told.into_iter().any(|it| it.contains("remedytemplates") && it.contains("forbidden"))
+    })
+    .await;
+    checks.delete("check", &kube::api::DeleteParams::default()).await.unwrap();
     // A check has a sick machine drained and replaced.
     let sick = stage.machines.list(&ListParams::default()).await.unwrap().items[0].clone();
     let pods = stage.place("web", &sick.name_any(), json!({})).await;
@@ -55,6 +68,7 @@ async fn the_table_of_rights_is_enough(kind: Kind) {
     stage.event("MachineDeleted", "has been remediated").await;
     let events: Api<Event> = Api::all(stage.client.clone());
     let events = events.list(&ListParams::default()).await.unwrap().items;
-    let refused = events.iter().filter(|event| event.note.as_deref().unwrap_or_default().contains("forbidden"));
+    let note = |event: &&Event| event.note.clone().unwrap_or_default();
+    let refused = events.iter().filter(|event| note(event).contains("forbidden") && !note(event).contains("remed"));
     assert_eq!(refused.filter_map(|event| event.note.clone()).collect::<Vec<_>>(), Vec::<String>::new());
 }

@@ -11,6 +11,7 @@ use crate::on_both;
 use crate::stage::{Stage, machine, names};
 
 on_both!(
+    a_node_without_a_machine_keeps_its_name,
     a_set_gets_its_machines_and_loses_those_it_no_longer_wants,
     a_machine_of_the_right_labels_is_adopted_and_one_that_lost_them_is_let_go,
     a_set_that_cannot_be_acted_on_says_so_and_stops_nothing_else,
@@ -97,4 +98,21 @@ async fn a_set_that_cannot_be_acted_on_says_so_and_stops_nothing_else(kind: Kind
     stage.machine_gone("invalid").await;
     let left = stage.machines.list(&ListParams::default()).await.unwrap().items;
     assert!(names(&left).iter().all(|name| name.starts_with("worker-")), "{:?}", names(&left));
+}
+
+/// A machine went between the registration of its node and their link. Its node must not be taken for the next machine's.
+async fn a_node_without_a_machine_keeps_its_name(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let first = stage.control();
+    stage.create_set("worker", 1).await;
+    stage.available("worker", 1).await;
+    let old = stage.machines.list(&ListParams::default()).await.unwrap().items[0].name_any();
+    first.kill().await;
+    stage.patch_machine(&old, json!({"metadata": {"finalizers": null}})).await;
+    stage.delete_machine(&old).await;
+    stage.machine_gone(&old).await;
+    assert!(stage.nodes.get_opt(&old).await.unwrap().is_some());
+    let _second = stage.control();
+    wait_for_all(&stage.machines, "another machine", |machines| machines.len() == 1).await;
+    assert_ne!(stage.machines.list(&ListParams::default()).await.unwrap().items[0].name_any(), old);
 }

@@ -1,8 +1,6 @@
 //! A cluster with our kinds, a cloud whose instances become nodes, and controllers that can be ended and begun again.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use api::machine::{Machine, MachineSet};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
@@ -30,8 +28,8 @@ pub(crate) struct Stage {
     pub(crate) nodes: Api<Node>,
     pub(crate) faults: Faults,
     pub(crate) account: Arc<Mutex<Account>>,
-    pub(crate) resync: Duration,
-    pub(crate) listen: Option<SocketAddr>,
+    /// Of the controllers that are started from now on.
+    pub(crate) settings: Settings,
     boots: UnboundedSender<Entry>,
 }
 
@@ -63,8 +61,7 @@ impl Stage {
             sets: Api::namespaced(client.clone(), NAMESPACE),
             nodes: Api::all(client.clone()),
             faults: Faults::default(),
-            resync: Duration::from_secs(600),
-            listen: None,
+            settings: Settings { identity: "test".into(), ..Settings::default() },
             account,
             boots,
             client,
@@ -95,8 +92,7 @@ impl Stage {
     }
 
     fn start_controllers(&self, client: Client, life: Life) -> Running {
-        let settings =
-            Settings { identity: "test".into(), resync: self.resync, listen: self.listen, ..Settings::default() };
+        let settings = self.settings.clone();
         let client = self.faults.client(life.client(client));
         let cloud = Cloud { account: self.account.clone(), life: life.clone(), boots: self.boots.clone() };
         let task = tokio::spawn(async move {

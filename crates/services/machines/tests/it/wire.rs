@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
+use kube::core::Status;
 use tokio::sync::watch;
 
 /// One life of a process. Clones are one.
@@ -18,6 +19,12 @@ pub(crate) struct Life {
     /// The number of the effect that it dies with.
     last: usize,
     dead: watch::Sender<bool>,
+    /// While it is set, deletions do not get through.
+    held: watch::Sender<bool>,
+    /// While it is set, deletions are answered as by a webhook that refuses them.
+    refused: watch::Sender<bool>,
+    /// Methods and paths of all requests.
+    requests: watch::Sender<Vec<String>>,
 }
 
 impl Life {
@@ -27,7 +34,29 @@ impl Life {
 
     /// Dies with this effect, counted from 1.
     pub(crate) fn until(last: usize) -> Self {
-        Self { effects: Arc::default(), last, dead: watch::channel(false).0 }
+        Self {
+            effects: Arc::default(),
+            last,
+            dead: watch::channel(false).0,
+            held: watch::channel(false).0,
+            refused: watch::channel(false).0,
+            requests: watch::channel(Vec::new()).0,
+        }
+    }
+
+    /// Holds deletions back on their way, or lets them go on.
+    pub(crate) fn hold_deletions(&self, held: bool) {
+        self.held.send_replace(held);
+    }
+
+    /// Refuses deletions, or lets them happen again.
+    pub(crate) fn refuse_deletions(&self, refused: bool) {
+        self.refused.send_replace(refused);
+    }
+
+    /// Waits until a request was sent whose method and path fit.
+    pub(crate) async fn sent(&self, fits: impl Fn(&str) -> bool) {
+        let _ = self.requests.subscribe().wait_for(|all| all.iter().any(|request| fits(request))).await;
     }
 
     /// How many writes and calls there were.
@@ -72,6 +101,16 @@ impl Life {
     }
 
     async fn send(&self, client: &Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+        let line = format!("{} {}", request.method(), request.uri().path());
+        self.requests.send_modify(|all| all.push(line));
+        if request.method() == Method::DELETE {
+            let _ = self.held.subscribe().wait_for(|held| !held).await;
+            if *self.refused.borrow() {
+                return Err(kube::Error::Api(
+                    Status::failure("a webhook refuses it", "Forbidden").with_code(403).boxed(),
+                ));
+            }
+        }
         // Events are news, and nothing depends on them.
         let is_effect = request.method() != Method::GET && !request.uri().path().contains("/events");
         if is_effect {

@@ -61,6 +61,9 @@ pub mod annotation {
     pub const MAX_REMEDIATIONS: &str = "machinist.dev/max-remediations";
     /// On a MachineDeployment: `OnDelete` replaces machines only when somebody deletes them.
     pub const UPDATE_STRATEGY: &str = "machinist.dev/update-strategy";
+    /// On a MachineHealthCheck and on the control plane's set: which process acts for it, since when, and about which
+    /// machines.
+    pub const CLAIM: &str = "machinist.dev/claim";
     /// On a Node: the labels, annotations and taints that came from its Machine, as JSON.
     pub const APPLIED_FROM_MACHINE: &str = "machinist.dev/applied-from-machine";
 }

@@ -1,0 +1,87 @@
+//! Claims an object before anything is deleted for it, so that two processes that both believe to lead do not both act.
+//!
+//! A Lease does not stop a process that was stopped for a minute and goes on with the plan it had. So a plan that takes
+//! machines away is first claimed in an annotation under the object's resource version: a plan on an older view is a conflict.
+//! A claim is good for a moment only, and longer than that moment every other process leaves the object alone.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use api::machine::annotation;
+use cluster::watch::Key;
+use jiff::Timestamp;
+use kube::api::Api;
+use kube::{Error, Resource, ResourceExt};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::write;
+
+/// A claim is acted on for so long. What is left then is planned and claimed again.
+const GOOD_FOR: Duration = Duration::from_secs(10);
+
+/// Others act no earlier than this after a claim: it is good for ten seconds, and the last call of its owner may take
+/// another thirty.
+const RESPECTED_FOR: Duration = Duration::from_secs(60);
+
+/// The claims that a process takes and meets.
+#[derive(Default)]
+pub(crate) struct Claims {
+    /// The claim of another process on each object, and when it was first seen here: its own time may be of a wrong clock.
+    met: Mutex<HashMap<Key, (String, Instant)>>,
+}
+
+/// The right to act on one plan.
+pub(crate) struct Claim(Instant);
+
+impl Claim {
+    /// Whether there is still time to act. To be asked before every action.
+    pub(crate) fn is_good(&self) -> bool {
+        self.0.elapsed() < GOOD_FOR
+    }
+}
+
+impl Claims {
+    /// How much longer another process may act for this object.
+    pub(crate) fn foreign<K: Resource>(&self, key: &Key, object: &K, identity: &str) -> Option<Duration> {
+        let claim = object.annotations().get(annotation::CLAIM)?;
+        let (owner, time) = claim.split_once(' ').and_then(|(owner, rest)| Some((owner, rest.split(' ').next()?)))?;
+        let mut met = self.met.lock();
+        if owner == identity {
+            met.remove(key);
+            return None;
+        }
+        if met.get(key).is_none_or(|(known, _)| known != claim) {
+            met.insert(key.clone(), (claim.clone(), Instant::now()));
+        }
+        let seen = met.get(key).map_or(Duration::ZERO, |(_, since)| since.elapsed());
+        let age = time.parse::<Timestamp>().ok().map(|time| Timestamp::now().duration_since(time));
+        let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
+        RESPECTED_FOR.checked_sub(age.max(seen)).filter(|left| !left.is_zero())
+    }
+
+    /// Claims `object` for a plan about these machines. An object that has changed since is a conflict.
+    pub(crate) async fn take<K>(
+        api: &Api<K>,
+        manager: &str,
+        object: &K,
+        identity: &str,
+        machines: &[&str],
+    ) -> Result<(K, Claim), Error>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug,
+    {
+        // Counted from before the write, so that others never wait for less than this process acts.
+        let claim = Claim(Instant::now());
+        let text = format!("{identity} {} {}", Timestamp::now(), machines.join(","));
+        let patch = json!({ "metadata": { "annotations": { annotation::CLAIM: text } } });
+        Ok((write::merge(api, manager, object, patch).await?, claim))
+    }
+
+    pub(crate) fn forget(&self, key: &Key) {
+        self.met.lock().remove(key);
+    }
+}
