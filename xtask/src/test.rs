@@ -24,6 +24,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
     ("ip", "iproute2"),
     ("strip", "binutils"),
+    ("virsh", "libvirt-clients"),
+    ("libvirtd", "libvirt-daemon"),
+    ("qemu-img", "qemu-utils"),
     // The real Ignition is built against it.
     ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];

@@ -12,6 +12,7 @@ pub mod control_plane;
 pub mod faults;
 pub mod image;
 mod install;
+pub mod libvirt;
 pub mod moto;
 pub mod needs;
 pub mod objects;
@@ -21,6 +22,7 @@ pub use changes::Changes;
 pub use control_plane::{ControlPlane, control_plane, durable_control_plane};
 pub use faults::Faults;
 pub use image::Image;
+pub use libvirt::LibvirtDaemon;
 pub use moto::Moto;
 pub use real_cluster::RealCluster;
 pub use referee::{

@@ -28,3 +28,17 @@ pub fn python() -> bool {
         && (pip().is_ok_and(|output| output.status.success())
             || missing("python3 has no pip; install Debian's python3-pip"))
 }
+
+/// libvirt's daemon and client, and the program that makes disk images for it.
+#[must_use]
+pub fn libvirt() -> bool {
+    program("virsh", "install Debian's libvirt-clients")
+        && program("libvirtd", "install Debian's libvirt-daemon")
+        && program("qemu-img", "install Debian's qemu-utils")
+}
+
+/// Whether this process may become another user, without asking the test to stop if it may not.
+#[must_use]
+pub(crate) fn is_root() -> bool {
+    Command::new("id").arg("-u").stderr(Stdio::null()).output().is_ok_and(|output| output.stdout == b"0\n")
+}
