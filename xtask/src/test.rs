@@ -3,7 +3,9 @@
 //! It installs the packages that the tests of real parts need, says so, and names at the end each test that could not
 //! run on this machine. Under `CI=true` such a skip is a failure.
 
-use std::path::Path;
+mod runbooks;
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -65,17 +67,16 @@ fn tests() -> anyhow::Result<()> {
     judge(&arguments).map(drop)
 }
 
-/// Runs tests with cargo; names and returns the ones that could not run here.
+/// Runs tests with cargo; names and returns the ones that could not run here. Runbooks that were followed are printed as a table.
 pub(crate) fn judge(arguments: &[&str]) -> anyhow::Result<Vec<String>> {
-    let notes = workspace::root().join("target/skipped-tests.txt");
-    if notes.exists() {
-        std::fs::remove_file(&notes).with_context(|| format!("cannot remove {}", notes.display()))?;
-    }
+    let (notes, followed) = (fresh("skipped-tests.txt")?, fresh("runbooks.txt")?);
     let status = workspace::command("cargo", arguments)
         .env(SKIPPED, &notes)
+        .env(runbooks::NOTES, &followed)
         .env("MACHINIST_BUILT", "1")
         .status()
         .context("cannot start cargo")?;
+    print!("{}", runbooks::table(&std::fs::read_to_string(&followed).unwrap_or_default()));
     let skipped = read_skipped(&notes);
     if !skipped.is_empty() {
         println!("\nNot run on this machine:");
@@ -90,6 +91,15 @@ pub(crate) fn judge(arguments: &[&str]) -> anyhow::Result<Vec<String>> {
         bail!("{} tests could not run, and CI must run all of them", skipped.len());
     }
     Ok(skipped)
+}
+
+/// A file in the target folder that tests write notes to, without those of an earlier run.
+fn fresh(name: &str) -> anyhow::Result<PathBuf> {
+    let path = workspace::root().join("target").join(name);
+    if path.exists() {
+        std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(path)
 }
 
 pub(crate) fn is_ci() -> bool {
@@ -139,6 +149,6 @@ fn quietly(arguments: &[&str]) -> anyhow::Result<()> {
 /// Whether a program is there; an absolute path names the file itself.
 fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(system).any(|folder| folder.join(program).is_file())
 }

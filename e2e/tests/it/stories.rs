@@ -5,12 +5,14 @@
 //! page says, as a reader would: with each change of the cluster.
 
 mod page;
+mod runbooks;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use page::{Block, matches, read};
+use runbooks::Runbooks;
 use testkit::binaries::binary;
 use testkit::process::Process;
 use testkit::{Changes, ControlPlane, Kind, control_plane, needs, wait_until};
@@ -30,11 +32,16 @@ const PAGES: [&str; 11] = [
     "when-a-change-fails.md",
 ];
 
+/// Pages of runbooks, in which each heading that begins with a number is a runbook; each page leaves the fleet as it found it.
+const RUNBOOKS: [&str; 2] = ["from-openshift-machines.md", "from-openshift.md"];
+
 /// How long a look may take to show what the page says.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running `machinist up`.
 struct Fleet {
+    /// What the fleet runs on, as the table of runbooks calls it.
+    place: &'static str,
     process: Option<Process>,
     changes: Changes,
     kubeconfig: PathBuf,
@@ -75,7 +82,12 @@ impl Fleet {
         })
         .await;
         let changes = Changes::of(&kubeconfig);
-        Some(Self { process: Some(process), changes, kubeconfig, folder, _other: other })
+        let place = match kind {
+            Kind::Embedded if more.contains(&"--systemd") => "systemd nodes",
+            Kind::Embedded => "machinist up",
+            Kind::Real => "kube-apiserver",
+        };
+        Some(Self { place, process: Some(process), changes, kubeconfig, folder, _other: other })
     }
 
     /// A real API server, and nothing that runs pods.
@@ -86,7 +98,7 @@ impl Fleet {
         let other = control_plane(Kind::Real).await?;
         let (kubeconfig, folder) = (other.kubeconfig(), tempfile::tempdir().unwrap());
         let changes = Changes::of(&kubeconfig);
-        Some(Self { process: None, changes, kubeconfig, folder, _other: Some(other) })
+        Some(Self { place: "kube-apiserver", process: None, changes, kubeconfig, folder, _other: Some(other) })
     }
 
     fn data(&self) -> PathBuf {
@@ -113,8 +125,11 @@ impl Fleet {
 
     fn follow_text(&self, name: &str, text: &str) {
         let folder = tempfile::tempdir().unwrap();
-        for block in read(name, text) {
+        let blocks = read(name, text);
+        let mut runbooks = Runbooks::of(&blocks, self.place);
+        for block in blocks {
             match block {
+                Block::Runbook(number) => runbooks.begin(number.as_ref()),
                 Block::File { name, text } => std::fs::write(folder.path().join(name), text).unwrap(),
                 Block::Command { line, command, expected } => {
                     println!("{name}:{line}: $ {command}");
@@ -122,6 +137,7 @@ impl Fleet {
                 }
             }
         }
+        runbooks.begin(None);
     }
 
     fn check(&self, place: &str, command: &str, expected: &[String], folder: &Path) {
@@ -216,6 +232,18 @@ async fn every_page_of_the_guide_holds_on_the_embedded_api() {
 async fn every_page_of_the_guide_holds_on_a_real_api_server() {
     let Some(fleet) = Fleet::start(Kind::Real).await else { return };
     PAGES.iter().for_each(|page| fleet.follow(page));
+}
+
+#[tokio::test]
+async fn every_runbook_holds_on_the_embedded_api() {
+    let Some(fleet) = Fleet::start(Kind::Embedded).await else { return };
+    RUNBOOKS.iter().for_each(|page| fleet.follow(page));
+}
+
+#[tokio::test]
+async fn every_runbook_holds_on_a_real_api_server() {
+    let Some(fleet) = Fleet::start(Kind::Real).await else { return };
+    RUNBOOKS.iter().for_each(|page| fleet.follow(page));
 }
 
 /// Leaves nothing mounted, also when the story fails.

@@ -143,6 +143,8 @@ pub(super) fn node_info() -> Value {
 pub(super) fn furnish(root: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(root.join("home/core"))?;
     std::fs::create_dir_all(root.join("etc"))?;
+    // Every system has one; administrators put the daemon's force file there.
+    std::fs::create_dir_all(root.join("run"))?;
     for (file, text) in [
         ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\ncore:x:1000:1000:administrator:/home/core:/bin/sh\n"),
         ("etc/group", "root:x:0:\ncore:x:1000:\n"),

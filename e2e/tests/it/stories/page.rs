@@ -12,6 +12,8 @@ pub(super) enum Block {
         command: String,
         expected: Vec<String>,
     },
+    /// The heading of a runbook; what follows belongs to it until the next heading.
+    Runbook(Option<String>),
 }
 
 /// The blocks of a page: files are fenced as `yaml NAME`, commands as `console`; other fences are only read.
@@ -19,6 +21,9 @@ pub(super) fn read(page: &str, text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((_, line)) = lines.next() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            blocks.push(Block::Runbook(runbook(heading)));
+        }
         let Some(header) = line.strip_prefix("```") else { continue };
         let body: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| *line != "```").collect();
         match header.split_once(' ') {
@@ -32,6 +37,13 @@ pub(super) fn read(page: &str, text: &str) -> Vec<Block> {
     }
     assert!(blocks.iter().any(|block| matches!(block, Block::Command { .. })), "{page} has no command");
     blocks
+}
+
+/// The number of the runbook that a heading begins, such as `R8` of `R8 An infra pool, in three steps`.
+fn runbook(heading: &str) -> Option<String> {
+    let number = heading.split_whitespace().next()?;
+    let is_number = number.strip_prefix('R').is_some_and(|digits| digits.parse::<u8>().is_ok());
+    is_number.then(|| number.to_owned())
 }
 
 fn commands(page: &str, body: &[(usize, &str)]) -> Vec<Block> {
@@ -50,8 +62,10 @@ fn commands(page: &str, body: &[(usize, &str)]) -> Vec<Block> {
 
 /// Commands that change nothing may be run again.
 pub(super) fn only_looks(command: &str) -> bool {
-    const LOOKS: [&str; 11] = [
+    const LOOKS: [&str; 13] = [
         "kubectl get",
+        "kubectl describe",
+        "for node in $(kubectl get nodes",
         "kubectl logs",
         "machinist status",
         "machinist why",
@@ -105,4 +119,14 @@ fn an_answer_may_leave_things_open() {
     assert!(matches(&page("a\n…"), "a\n"));
     assert!(!matches(&page("a\n…\nb"), "a\nc"));
     assert!(!matches(&page("a"), "a\nb"));
+}
+
+#[test]
+fn a_heading_with_a_number_begins_a_runbook() {
+    let text = "# R1 of a page\n## R8 An infra pool\n```console\n$ ls a\n```\n## Rest\n";
+    let blocks = read("page", text);
+    let [Block::Runbook(Some(number)), Block::Command { command, .. }, Block::Runbook(None)] = blocks.as_slice() else {
+        panic!("a runbook, its command and its end");
+    };
+    assert_eq!((number.as_str(), command.as_str()), ("R8", "ls a"));
 }

@@ -72,14 +72,29 @@ impl Render {
             }
             return Ok(());
         };
-        if present.is_none_or(|present| present.spec != original.spec) {
+        if present.as_ref().is_none_or(|present| present.spec != original.spec) {
             self.put_config(&original).await?;
             tracing::info!(config = name, "put a rendered config back");
-            let message = format!("{name} is in use and was put back as it was");
+            let message = match present {
+                None => format!("{name} is in use and was put back as it was"),
+                Some(_) => format!("{name} was changed by somebody and put back; {}", self.where_to_change(name)),
+            };
             self.events.publish::<MachineConfig>(name, None, Severity::Normal, "RenderedConfigRestored", &message);
         }
         self.lost.lock().configs.remove(name);
         Ok(())
+    }
+
+    /// Says what to edit instead of a rendered config: the MachineConfigs it was made from.
+    fn where_to_change(&self, name: &str) -> String {
+        let pools = self.context.world.pools.all();
+        let configurations = pools.iter().filter_map(|pool| pool.spec.configuration.clone());
+        let made = configurations.into_iter().find(|configuration| configuration.name.as_deref() == Some(name));
+        let sources = made.map(|made| made.source.into_iter().filter_map(|source| source.name)).into_iter().flatten();
+        match sources.collect::<Vec<_>>().as_slice() {
+            [] => "change a MachineConfig of its pool instead".to_owned(),
+            sources => format!("change one of the MachineConfigs it is made from instead: {}", sources.join(", ")),
+        }
     }
 
     async fn original(&self, name: &str) -> Result<Option<MachineConfig>, Error> {
