@@ -318,7 +318,7 @@ mod tests {
         std::fs::write(&kubeconfig, server.kubeconfig()).expect("a file");
         let client = cluster::connect(Some(&kubeconfig)).await.expect("it answers");
         crate::up::content::install(&client, false).await.expect("the kinds");
-        crate::up::content::install_machine_api(&client).await.expect("the namespace");
+        cluster::ensure_namespace(&client, MACHINE_API_NAMESPACE).await.expect("the namespace");
         let cloud = Cloud::new(Arc::new(Nothing));
         let names = nodes::names(1, 4);
         let all = || names.iter().map(|(name, role)| node(name, role)).collect::<Vec<_>>();

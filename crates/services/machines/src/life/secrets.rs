@@ -27,8 +27,11 @@ const MISSING: Duration = Duration::from_secs(1);
 pub(super) struct SecretCache {
     client: Client,
     /// One entry for each Secret, so that all who need it wait for the one answer, and nobody else does.
-    known: Mutex<HashMap<(String, String), Arc<OnceCell<Read>>>>,
+    known: Mutex<HashMap<Name, Arc<OnceCell<Read>>>>,
 }
+
+/// Namespace and name of a Secret.
+type Name = (String, String);
 
 /// What a Secret held, if it exists, or why it could not be read.
 struct Read {
