@@ -130,7 +130,8 @@ fn finish(host: &dyn Host, report: &mut Report) -> Result<(), Error> {
     let outcome = once::first_boot(host, &config, &mut |step| report.steps.push(step.to_owned()))?;
     report.reboots = outcome == once::Outcome::NeedsReboot;
     if report.reboots {
-        host.system().reboot("the first boot is over")?;
+        once::reboot(host, "the first boot is over")?;
+        once::first_boot(host, &config, &mut |_| {})?;
     }
     Ok(())
 }

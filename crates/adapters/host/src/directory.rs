@@ -46,6 +46,12 @@ impl Directory {
         self
     }
 
+    /// A host on which a reboot can be asked for and does not happen.
+    pub fn that_ignores_reboots(mut self) -> Self {
+        self.simulation.ignores_reboots = true;
+        self
+    }
+
     pub fn with_read_only_usr(mut self) -> Self {
         self.root = self.root.with_read_only_usr();
         self

@@ -24,6 +24,8 @@ const BOOT_ID: &str = "/var/lib/machinist/simulated-boot";
 pub(crate) struct Simulation {
     state: Mutex<State>,
     pub(crate) backend: Option<Backend>,
+    /// Reboots are asked for and do not happen.
+    pub(crate) ignores_reboots: bool,
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +39,7 @@ struct State {
 
 impl Simulation {
     pub(crate) fn with_backend(backend: Option<Backend>) -> Self {
-        Self { state: Mutex::default(), backend }
+        Self { backend, ..Self::default() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -159,6 +161,10 @@ impl Simulation {
     }
 
     pub(crate) fn reboot(&self, files: &dyn Files, reason: &str) -> Result<(), Error> {
+        if self.ignores_reboots {
+            self.record(format!("ignored reboot: {reason}"));
+            return Ok(());
+        }
         let number: u64 = self.boot_id(files)?.trim_start_matches("boot-").parse().unwrap_or(0);
         files.put(&boot_path()?, format!("boot-{}\n", number + 1).as_bytes(), &Attributes::root(0o644))?;
         self.boot(files)?;
