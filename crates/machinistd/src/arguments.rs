@@ -59,7 +59,7 @@ pub(crate) struct Start {
     /// Speak to the cluster with the account of the pod this runs in, instead of a kubeconfig.
     #[arg(long, global = true)]
     pub(crate) in_cluster: bool,
-    /// Simulate services and reboots, whatever is at the root. So it is anyway where the root has no systemd.
+    /// Play a host on the folder at the root: files are real, services and reboots are simulated.
     #[arg(long, global = true)]
     pub(crate) simulate: bool,
     /// Where the kubelet tells its health.

@@ -44,10 +44,13 @@ pub(crate) fn finish(
     match outcome {
         Outcome::Nothing => println!("nothing to change"),
         Outcome::Applied => println!("applied {config}"),
-        Outcome::NeedsReboot if skip_reboot => println!("applied {config}; it takes effect with the next boot"),
+        Outcome::NeedsReboot if skip_reboot => {
+            once::leave(host)?;
+            println!("applied {config}; it takes effect with the next boot");
+        }
         Outcome::NeedsReboot => {
             println!("applied {config}; rebooting");
-            host.system().reboot(&format!("Completing firstboot provisioning to {config}"))?;
+            once::reboot(host, &format!("Completing firstboot provisioning to {config}"))?;
         }
     }
     Ok(ExitCode::SUCCESS)

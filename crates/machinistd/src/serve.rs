@@ -1,6 +1,7 @@
 //! Runs the daemon until it is told to stop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use change::host::Host;
@@ -14,6 +15,9 @@ use tokio::sync::watch;
 
 use crate::arguments::Start;
 use crate::offline;
+
+/// How long a machine may take to go down. Units have ninety seconds to stop by default, and some take several minutes.
+const REBOOT: Duration = Duration::from_secs(600);
 
 pub(crate) fn start(arguments: &Start) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -42,11 +46,14 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
         match run(open_host(arguments)?, client.clone(), options.clone(), stopped.clone()).await? {
             Ended::Terminated => return Ok(()),
             // A simulated reboot is a fresh start with another boot id.
-            Ended::Rebooting if is_simulated(arguments) => tracing::info!("simulated reboot"),
-            // The machine goes down; whatever else this process did would only be undone.
+            Ended::Rebooting if arguments.simulate => tracing::info!("simulated reboot"),
+            // The machine goes down; whatever else this process did would only be undone. A reboot that is lost (a job that
+            // hangs, an inhibitor) is asked for again: the daemon finds it in its journal.
             Ended::Rebooting => {
-                let _ = stopped.wait_for(|stopped| *stopped).await;
-                return Ok(());
+                if tokio::time::timeout(REBOOT, stopped.wait_for(|stopped| *stopped)).await.is_ok() {
+                    return Ok(());
+                }
+                tracing::error!("the reboot that was asked for has not happened; it is asked for again");
             }
         }
     }
@@ -63,15 +70,17 @@ async fn serve_metrics(address: &str, metrics: &Metrics, kubelet: &str) {
 pub(crate) fn open_host(arguments: &Start) -> anyhow::Result<Arc<dyn Host>> {
     let root = &arguments.root;
     let context = || format!("cannot open root {}", root.display());
-    if is_simulated(arguments) {
+    if arguments.simulate {
         return Ok(Arc::new(Directory::open(root).with_context(context)?));
     }
+    if !Machine::is_at(root) {
+        let place = root.display();
+        bail!(
+            "{place} has no systemd (no usr/lib/systemd/systemd), so units cannot be managed and reboots not asked for: \
+             give the host's root with --root, or --simulate to play a host on a folder"
+        );
+    }
     Ok(Arc::new(Machine::open(root).with_context(context)?))
-}
-
-/// A folder without systemd in it is no machine.
-fn is_simulated(arguments: &Start) -> bool {
-    arguments.simulate || !Machine::is_at(&arguments.root)
 }
 
 /// Turns true with the first signal to end, and stays so: a signal that comes while nobody looks is not lost.
@@ -89,4 +98,30 @@ fn stop_on_signal() -> std::io::Result<watch::Receiver<bool>> {
         std::future::pending::<()>().await;
     });
     Ok(stopped)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::arguments::Arguments;
+
+    #[test]
+    fn a_host_without_systemd_is_refused_and_simulated_only_when_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |more: &[&str]| {
+            let root = folder.path().to_str().unwrap();
+            let arguments = [&["machinistd", "--root", root], more].concat();
+            open_host(&Arguments::parse_from(arguments).start).map(drop)
+        };
+        let refusal = open(&[]).unwrap_err().to_string();
+        assert!(refusal.contains("has no systemd") && refusal.contains("--simulate"), "{refusal}");
+        open(&["--simulate"]).unwrap();
+        std::fs::create_dir_all(folder.path().join("usr/lib/systemd")).unwrap();
+        std::fs::write(folder.path().join("usr/lib/systemd/systemd"), "").unwrap();
+        open(&[]).unwrap();
+    }
 }

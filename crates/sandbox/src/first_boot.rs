@@ -129,6 +129,10 @@ fn finish(host: &dyn Host, report: &mut Report) -> Result<(), Error> {
     report.config = Some(engine::name(&config));
     let outcome = once::first_boot(host, &config, &mut |step| report.steps.push(step.to_owned()))?;
     report.reboots = outcome == once::Outcome::NeedsReboot;
+    if report.reboots {
+        once::reboot(host, "the first boot is over")?;
+        once::first_boot(host, &config, &mut |_| {})?;
+    }
     Ok(())
 }
 

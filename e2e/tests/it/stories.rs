@@ -18,7 +18,7 @@ use testkit::process::Process;
 use testkit::{Changes, ControlPlane, Kind, control_plane, needs, wait_until};
 
 /// Pages in the order in which they are read; each leaves the fleet as it found it.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "scale-machines.md",
     "change-the-kubelet.md",
     "kubelet-config.md",
@@ -27,6 +27,7 @@ const PAGES: [&str; 11] = [
     "an-old-manifest.md",
     "pace-and-order.md",
     "when-somebody-interferes.md",
+    "the-operating-system.md",
     "rotate-ssh-keys.md",
     "when-a-drain-does-not-finish.md",
     "when-a-change-fails.md",

@@ -5,10 +5,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use change::host::{Activity, Backend, Error, Files, Host, PackageChange, Services, System};
+use change::host::{Activity, Backend, Error, ErrorKind, Files, Host, HostPath, PackageChange, Services, System};
 
 use crate::root::Root;
-use crate::simulated::Simulation;
+use crate::simulated::{COMMAND_LINE, Simulation};
 use crate::units;
 
 #[derive(Debug)]
@@ -22,9 +22,33 @@ impl Directory {
         Ok(Self { root: Root::open(root)?, simulation: Simulation::default() })
     }
 
+    /// A host with an image-based OS, which takes images, kernel arguments, kernels and extensions at its next reboot.
+    pub fn image_based(root: &Path) -> Result<Self, Error> {
+        let host = Self::open(root)?.with_backend(Backend::RpmOstree);
+        let line = HostPath::parse(COMMAND_LINE)
+            .map_err(|error| Error::new(ErrorKind::Refused, "look at", COMMAND_LINE, error.problem))?;
+        // Whoever opens it first has switched it on.
+        if host.root.look(&line)?.is_none() {
+            host.simulation.boot(&host.root)?;
+        }
+        Ok(host)
+    }
+
+    /// The kernel type that has booted, by its name in a MachineConfig.
+    pub fn kernel_type(&self) -> Result<String, Error> {
+        let kernel = self.simulation.booted_kernel(&self.root)?;
+        Ok(if kernel.is_empty() { "default".to_owned() } else { kernel })
+    }
+
     /// As a host with an image-based OS would behave.
     pub fn with_backend(mut self, backend: Backend) -> Self {
         self.simulation.backend = Some(backend);
+        self
+    }
+
+    /// A host on which a reboot can be asked for and does not happen.
+    pub fn that_ignores_reboots(mut self) -> Self {
+        self.simulation.ignores_reboots = true;
         self
     }
 

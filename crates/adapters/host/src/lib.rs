@@ -59,23 +59,22 @@ macro_rules! simulated_services {
                 self.simulation.backend
             }
             fn kernel_arguments(&self) -> Result<String, Error> {
-                Ok(self.simulation.kernel_arguments())
+                self.simulation.kernel_arguments(&self.$files)
             }
             fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error> {
-                self.simulation.change_kernel_arguments(delete, append)
+                self.simulation.change_kernel_arguments(&self.$files, delete, append)
             }
             fn booted_image(&self) -> Result<Option<String>, Error> {
-                Ok(self.simulation.booted_image())
+                self.simulation.booted_image(&self.$files)
             }
             fn stage_image(&self, image: &str) -> Result<(), Error> {
-                self.simulation.stage_image(image)
+                self.simulation.stage_image(&self.$files, image)
             }
             fn drop_staged(&self) -> Result<(), Error> {
-                self.simulation.drop_staged();
-                Ok(())
+                self.simulation.drop_staged(&self.$files)
             }
             fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
-                self.simulation.change_packages(change)
+                self.simulation.change_packages(&self.$files, change)
             }
             fn boot_id(&self) -> Result<String, Error> {
                 self.simulation.boot_id(&self.$files)
@@ -90,7 +89,7 @@ macro_rules! simulated_services {
                 false
             }
             fn installed(&self, packages: &[&str]) -> Result<Vec<String>, Error> {
-                Ok(self.simulation.installed(packages))
+                self.simulation.installed(&self.$files, packages)
             }
         }
     };

@@ -3,9 +3,11 @@
 //! Tools are run behind [`Run`], so that tests can stand in for them. Which of the two is used is decided by what the host
 //! has; a host with neither has no backend.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use change::host::{Attributes, Backend, Error, ErrorKind, Files, HostPath, KernelChange, PackageChange};
 
@@ -24,11 +26,30 @@ pub trait Run: Send + Sync {
 /// Programs of the host at a root folder; anywhere but `/` they run inside it.
 pub struct Programs {
     root: PathBuf,
+    limit: Option<Duration>,
 }
+
+/// What fetches images may take long over a slow line.
+const LONG: Duration = Duration::from_secs(3600);
+/// Everything else answers in seconds.
+const SHORT: Duration = Duration::from_secs(300);
+/// How often a program is looked at whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
 
 impl Programs {
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), limit: None }
+    }
+
+    /// With one time limit for every program.
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    fn limit(&self, program: &str) -> Duration {
+        let is_long = ["rpm-ostree", "bootc", "podman", "systemd-run"].contains(&program);
+        self.limit.unwrap_or(if is_long { LONG } else { SHORT })
     }
 }
 
@@ -47,7 +68,10 @@ impl Run for Programs {
         };
         command.args(arguments).env("RPMOSTREE_CLIENT_ID", "machine-config-operator");
         let failed = |detail: String| Error::new(ErrorKind::Failed, "run", program, detail);
-        let output = command.output().map_err(|error| failed(error.to_string()))?;
+        let limit = self.limit(program);
+        let Some(output) = output_within(&mut command, limit).map_err(|error| failed(error.to_string()))? else {
+            return Err(failed(format!("it did not end within {} seconds and was stopped", limit.as_secs_f32())));
+        };
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
@@ -69,6 +93,38 @@ impl Run for Programs {
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
+
+/// Runs a program to its end, or stops it at the limit: `None`.
+fn output_within(command: &mut Command, limit: Duration) -> std::io::Result<Option<Output>> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
+    let deadline = Instant::now() + limit;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() >= deadline {
+            let _ = child.kill();
+            child.wait()?;
+            // Whatever it has started may hold the pipes open; nobody waits for that.
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+    };
+    let text = |reader: JoinHandle<Vec<u8>>| reader.join().unwrap_or_default();
+    Ok(Some(Output { status, stdout: text(stdout), stderr: text(stderr) }))
+}
+
+/// Reads a pipe on a thread of its own, so that a program which says much does not wait for its reader.
+fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
 }
 
 pub struct Os {
@@ -122,10 +178,22 @@ impl Os {
 
     pub fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error> {
         self.needs_rpm_ostree("kernel arguments")?;
-        let deletions = delete.iter().map(|argument| format!("--delete-if-present={argument}"));
-        let additions = append.iter().map(|argument| format!("--append={argument}"));
+        // A host that has booted what an interrupted update staged has the new arguments already.
+        let additions = append.iter().map(|argument| format!("--append-if-missing={argument}"));
+        let deletion = |argument: &String| format!("--delete-if-present={argument}");
+        let of_both = |list: &[String], other: &[String]| -> Vec<String> {
+            list.iter().filter(|argument| other.contains(argument)).cloned().collect()
+        };
         let mut arguments = vec!["kargs".to_owned()];
-        arguments.extend(deletions.chain(additions));
+        if of_both(delete, append) == of_both(append, delete) {
+            arguments.extend(delete.iter().filter(|argument| !append.contains(argument)).map(deletion));
+        } else {
+            // Arguments that stay change their order, which matters for some: all go before they come again.
+            let all = delete.iter().chain(append.iter().filter(|argument| !delete.contains(argument)));
+            let removal = std::iter::once("kargs".to_owned()).chain(all.map(deletion));
+            self.run.run("rpm-ostree", &removal.collect::<Vec<_>>())?;
+        }
+        arguments.extend(additions);
         self.run.run("rpm-ostree", &arguments).map(drop)
     }
 

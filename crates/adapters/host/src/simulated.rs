@@ -1,15 +1,20 @@
 //! A simulated service manager and operating system over any files, for hosts that are not machines.
 //!
 //! Units are enabled by the same links as on a real host. A unit runs when it is started, and fails when its `ExecStart` is
-//! `/bin/false`; nothing is ever executed. A reboot gives a new boot id and stops what is not enabled.
+//! `/bin/false`; nothing is ever executed. A reboot gives a new boot id, stops everything and boots the OS that was staged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use change::host::{Activity, Attributes, Backend, Error, ErrorKind, Files, HostPath, PackageChange};
 
 use crate::units;
+
+mod os;
+
+pub(crate) use os::COMMAND_LINE;
+use os::Deployments;
 
 /// Where the simulation keeps its boot id, so that another process sees the same one.
 const BOOT_ID: &str = "/var/lib/machinist/simulated-boot";
@@ -19,6 +24,8 @@ const BOOT_ID: &str = "/var/lib/machinist/simulated-boot";
 pub(crate) struct Simulation {
     state: Mutex<State>,
     pub(crate) backend: Option<Backend>,
+    /// Reboots are asked for and do not happen.
+    pub(crate) ignores_reboots: bool,
 }
 
 #[derive(Debug, Default)]
@@ -26,17 +33,13 @@ struct State {
     running: BTreeMap<String, Activity>,
     actions: Vec<String>,
     starts: u64,
-    kernel_arguments: Vec<String>,
-    image: Option<String>,
-    staged: Option<String>,
-    packages: BTreeSet<String>,
     /// Time that has passed on this host only.
     passed: Duration,
 }
 
 impl Simulation {
     pub(crate) fn with_backend(backend: Option<Backend>) -> Self {
-        Self { state: Mutex::default(), backend }
+        Self { backend, ..Self::default() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -100,52 +103,47 @@ impl Simulation {
         }
     }
 
-    pub(crate) fn kernel_arguments(&self) -> String {
-        self.state().kernel_arguments.join(" ")
+    pub(crate) fn kernel_arguments(&self, files: &dyn Files) -> Result<String, Error> {
+        Ok(Deployments::load(files)?.kernel_arguments())
     }
 
-    pub(crate) fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error> {
+    pub(crate) fn change_kernel_arguments(
+        &self,
+        files: &dyn Files,
+        delete: &[String],
+        append: &[String],
+    ) -> Result<(), Error> {
         self.needs_backend("change kernel arguments of")?;
-        let mut state = self.state();
-        for argument in delete {
-            if let Some(at) = state.kernel_arguments.iter().position(|present| present == argument) {
-                state.kernel_arguments.remove(at);
-            }
-        }
-        for argument in append {
-            // Said twice it is still there once: a step that is done again must change nothing.
-            if !state.kernel_arguments.contains(argument) {
-                state.kernel_arguments.push(argument.clone());
-            }
-        }
-        Ok(())
+        Deployments::load(files)?.change_kernel_arguments(files, delete, append)
     }
 
-    pub(crate) fn booted_image(&self) -> Option<String> {
-        self.state().image.clone()
+    pub(crate) fn booted_image(&self, files: &dyn Files) -> Result<Option<String>, Error> {
+        Ok(Deployments::load(files)?.booted_image())
     }
 
-    pub(crate) fn stage_image(&self, image: &str) -> Result<(), Error> {
+    pub(crate) fn booted_kernel(&self, files: &dyn Files) -> Result<String, Error> {
+        Ok(Deployments::load(files)?.booted_kernel().to_owned())
+    }
+
+    pub(crate) fn stage_image(&self, files: &dyn Files, image: &str) -> Result<(), Error> {
         self.needs_backend("stage an image on")?;
-        self.state().staged = Some(image.to_owned());
-        Ok(())
+        Deployments::load(files)?.stage_image(files, image)
     }
 
-    pub(crate) fn drop_staged(&self) {
-        self.state().staged = None;
+    pub(crate) fn drop_staged(&self, files: &dyn Files) -> Result<(), Error> {
+        if self.backend.is_none() { Ok(()) } else { Deployments::load(files)?.drop_staged(files) }
     }
 
-    pub(crate) fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
+    pub(crate) fn change_packages(&self, files: &dyn Files, change: &PackageChange) -> Result<(), Error> {
         self.needs_backend("change packages of")?;
         self.record(format!("packages +{:?} -{:?}", change.install, change.uninstall));
-        let mut state = self.state();
-        state.packages.retain(|package| !change.uninstall.contains(package));
-        state.packages.extend(change.install.iter().cloned());
-        Ok(())
+        Deployments::load(files)?.change_packages(files, change)
     }
 
-    pub(crate) fn installed(&self, packages: &[&str]) -> Vec<String> {
-        self.state().packages.iter().filter(|package| packages.contains(&package.as_str())).cloned().collect()
+    pub(crate) fn installed(&self, files: &dyn Files, packages: &[&str]) -> Result<Vec<String>, Error> {
+        let deployments = Deployments::load(files)?;
+        let booted = deployments.booted_packages().iter();
+        Ok(booted.filter(|package| packages.contains(&package.as_str())).cloned().collect())
     }
 
     pub(crate) fn boot_id(&self, files: &dyn Files) -> Result<String, Error> {
@@ -163,21 +161,22 @@ impl Simulation {
     }
 
     pub(crate) fn reboot(&self, files: &dyn Files, reason: &str) -> Result<(), Error> {
+        if self.ignores_reboots {
+            self.record(format!("ignored reboot: {reason}"));
+            return Ok(());
+        }
         let number: u64 = self.boot_id(files)?.trim_start_matches("boot-").parse().unwrap_or(0);
         files.put(&boot_path()?, format!("boot-{}\n", number + 1).as_bytes(), &Attributes::root(0o644))?;
+        self.boot(files)?;
         files.flush()?;
         self.record(format!("reboot: {reason}"));
-        self.boot();
         Ok(())
     }
 
     /// What a fresh start of the machine changes.
-    pub(crate) fn boot(&self) {
-        let mut state = self.state();
-        state.running.clear();
-        if let Some(image) = state.staged.take() {
-            state.image = Some(image);
-        }
+    pub(crate) fn boot(&self, files: &dyn Files) -> Result<(), Error> {
+        self.state().running.clear();
+        if self.backend.is_some() { Deployments::load(files)?.boot(files) } else { Ok(()) }
     }
 }
 

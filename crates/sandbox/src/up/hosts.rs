@@ -183,7 +183,7 @@ async fn ignite(start: &Start, root: &Path) -> anyhow::Result<String> {
     let served = first_boot::fetch(name, user_data).await?;
     let pool = served.pool.clone();
     nodes::furnish(root).with_context(|| format!("cannot make {}", root.display()))?;
-    let host = Directory::open(root).with_context(|| format!("cannot open {}", root.display()))?;
+    let host = Directory::image_based(root).with_context(|| format!("cannot open {}", root.display()))?;
     first_boot::complete(name, root, Arc::new(host), served).await?;
     tracing::info!(machine = name, pool, "first boot is over");
     Ok(pool)

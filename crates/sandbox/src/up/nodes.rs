@@ -139,6 +139,16 @@ pub(super) fn node_info() -> Value {
     })
 }
 
+/// The same with the kernel that a machine has booted.
+fn booted_info(root: &Path) -> Value {
+    let mut info = node_info();
+    let kernel = Directory::image_based(root).and_then(|host| host.kernel_type()).unwrap_or_default();
+    if !["", "default"].contains(&kernel.as_str()) {
+        info["kernelVersion"] = json!(format!("simulated-{kernel}"));
+    }
+    info
+}
+
 /// What every machine has before its first config: an administrator, and a home for their keys.
 pub(super) fn furnish(root: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(root.join("home/core"))?;
@@ -170,6 +180,9 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
         kubelet: String::new(),
     };
     let nodes: Api<Node> = Api::all(client.clone());
+    if !machines.is_switched_off(&name) {
+        let _ = set_ready(&nodes, &name, true, SIMULATED, &booted_info(&root)).await;
+    }
     while !*stopped.borrow() {
         if machines.is_switched_off(&name) {
             tokio::select! {
@@ -178,7 +191,7 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
             }
             continue;
         }
-        let host = Directory::open(&root).with_context(|| format!("cannot open {}", root.display()))?;
+        let host = Directory::image_based(&root).with_context(|| format!("cannot open {}", root.display()))?;
         let (cut, off) = watch::channel(false);
         let power = cut_power(name.clone(), machines.clone(), stopped.clone(), cut);
         let running = daemon::run::run(Arc::new(host), client.clone(), options.clone(), off)
@@ -195,7 +208,7 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
                 let _ = set_ready(&nodes, &name, false, "a simulated reboot", &node_info()).await;
                 tokio::time::sleep(REBOOT).await;
                 machines.set_rebooting(&name, false);
-                let _ = set_ready(&nodes, &name, true, SIMULATED, &node_info()).await;
+                let _ = set_ready(&nodes, &name, true, SIMULATED, &booted_info(&root)).await;
             }
         }
     }

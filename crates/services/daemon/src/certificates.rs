@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{annotations, names};
 use change::credentials::{Credentials, KUBECONFIGS, REGISTRIES, credentials, stale, trusting};
-use change::host::{Attributes, EntryKind, Error, Host, HostPath};
+use change::host::{Attributes, EntryKind, Error, ErrorKind, Host, HostPath};
 use cluster::events::Severity;
 use cluster::{Events, Patience};
 use futures::StreamExt;
@@ -18,12 +19,18 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
+use tokio::time::Instant;
 
 /// Which registries' folders came from a ControllerConfig, so that only those are ever removed.
 const MEMORY: &str = "/etc/machine-config-daemon/registries.json";
 /// A field manager of its own: the node's report is applied whole by another.
 const MANAGER: &str = "machinist-daemon-certificates";
 const KUBELET: &str = "kubelet.service";
+/// There while a kubeconfig has changed and the kubelet has not been restarted since.
+const RESTART_OWED: &str = "/etc/machine-config-daemon/kubelet-restart-owed";
+/// Pauses before what failed is tried again; they double.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Follows the ControllerConfig until the task is dropped.
 pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, events: Events) {
@@ -32,47 +39,93 @@ pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, ev
     let config = watcher::Config::default().fields(&format!("metadata.name={}", names::CONTROLLER_CONFIG));
     let mut watch = std::pin::pin!(watcher(api, config));
     let mut patience = Patience::up_to(crate::LONGEST_PAUSE);
-    let mut synced = String::new();
-    while let Some(event) = patience.then(watch.next()).await {
-        if let Ok(event) = &event {
-            patience.hear(event);
-        }
-        let object = match event {
-            Ok(Event::Apply(object) | Event::InitApply(object)) => object,
-            Ok(Event::Init | Event::InitDone | Event::Delete(_)) => continue,
-            Err(error) => {
-                // A cluster without an operator has none, and hosts do without.
-                tracing::debug!(error = &error as &dyn std::error::Error, "the ControllerConfig cannot be followed");
-                patience.lose();
-                continue;
-            }
-        };
-        let version = object.metadata.resource_version.clone().unwrap_or_default();
-        if version == synced {
-            continue;
-        }
-        let wanted = credentials(&object.data["spec"]);
-        let files = Arc::clone(&host);
-        let written =
-            tokio::task::spawn_blocking(move || write(&*files, &wanted).map(|()| teach(&*files, &wanted))).await;
-        match written {
-            Ok(Ok(taught)) => {
-                if let Err(error) = taught {
-                    let reason = format!("the kubelet cannot learn of a new authority of the API: {error}");
-                    tracing::error!("{reason}");
-                    events.publish::<Node>(&node, None, Severity::Warning, "CertificateSyncFailed", &reason);
+    let mut sync = Sync { host, client, node, events, wanted: None, retry: None, told: String::new() };
+    loop {
+        tokio::select! {
+            event = patience.then(watch.next()) => {
+                if let Some(Ok(event)) = &event {
+                    patience.hear(event);
                 }
-                tracing::info!("Certificate was synced from controllerconfig resourceVersion {version}");
-                report(&client, &node, &version).await;
-                synced = version;
+                match event {
+                    Some(Ok(Event::Apply(object) | Event::InitApply(object))) => sync.want(object),
+                    Some(Ok(Event::Init | Event::InitDone | Event::Delete(_))) => continue,
+                    Some(Err(error)) => {
+                        // A cluster without an operator has none, and hosts do without.
+                        let error = &error as &dyn std::error::Error;
+                        tracing::debug!(error, "the ControllerConfig cannot be followed");
+                        patience.lose();
+                        continue;
+                    }
+                    None => return,
+                }
             }
-            Ok(Err(error)) => {
-                let reason = format!("certificates of the ControllerConfig cannot be written: {error}");
-                tracing::error!("{reason}");
-                events.publish::<Node>(&node, None, Severity::Warning, "CertificateSyncFailed", &reason);
-            }
-            Err(error) => tracing::error!(%error, "writing certificates panicked"),
+            () = sync.due() => {}
         }
+        sync.step().await;
+    }
+}
+
+/// The newest ControllerConfig on its way to the host.
+struct Sync {
+    host: Arc<dyn Host>,
+    client: Client,
+    node: String,
+    events: Events,
+    /// Its version and what it says, until all of it has arrived.
+    wanted: Option<(String, Credentials)>,
+    /// When what failed is tried again, and the pause before that.
+    retry: Option<(Instant, Duration)>,
+    /// The last trouble that was told.
+    told: String,
+}
+
+impl Sync {
+    fn want(&mut self, object: DynamicObject) {
+        let version = object.metadata.resource_version.clone().unwrap_or_default();
+        self.wanted = Some((version, credentials(&object.data["spec"])));
+        self.retry = None;
+    }
+
+    /// Returns when what failed shall be tried again; never, while nothing has.
+    async fn due(&self) {
+        match self.retry {
+            Some((at, _)) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn step(&mut self) {
+        let Some((version, wanted)) = self.wanted.clone() else { return };
+        match self.bring(&version, wanted).await {
+            Ok(()) => {
+                tracing::info!("Certificate was synced from controllerconfig resourceVersion {version}");
+                (self.wanted, self.retry) = (None, None);
+                self.told.clear();
+            }
+            Err(reason) => {
+                let pause = self.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                self.retry = Some((Instant::now() + pause, pause));
+                tracing::error!(pause = pause.as_secs(), "{reason}");
+                if self.told != reason {
+                    self.events.publish::<Node>(&self.node, None, Severity::Warning, "CertificateSyncFailed", &reason);
+                    self.told = reason;
+                }
+            }
+        }
+    }
+
+    /// To the disk, to the kubelet, and back to the Node. Each can be done again.
+    async fn bring(&self, version: &str, wanted: Credentials) -> Result<(), String> {
+        let host = Arc::clone(&self.host);
+        let working = tokio::task::spawn_blocking(move || {
+            write(&*host, &wanted)
+                .map_err(|error| format!("certificates of the ControllerConfig cannot be written: {error}"))?;
+            teach(&*host, &wanted)
+                .map_err(|error| format!("the kubelet cannot learn of a new authority of the API: {error}"))
+        });
+        working.await.map_err(|error| format!("writing certificates panicked: {error}"))??;
+        let reported = report(&self.client, &self.node, version).await;
+        reported.map_err(|error| format!("the synced ControllerConfig cannot be reported: {error}"))
     }
 }
 
@@ -117,6 +170,8 @@ fn write(host: &dyn Host, wanted: &Credentials) -> Result<(), Error> {
 fn teach(host: &dyn Host, wanted: &Credentials) -> Result<(), Error> {
     let Some(bundle) = &wanted.api_ca else { return Ok(()) };
     let files = host.files();
+    let owed = HostPath::parse(RESTART_OWED)
+        .map_err(|error| Error::new(ErrorKind::Refused, "write", RESTART_OWED, error.problem))?;
     let mut changed = false;
     for path in KUBECONFIGS {
         let Ok(path) = HostPath::parse(path) else { continue };
@@ -124,29 +179,35 @@ fn teach(host: &dyn Host, wanted: &Credentials) -> Result<(), Error> {
         let Some(present) = present else { continue };
         let text = files.read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some(new) = text.and_then(|text| trusting(&text, bundle)) {
+            // Before the kubeconfig: whoever finds it written also finds that the kubelet may not have read it.
+            if !changed {
+                files.put(&owed, b"", &Attributes::root(0o600))?;
+                files.flush()?;
+            }
             files.put(&path, new.as_bytes(), &Attributes::root(present.mode))?;
             tracing::info!(path = path.as_str(), "a kubeconfig learned of a new authority of the API");
             changed = true;
         }
     }
-    if !changed {
+    let is_owed = files.look(&owed)?.is_some();
+    if !is_owed {
         return Ok(());
     }
     files.flush()?;
-    // One that does not run reads them when it starts.
-    let is_running = host.services().activity(KUBELET)?.active == "active";
-    if is_running { host.services().restart(KUBELET) } else { Ok(()) }
+    // One that was not started reads them when it is; one that failed to restart is restarted.
+    if ["active", "activating", "failed"].contains(&host.services().activity(KUBELET)?.active.as_str()) {
+        host.services().restart(KUBELET)?;
+    }
+    files.remove(&owed)?;
+    files.flush()
 }
 
 /// Says on the Node which ControllerConfig is on disk.
-async fn report(client: &Client, node: &str, version: &str) {
+async fn report(client: &Client, node: &str, version: &str) -> Result<(), kube::Error> {
     let nodes: Api<Node> = Api::all(client.clone());
     let patch = json!({"metadata": {"annotations": {annotations::LAST_SYNCED_CONTROLLER_CONFIG: version}}});
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    let written = cluster::write::in_time(nodes.patch_metadata(node, &parameters, &Patch::Merge(patch))).await;
-    if let Err(error) = written {
-        tracing::debug!(error = &error as &dyn std::error::Error, "the synced ControllerConfig could not be reported");
-    }
+    cluster::write::in_time(nodes.patch_metadata(node, &parameters, &Patch::Merge(patch))).await.map(drop)
 }
 
 #[cfg(test)]
@@ -223,5 +284,27 @@ mod tests {
         let text = String::from_utf8(host.files().read(&path).unwrap().unwrap()).unwrap();
         assert_eq!(text, format!("certificate-authority-data: {}\nserver: https://a\n", encode(&(old + &new))));
         assert_eq!(host.files().look(&path).unwrap().unwrap().mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_kubelet_that_could_not_be_restarted_is_restarted_at_the_next_try() {
+        let certificate = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+        let encode = |text: &str| ignition::data_url::encode(text.as_bytes()).rsplit(',').next().unwrap().to_owned();
+        let host = host::memory::Memory::new();
+        let put = |path: &str, text: &str| {
+            host.files().put(&HostPath::parse(path).unwrap(), text.as_bytes(), &Attributes::root(0o600)).unwrap();
+        };
+        let unit = "/etc/systemd/system/kubelet.service";
+        put("/var/lib/kubelet/kubeconfig", &format!("certificate-authority-data: {}\n", encode(&certificate("b2xk"))));
+        put(unit, "[Service]\nExecStart=/usr/bin/kubelet\n");
+        host.services().start(KUBELET).unwrap();
+        put(unit, "[Service]\nExecStart=/bin/false\n");
+        let wanted = credentials(&spec(&encode(&certificate("bmV3")), &[]));
+        teach(&host, &wanted).unwrap_err();
+        put(unit, "[Service]\nExecStart=/usr/bin/kubelet\n");
+        host.take_actions();
+        teach(&host, &wanted).unwrap();
+        teach(&host, &wanted).unwrap();
+        assert_eq!(host.take_actions(), ["restart kubelet.service"]);
     }
 }

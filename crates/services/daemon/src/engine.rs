@@ -154,6 +154,7 @@ impl<'a> Engine<'a> {
             actions: prepared.actions.clone(),
             trial: prepared.trial.clone(),
             tried: false,
+            kept: false,
         };
         self.store.save_sides(&prepared.from, &prepared.to)?;
         self.store.flush()?;
@@ -172,7 +173,19 @@ impl<'a> Engine<'a> {
     fn carry_out(&self, mut journal: Journal, from: &MachineConfig, to: &MachineConfig) -> Result<(), Error> {
         let _lock = self.host.system().hold_off_shutdown("a config is being applied");
         let target = read(to)?;
-        match self.walk(&target, &journal.steps, Way::On) {
+        let originals = journal.steps.iter().take_while(|step| keeps(step)).count();
+        if !journal.kept {
+            match self.walk(&target, &journal.steps[..originals], 0, Way::On) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::PowerCut => return Err(error.into()),
+                Err(error) => return self.undo(journal, from, to, error.to_string()),
+            }
+            // Durable before the first write that could need an original.
+            journal.kept = true;
+            journal.version = Journal::VERSION;
+            self.record(&journal)?;
+        }
+        match self.walk(&target, &journal.steps, originals, Way::On) {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::PowerCut => return Err(error.into()),
             Err(error) => return self.undo(journal, from, to, error.to_string()),
@@ -183,17 +196,12 @@ impl<'a> Engine<'a> {
         self.settle(&journal, from, to)
     }
 
-    /// Does steps in order. What was kept is durable before the first write that could need it.
-    fn walk(&self, target: &Target, steps: &[Step], way: Way) -> Result<(), HostError> {
-        let mut keeping = true;
+    /// Does the steps from the one with this index on, in order, and makes them durable.
+    fn walk(&self, target: &Target, steps: &[Step], from: usize, way: Way) -> Result<(), HostError> {
         let mut system = false;
         let mut unlabelled = Vec::new();
-        let mut index = 0;
+        let mut index = from;
         while let Some(step) = steps.get(index) {
-            if keeping && !keeps(step) {
-                self.host.files().flush()?;
-                keeping = false;
-            }
             if is_system(step) && !system {
                 // Whatever an earlier try has staged; arguments must not be appended twice.
                 self.host.system().drop_staged()?;
@@ -279,13 +287,14 @@ impl<'a> Engine<'a> {
     fn take_back(&self, journal: &Journal, from: &MachineConfig, to: &MachineConfig) -> Result<(), HostError> {
         let damaged = |error: Error| HostError::new(ErrorKind::Refused, "undo", journal.to.clone(), error.to_string());
         let (old, new) = (read(from).map_err(damaged)?, read(to).map_err(damaged)?);
-        // An original that was not kept yet would be taken for nothing and removed.
-        let kept: Vec<Step> = journal.steps.iter().filter(|step| keeps(step)).cloned().collect();
-        match self.walk(&new, &kept, Way::Keeping) {
-            Ok(()) => {}
-            Err(error) if error.kind == ErrorKind::PowerCut => return Err(error),
+        if !journal.kept && journal.version > 1 {
             // Every original is kept before the first write, so nothing has been written.
-            Err(_) => return Ok(()),
+            return Ok(());
+        }
+        if !journal.kept {
+            // An original that was not kept yet would be taken for nothing and removed.
+            let originals: Vec<Step> = journal.steps.iter().filter(|step| keeps(step)).cloned().collect();
+            self.walk(&new, &originals, 0, Way::Keeping)?;
         }
         let mut reverse = plan(&new, &old);
         if self.host.system().boot_id()? == journal.boot {
@@ -294,7 +303,7 @@ impl<'a> Engine<'a> {
             }
             reverse.retain(|step| !is_system(step));
         }
-        self.walk(&old, &reverse, Way::Back)
+        self.walk(&old, &reverse, 0, Way::Back)
     }
 
     fn settle_back(&self, journal: &Journal, from: &MachineConfig, to: &MachineConfig) -> Result<(), Error> {

@@ -29,6 +29,9 @@ pub struct Journal {
     /// that never got so far is.
     #[serde(default)]
     pub tried: bool,
+    /// Every original was kept, so that writes may have begun. Journals of version 1 do not know.
+    #[serde(default)]
+    pub kept: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +156,7 @@ mod tests {
                 to: "b".to_owned(),
                 phase,
                 tried: false,
+                kept: true,
                 boot: "first".to_owned(),
                 steps: Vec::new(),
                 actions: Vec::new(),

@@ -35,12 +35,60 @@ pub fn read(text: &[u8]) -> Result<MachineConfig, serde_json::Error> {
 /// From what the host runs to `config`, with the default policies.
 pub fn apply(host: &dyn Host, config: &MachineConfig) -> Result<Outcome, engine::Error> {
     let engine = Engine::new(host);
-    engine.recover()?;
+    let owes_reboot = finish_earlier(&engine)? == Some(Outcome::NeedsReboot);
+    let earlier = engine.store().journal()?.map(|journal| journal.to);
+    if owes_reboot && earlier.is_none_or(|earlier| earlier == engine::name(config)) {
+        return Ok(Outcome::NeedsReboot);
+    }
+    // Another config takes over what the earlier one has written, and its reboot.
+    engine.finish()?;
     let from = engine.store().current()?.unwrap_or_default();
-    go(host, &from, config, &mut |_| {})
+    let outcome = go(host, &from, config, &mut |_| {})?;
+    Ok(if owes_reboot { Outcome::NeedsReboot } else { outcome })
 }
 
-/// Ignition has written files and units; what is left is the operating system. Without a difference nothing reboots.
+/// Asks for the reboot that an [`Outcome::NeedsReboot`] is about. The journal stays open until the machine has rebooted, so
+/// that whoever is stopped in between asks again.
+pub fn reboot(host: &dyn Host, reason: &str) -> Result<(), engine::Error> {
+    Engine::new(host).mark_rebooting()?;
+    Ok(host.system().reboot(reason)?)
+}
+
+/// Leaves the reboot to somebody else, as the user has asked: the change takes effect with the next boot, whenever that is.
+pub fn leave(host: &dyn Host) -> Result<(), engine::Error> {
+    let engine = Engine::new(host);
+    engine.finish()?;
+    close_first_boot(&engine)
+}
+
+/// Carries on what an earlier try left, and says what came of it: nothing was left, it is over, or it waits for its reboot.
+fn finish_earlier(engine: &Engine<'_>) -> Result<Option<Outcome>, engine::Error> {
+    match engine.recover()? {
+        Standing::Settled | Standing::WentBack { .. } => Ok(None),
+        Standing::WaitsForReboot | Standing::MustRebootBack { .. } => Ok(Some(Outcome::NeedsReboot)),
+        // The reboot has happened.
+        Standing::Trying => {
+            engine.finish()?;
+            Ok(Some(Outcome::Applied))
+        }
+        Standing::Applied if engine.store().journal()?.is_some_and(|journal| journal.reboots()) => {
+            Ok(Some(Outcome::NeedsReboot))
+        }
+        Standing::Applied => {
+            engine.act()?;
+            engine.finish()?;
+            Ok(Some(Outcome::Applied))
+        }
+    }
+}
+
+fn close_first_boot(engine: &Engine<'_>) -> Result<(), engine::Error> {
+    engine.store().rename_done(store::ENCAPSULATED, store::ENCAPSULATED_DONE)?;
+    Ok(engine.store().flush()?)
+}
+
+/// Ignition has written files and units; what is left is the operating system. Without a difference nothing reboots. With
+/// one, the first boot is over when this is called again after the reboot.
 ///
 /// Each step is told to `begin` before it happens, so that a failure has a place.
 pub fn first_boot(
@@ -50,13 +98,21 @@ pub fn first_boot(
 ) -> Result<Outcome, engine::Error> {
     let engine = Engine::new(host);
     begin("finish what an earlier try left");
-    engine.recover()?;
+    match finish_earlier(&engine)? {
+        Some(Outcome::NeedsReboot) => return Ok(Outcome::NeedsReboot),
+        Some(outcome) => {
+            close_first_boot(&engine)?;
+            return Ok(outcome);
+        }
+        None => {}
+    }
     begin("read the running system");
     let from = as_booted(host, config)?;
     let outcome = go(host, &from, config, begin)?;
-    begin("close the first boot");
-    engine.store().rename_done(store::ENCAPSULATED, store::ENCAPSULATED_DONE)?;
-    engine.store().flush()?;
+    if outcome != Outcome::NeedsReboot {
+        begin("close the first boot");
+        close_first_boot(&engine)?;
+    }
     Ok(outcome)
 }
 
@@ -92,16 +148,9 @@ fn go(
     let runtime = &policy.settings.runtime_service;
     let actions: Vec<PostAction> =
         disruption.actions.iter().filter_map(|action| PostAction::of(action, runtime)).collect();
-    let prepared = Prepared { from: from.clone(), to: to.clone(), steps, actions: actions.clone(), trial: None };
+    let prepared = Prepared { from: from.clone(), to: to.clone(), steps, actions, trial: None };
     begin(&format!("apply {} changes to the system", prepared.steps.len()));
     engine.execute(&prepared)?;
-    if engine.recover()? == Standing::Applied && !actions.contains(&PostAction::Reboot) {
-        begin("restart what the changes concern");
-        engine.act()?;
-        engine.finish()?;
-        return Ok(Outcome::Applied);
-    }
-    // Whoever reboots is not this journal: it is over once the files are there.
-    engine.finish()?;
-    Ok(Outcome::NeedsReboot)
+    let outcome = finish_earlier(&engine)?.unwrap_or(Outcome::Applied);
+    Ok(outcome)
 }

@@ -26,7 +26,7 @@ use crate::cluster_policy::ClusterPolicy;
 use crate::conditions::Conditions;
 use crate::decide::{Move, Situation, decide};
 use crate::engine::{self, Engine, Standing};
-use crate::journal::Journal;
+use crate::journal::{Journal, Phase};
 use crate::metrics::Metrics;
 use crate::node::{self, Node, Report, View};
 use crate::prepare;
@@ -461,9 +461,18 @@ impl Daemon {
     }
 
     async fn reboot(&mut self) -> Result<Next, Problem> {
-        let into = |journal: Journal| if journal.phase.goes_back() { journal.from } else { journal.to };
-        let name =
+        let into = |journal: Journal| {
+            let was_asked = matches!(journal.phase, Phase::Rebooting { .. } | Phase::RebootingBack { .. });
+            (if journal.phase.goes_back() { journal.from } else { journal.to }, was_asked)
+        };
+        let (name, was_asked) =
             self.blocking(move |host| Ok::<_, store::Error>(journal(host)?.map(into))).await?.unwrap_or_default();
+        if was_asked {
+            self.options.metrics.reboot_failed();
+            let message = format!("The reboot into config {name} was asked for and has not happened; asking again");
+            tracing::warn!("{message}");
+            self.event(Severity::Warning, "RebootNotHappened", &message);
+        }
         self.blocking(|host| Engine::new(host).mark_rebooting()).await?;
         state::REBOOTING.clone_into(&mut self.report.post_action);
         self.event(Severity::Normal, "Reboot", &format!("Node will reboot into config {name}"));

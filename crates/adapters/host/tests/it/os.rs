@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use change::host::{Backend, Error, ErrorKind, Host, HostPath, KernelChange, PackageChange};
 use host::machine::Machine;
-use host::os::{Os, Run};
+use host::os::{Os, Programs, Run};
 
 #[derive(Default)]
 struct Tools {
@@ -69,7 +69,7 @@ fn rpm_ostree_is_asked_as_administrators_would() {
     assert_eq!(
         asked.lock().unwrap()[2..],
         [
-            "rpm-ostree kargs --delete-if-present=quiet --append=p=\"1 2\"",
+            "rpm-ostree kargs --delete-if-present=quiet --append-if-missing=p=\"1 2\"",
             "rpm-ostree rebase --experimental ostree-unverified-registry:quay.io/os@sha256:2",
             "rpm-ostree cleanup -p",
             "rpm-ostree override remove kernel kernel-core kernel-modules kernel-modules-core kernel-modules-extra --install kernel-rt-core --install kernel-rt-modules --install kernel-rt-modules-extra",
@@ -185,4 +185,31 @@ fn labels_are_restored_by_the_hosts_own_tool_where_selinux_is_on() {
     let (without, asked) = machine(vec![]);
     without.system().restore_labels(&paths).unwrap();
     assert!(asked.lock().unwrap().is_empty());
+}
+
+#[test]
+fn arguments_that_stay_are_left_alone_unless_their_order_changes() {
+    let (os, asked) = rpm_ostree();
+    let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    os.change_kernel_arguments(&list(&["a", "b", "c"]), &list(&["a", "c", "d"])).unwrap();
+    os.change_kernel_arguments(&list(&["console=tty0", "console=ttyS0"]), &list(&["console=ttyS0", "console=tty0"]))
+        .unwrap();
+    assert_eq!(
+        asked.lock().unwrap()[..],
+        [
+            "rpm-ostree kargs --delete-if-present=b --append-if-missing=a --append-if-missing=c --append-if-missing=d",
+            "rpm-ostree kargs --delete-if-present=console=tty0 --delete-if-present=console=ttyS0",
+            "rpm-ostree kargs --append-if-missing=console=ttyS0 --append-if-missing=console=tty0",
+        ]
+    );
+}
+
+#[test]
+fn a_program_that_does_not_end_is_stopped_and_one_that_says_much_is_heard_out() {
+    let programs = Programs::new(std::path::Path::new("/")).with_limit(Duration::from_millis(300));
+    let error = programs.run("sleep", &["600".to_owned()]).unwrap_err().to_string();
+    assert_eq!(error, "cannot run sleep: it did not end within 0.3 seconds and was stopped");
+    let programs = Programs::new(std::path::Path::new("/"));
+    let much = programs.run("head", &["-c".to_owned(), "1000000".to_owned(), "/dev/zero".to_owned()]).unwrap();
+    assert_eq!(much.len(), 1_000_000);
 }

@@ -32,6 +32,8 @@ done
 mkdir -p "$at/proc" "$at/dev" "$at/tmp" "$at/run" "$at/var" "$at/root"
 # Where this machine is itself a container, it may keep its own for itself.
 mount -t proc proc "$at/proc" 2>/dev/null || true
+# A simulated node has booted with kernel arguments of its own.
+if [ -f proc/cmdline ]; then mount --bind proc/cmdline "$at/proc/cmdline" 2>/dev/null || true; fi
 mount -t tmpfs -o mode=755 dev "$at/dev"
 for device in null zero full random urandom tty; do
   : > "$at/dev/$device"

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::machineconfiguration::MachineConfig;
 use cluster::events::Severity;
 use host::watch::Watch;
 use tokio::io::unix::AsyncFd;
@@ -9,6 +10,7 @@ use tokio::io::unix::AsyncFd;
 use super::{Daemon, Problem, now};
 use crate::engine;
 use crate::store::{self, Store};
+use crate::verify::Mismatch;
 use crate::{repair, verify};
 
 /// File events come in bursts: an editor truncates, writes and renames. Still well within a second.
@@ -72,9 +74,8 @@ impl Daemon {
         tracing::warn!(config = current, details = details.join("\n"), "drift: {}", verify::list(&mismatches));
         // Without an answer nothing is written over: what differs is reported, and looked at again.
         let policy = self.policy(&config).await.unwrap_or_default();
-        if policy.repairs_drift() {
-            self.event(Severity::Warning, "ConfigDriftRepaired", &verify::list(&mismatches));
-            self.blocking(move |host| repair::repair(host, &config)).await?;
+        let mismatches = if policy.repairs_drift() { self.mend(mismatches, config).await? } else { mismatches };
+        if mismatches.is_empty() {
             self.options.metrics.set_drift(0);
             return Ok(None);
         }
@@ -84,5 +85,20 @@ impl Daemon {
         }
         self.event(Severity::Warning, "ConfigDriftDetected", &reason);
         Ok(Some(Problem::degraded(reason)))
+    }
+
+    /// Writes files, units and users again, and returns what still differs: an image, a kernel argument or a package comes
+    /// back only with a reboot, which is not drift's to ask for.
+    async fn mend(&self, found: Vec<Mismatch>, config: MachineConfig) -> Result<Vec<Mismatch>, Problem> {
+        let left = self.blocking(move |host| {
+            repair::repair(host, &config)?;
+            Ok::<_, engine::Error>(verify::verify(host, &engine::read(&config)?))
+        });
+        let left = left.await?;
+        let mended: Vec<Mismatch> = found.into_iter().filter(|mismatch| !left.contains(mismatch)).collect();
+        if !mended.is_empty() {
+            self.event(Severity::Warning, "ConfigDriftRepaired", &verify::list(&mended));
+        }
+        Ok(left)
     }
 }

@@ -326,3 +326,66 @@ fn a_journal_of_a_newer_daemon_is_left_alone() {
     let error = Engine::new(&host).recover().unwrap_err().to_string();
     assert!(error.contains("newer machinistd (version 3, this one knows 2)"), "{error}");
 }
+
+#[test]
+fn an_image_based_host_takes_image_arguments_kernel_and_extensions_with_its_reboot_and_gives_them_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::image_based(folder.path()).unwrap();
+    let one = config("one", &[("/etc/a", "1")], &json!([]), &json!([]));
+    let mut two = config("two", &[("/etc/a", "2")], &json!([]), &json!([]));
+    two.spec.kernel_arguments = vec!["nosmt audit=0".into()];
+    two.spec.kernel_type = Some("realtime".into());
+    two.spec.extensions = vec!["usbguard".into()];
+    two.spec.os_image_url = Some("example.org/os@sha256:1".into());
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    let engine = Engine::new(&host);
+    let (steps, actions) = (engine.prepare(&one, &two).unwrap(), vec![PostAction::Reboot]);
+    engine.execute(&Prepared { from: one.clone(), to: two.clone(), steps, actions, trial: None }).unwrap();
+    engine.mark_rebooting().unwrap();
+    host.system().reboot("test").unwrap();
+    // Another process finds the host as it has booted.
+    let host = Directory::image_based(folder.path()).unwrap();
+    let engine = Engine::new(&host);
+    assert_eq!(engine.recover().unwrap(), Standing::Trying);
+    assert_eq!(verify::verify(&host, &daemon::engine::read(&two).unwrap()), []);
+    assert_eq!(text(&host, "/proc/cmdline").unwrap(), "BOOT_IMAGE=/boot/vmlinuz ro nosmt audit=0\n");
+
+    assert!(matches!(engine.go_back("it does not work"), Err(Error::Undone { .. })));
+    engine.mark_rebooting().unwrap();
+    host.system().reboot("back").unwrap();
+    assert!(matches!(engine.recover().unwrap(), Standing::WentBack { .. }));
+    assert_eq!(text(&host, "/proc/cmdline").unwrap(), "BOOT_IMAGE=/boot/vmlinuz ro\n");
+    assert_eq!(host.kernel_type().unwrap(), "default");
+    assert_eq!(host.system().installed(&["usbguard"]).unwrap(), [""; 0]);
+}
+
+#[test]
+fn an_original_that_cannot_be_kept_means_that_nothing_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    let one = config("one", &[("/etc/a", "1")], &json!([]), &json!([]));
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    std::fs::create_dir_all(folder.path().join("etc/b/full")).unwrap();
+    let two = config("two", &[("/etc/a", "2"), ("/etc/b", "2")], &json!([]), &json!([]));
+    assert!(matches!(update(&host, &one, &two), Err(Error::Undone { .. })));
+    assert_eq!(text(&host, "/etc/a").unwrap(), "1");
+    assert!(matches!(Engine::new(&host).recover().unwrap(), Standing::WentBack { .. }));
+}
+
+#[test]
+fn an_update_that_was_written_is_taken_back_whatever_has_become_of_its_originals() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    let one = config("one", &[("/etc/a", "1")], &json!([]), &json!([]));
+    let two = config("two", &[("/etc/a", "2"), ("/etc/b", "2")], &json!([]), &json!([]));
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    let engine = Engine::new(&host);
+    let (steps, actions) = (engine.prepare(&one, &two).unwrap(), Vec::new());
+    engine.execute(&Prepared { from: one, to: two, steps, actions, trial: None }).unwrap();
+    // The memory of what stood at /etc/b cannot be looked at any more, so it cannot be kept again.
+    let memory = folder.path().join("etc/machine-config-daemon/noorig/etc");
+    std::fs::remove_dir_all(&memory).unwrap();
+    std::os::unix::fs::symlink("etc", &memory).unwrap();
+    let _ = engine.go_back("it does not work");
+    assert_eq!(text(&host, "/etc/a").unwrap(), "1", "the old config is back, or the node says that it is not");
+}

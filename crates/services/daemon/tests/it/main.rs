@@ -5,6 +5,7 @@ mod adoption;
 mod configs;
 mod directory;
 mod drift;
+mod honest;
 mod once;
 mod power;
 mod stage;

@@ -18,6 +18,8 @@ fn a_file_with_a_machine_config_or_with_ignition_is_applied() {
     let read = once::read(&serde_json::to_vec(&whole).unwrap()).unwrap();
     assert_eq!(once::apply(&host, &read).unwrap(), Outcome::NeedsReboot, "nobody has said that this file is harmless");
     assert_eq!(text(&host, "/etc/a").unwrap(), "1");
+    assert_eq!(once::apply(&host, &read).unwrap(), Outcome::NeedsReboot, "it has not rebooted yet");
+    once::reboot(&host, "test").unwrap();
     assert_eq!(once::apply(&host, &read).unwrap(), Outcome::Nothing);
     let ignition = once::read(&serde_json::to_vec(&whole.spec.config.unwrap()).unwrap()).unwrap();
     assert_eq!(once::apply(&host, &ignition).unwrap(), Outcome::Nothing, "the same, written as Ignition");
@@ -41,6 +43,12 @@ fn first_boot_changes_the_operating_system_only_where_it_differs() {
     put(&host, store::ENCAPSULATED, &serde_json::to_string(&born).unwrap());
     assert_eq!(once::first_boot(&host, &born, &mut |_| {}).unwrap(), Outcome::NeedsReboot);
     assert!(host.system().kernel_arguments().unwrap().contains("nosmt"));
+    assert!(host.files().look(&path(store::ENCAPSULATED)).unwrap().is_some(), "it is over after the reboot");
+    // Stopped before it could ask for the reboot, it asks again.
+    assert_eq!(once::first_boot(&host, &born, &mut |_| {}).unwrap(), Outcome::NeedsReboot);
+    once::reboot(&host, "test").unwrap();
+    assert_eq!(once::first_boot(&host, &born, &mut |_| {}).unwrap(), Outcome::Applied);
+    assert_eq!(host.files().look(&path(store::ENCAPSULATED)).unwrap(), None);
     assert!(host.files().look(&path(store::ENCAPSULATED_DONE)).unwrap().is_some());
     put(&host, store::ENCAPSULATED, &serde_json::to_string(&born).unwrap());
     assert_eq!(

@@ -14,11 +14,12 @@ use daemon::store::Store;
 use host::directory::Directory;
 use http::Request;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::events::v1::Event;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use serde_json::{Value, json};
-use testkit::{ControlPlane, Kind, control_plane, wait_for};
+use testkit::{ControlPlane, Kind, control_plane, wait_for, wait_for_all};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -46,8 +47,10 @@ impl Stage {
         let control_plane = control_plane(Kind::Embedded).await.expect("the embedded API needs nothing");
         control_plane.install().await;
         let client = cluster::connect(Some(&control_plane.kubeconfig())).await.unwrap();
+        // Where events go.
+        cluster::ensure_namespace(&client, api::names::NAMESPACE).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let host = Arc::new(Directory::open(folder.path()).unwrap());
+        let host = Arc::new(Directory::image_based(folder.path()).unwrap().that_ignores_reboots());
         crate::configs::furnish(&*host);
         settle(&*host, config);
         let stage = Self {
@@ -63,6 +66,8 @@ impl Stage {
         let name = config.metadata.name.clone().unwrap();
         let node = json!({"metadata": {"name": NODE, "annotations": {
             annotations::CURRENT_CONFIG: name, annotations::DESIRED_CONFIG: name, annotations::STATE: "Done",
+            // Such a node is not drained.
+            annotations::CONTROL_PLANE_TOPOLOGY: "SingleReplica",
         }}});
         stage.nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
         stage
@@ -137,6 +142,15 @@ impl Stage {
             all.is_some_and(|all| is_so(&|key| all.get(key).cloned().unwrap_or_default()))
         };
         wait_for(&self.nodes, NODE, what, holds).await.expect("the node is there")
+    }
+
+    /// Waits for an event about the node with this reason.
+    pub(crate) async fn event(&self, reason: &str) {
+        let events: Api<Event> = Api::all(self.client.clone());
+        wait_for_all(&events, &format!("an event {reason}"), |events: &[Event]| {
+            events.iter().any(|event| event.reason.as_deref() == Some(reason))
+        })
+        .await;
     }
 
     /// The phase of the update under way, as the journal has it.
