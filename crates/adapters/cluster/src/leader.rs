@@ -159,6 +159,7 @@ mod tests {
             tasks.spawn(async { panic!("a bug") });
         };
         let led = tokio::spawn(Leadership::unopposed().run(tasks, begin, std::future::pending()));
-        assert!(led.await.is_err_and(|error| error.is_panic()));
+        let led = tokio::time::timeout(Duration::from_secs(20), led).await;
+        assert!(led.is_ok_and(|led| led.is_err_and(|error| error.is_panic())), "it leads on");
     }
 }

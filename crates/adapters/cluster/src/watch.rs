@@ -163,6 +163,12 @@ impl<T> Store<T> {
         self.contact.borrow().state.clone()
     }
 
+    /// When the API last said anything about this kind, once it was listed. Changes are told in their order: what happened
+    /// well before this moment is in the records.
+    pub fn heard(&self) -> Option<Instant> {
+        self.contact.borrow().heard
+    }
+
     /// Whether a list was ever complete.
     pub fn has_listed(&self) -> bool {
         self.contact.borrow().heard.is_some()

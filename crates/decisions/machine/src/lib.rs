@@ -10,6 +10,7 @@ pub mod deployment;
 pub mod draining;
 pub mod duration;
 pub mod health;
+pub mod joining;
 pub mod lifecycle;
 pub mod link;
 pub mod operator_config;

@@ -116,6 +116,29 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     Plan { actions, next: Next::OnChange(Waiting::Linked) }
 }
 
+/// Adds the link as it was spelled in 2019, for clusters that have the groups of that time: whoever uses those looks for it.
+pub fn with_older_link(mut plan: Plan, snapshot: &Snapshot) -> Plan {
+    let Match::One(machine) = &snapshot.machine else { return plan };
+    if plan.next != Next::OnChange(Waiting::Linked) {
+        return plan;
+    }
+    let Some((key, link)) = copy::older_link(machine, snapshot.node) else { return plan };
+    let patch = plan.actions.iter_mut().find_map(|action| match action {
+        Action::PatchNode(patch) => Some(patch),
+        Action::SetNodeRef { .. } => None,
+    });
+    match patch {
+        Some(patch) => {
+            patch.annotations.insert(key, Some(link));
+        }
+        None => {
+            let annotations = [(key, Some(link))].into();
+            plan.actions.push(Action::PatchNode(NodePatch { annotations, ..NodePatch::default() }));
+        }
+    }
+    plan
+}
+
 /// Whether a Machine stays with the node that it has, although this one is its node too. A host that changed its name has
 /// two Node objects; if each of them took the Machine over whenever it is looked at, the link would never rest.
 fn keeps(machine: &Machine, linked: &Node, node: &Node) -> bool {

@@ -1,7 +1,7 @@
 //! Templates of machines: how they are told apart, and whether a machine still looks like its own.
 
 use api::labels::MACHINE_TEMPLATE_HASH;
-use api::machine::{Machine, MachineTemplateSpec, annotation};
+use api::machine::{Machine, MachineSpec, MachineTemplateSpec, annotation};
 use sha2::{Digest, Sha256};
 
 /// Letters and digits that do not form words by accident, as Kubernetes uses in generated names.
@@ -19,9 +19,14 @@ pub(crate) fn salted_hash(template: &MachineTemplateSpec, salt: u32) -> String {
     digest.iter().take(10).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }
 
-/// The template as a person wrote it.
+/// The template as a person wrote it, in today's spelling.
 pub fn without_hash(template: &MachineTemplateSpec) -> MachineTemplateSpec {
     let mut template = template.clone();
+    if let Some(spec) = &mut template.spec
+        && let Some(older) = spec.provider_config.take()
+    {
+        spec.provider_spec.get_or_insert(older);
+    }
     if let Some(metadata) = &mut template.metadata {
         metadata.labels.remove(MACHINE_TEMPLATE_HASH);
         if *metadata == Default::default() {
@@ -55,10 +60,36 @@ impl<'a> Fingerprint<'a> {
             (Some(recorded), _) => *recorded == self.hash,
             (None, None) => machine.spec == Default::default(),
             (None, Some(spec)) => {
-                machine.spec.provider_spec == spec.provider_spec
+                let provider = |spec: &MachineSpec| spec.provider_spec.clone().or_else(|| spec.provider_config.clone());
+                provider(&machine.spec) == provider(spec)
                     && machine.spec.metadata == spec.metadata
                     && machine.spec.taints == spec.taints
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_older_spelling_asks_for_the_same_machine() {
+        let template = |field: &str, size: u32| -> MachineTemplateSpec {
+            serde_json::from_value(json!({"spec": {field: {"value": {"size": size}}}})).unwrap()
+        };
+        let (older, today) = (template("providerConfig", 1), template("providerSpec", 1));
+        assert_eq!(hash(&older), hash(&today));
+        assert!(is_same(&older, &today));
+        assert!(!is_same(&older, &template("providerSpec", 2)));
+        let machine: Machine =
+            serde_json::from_value(json!({"metadata": {}, "spec": {"providerConfig": {"value": {"size": 1}}}}))
+                .unwrap();
+        assert!(Fingerprint::of(&today).matches(&machine));
+        assert!(!Fingerprint::of(&template("providerConfig", 2)).matches(&machine));
     }
 }

@@ -1,6 +1,6 @@
 //! What every controller of this process shares.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use machine::provider::Provider;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::index::Index;
 use crate::metrics::Metrics;
@@ -20,6 +21,9 @@ use crate::world::World;
 
 /// When to look again at something that could not be read. Watches come back by themselves; this is how soon that shows.
 pub(crate) const UNREAD: Outcome = Outcome::Again(Duration::from_secs(5));
+
+/// News that came again within this time are not news. Each time it comes counts.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Every machine of a fleet may have news at once.
 const NEWS: usize = 16 * 1024;
@@ -32,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
     events: Events,
     /// What was told about each object, so that each look does not tell it again.
-    told: Mutex<HashMap<(&'static str, Key), BTreeSet<String>>>,
+    told: Mutex<HashMap<(&'static str, Key), HashMap<String, Instant>>>,
 }
 
 impl Context {
@@ -48,7 +52,13 @@ impl Context {
         K: Resource<DynamicType = ()>,
     {
         let entry = (kind_of::<K>(), Key::of(object));
-        if self.told.lock().entry(entry).or_default().insert(format!("{reason}: {message}")) {
+        let is_news = {
+            let mut told = self.told.lock();
+            let told = told.entry(entry).or_default();
+            told.retain(|_, at| at.elapsed() < REMEMBERED);
+            told.insert(format!("{reason}: {message}"), Instant::now()).is_none()
+        };
+        if is_news {
             self.publish(object, severity, reason, message);
         }
     }

@@ -208,7 +208,7 @@ impl ControlPlane {
                     // An earlier plan asked for the same name.
                     Err(error) if problem(&error) == Problem::Conflict => {}
                     Err(source) => {
-                        self.expectations.met(key, &expected);
+                        self.expectations.failed(key, &expected, &source);
                         return Err(fail(&name)(source));
                     }
                 }
@@ -217,8 +217,8 @@ impl ControlPlane {
                 let machine = Key::in_namespace(&key.namespace, name);
                 self.expectations.deleted(key, machine.clone(), uid);
                 let deleted = delete::by_uid(api, name, uid).await;
-                if deleted.is_err() {
-                    self.expectations.met(key, &machine);
+                if let Err(error) = &deleted {
+                    self.expectations.failed(key, &machine, error);
                 }
                 deleted.map_err(fail(name))?;
             }

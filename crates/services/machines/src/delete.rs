@@ -2,11 +2,23 @@
 
 use std::fmt::Debug;
 
+use cluster::error::if_found;
 use cluster::write::in_time;
 use cluster::{Problem, problem};
 use kube::api::{Api, DeleteParams, Preconditions};
-use kube::{Error, Resource};
+use kube::{Error, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+
+/// Deletes the object as it was looked at. One that has changed since makes it a conflict; one that is gone is deleted
+/// already.
+pub(crate) async fn unchanged<K>(api: &Api<K>, object: &K) -> Result<(), Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let preconditions = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
+    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    if_found(in_time(api.delete(&object.name_any(), &parameters)).await).map(|_| ())
+}
 
 /// Deletes the object with this uid. One that is gone, or whose name another object has, is deleted already.
 pub(crate) async fn by_uid<K>(api: &Api<K>, name: &str, uid: &str) -> Result<(), Error>

@@ -147,7 +147,12 @@ impl Deployments {
                 let Some(set) = snapshot.sets.iter().find(is_it) else { return Ok(()) };
                 write::merge(sets, MANAGER, set, changed(change)).await.map_err(fail(name))?;
             }
-            Action::Delete { name, uid } => delete::by_uid(sets, name, uid).await.map_err(fail(name))?,
+            Action::Delete { name, uid } => {
+                // A set of the history that was scaled up a moment ago stays, with its machines.
+                let is_it = |set: &&MachineSet| set.uid().as_deref() == Some(uid);
+                let Some(set) = snapshot.sets.iter().find(is_it) else { return Ok(()) };
+                delete::unchanged(sets, set).await.map_err(fail(name))?;
+            }
             // It is about the deployment itself.
             Action::Annotate(_) => {}
         }

@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use api::machine::Machine;
-use cluster::Store;
 use cluster::watch::Key;
+use cluster::{Problem, Store, problem};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A watch shows a write within milliseconds. What has not shown up after this time is not waited for any more.
+/// A watch shows a write within milliseconds. What a watch has not shown that told something else so much later will not
+/// show: it came and went. A watch that is silent may be a connection that died, and then nothing is given up.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// How soon to look again; what arrives brings the object back by itself.
@@ -47,8 +48,11 @@ impl Expectations {
         self.0.lock().entry(by.clone()).or_default().insert(machine, expected);
     }
 
-    /// It will not happen.
-    pub(crate) fn met(&self, by: &Key, machine: &Key) {
+    /// A write failed. One that was refused will not show; one that was not answered may have happened.
+    pub(crate) fn failed(&self, by: &Key, machine: &Key, error: &kube::Error) {
+        if problem(error) == Problem::Unreachable {
+            return;
+        }
         if let Some(open) = self.0.lock().get_mut(by) {
             open.remove(machine);
         }
@@ -66,7 +70,7 @@ impl Expectations {
                     machine.metadata.uid.as_ref() != Some(uid) || machine.metadata.deletion_timestamp.is_some()
                 }),
             };
-            !shows && since.elapsed() < LONGEST
+            !shows && machines.heard().is_none_or(|heard| heard < *since + LONGEST)
         });
         if open.is_empty() {
             all.remove(by);
@@ -77,5 +81,30 @@ impl Expectations {
 
     pub(crate) fn forget(&self, by: &Key) {
         self.0.lock().remove(by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use cluster::Watch;
+    use kube::core::Status;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_given_up_while_the_watch_is_silent() {
+        let (expectations, machines) = (Expectations::default(), Watch::<Machine>::default().store());
+        let (by, machine) = (Key::in_namespace("ns", "set"), Key::in_namespace("ns", "m"));
+        expectations.created(&by, machine.clone());
+        tokio::time::advance(LONGEST * 6).await;
+        assert_eq!(expectations.open(&by, &machines), Some(AGAIN));
+        let unanswered = kube::Error::Api(Status::failure("timeout", "Timeout").with_code(504).boxed());
+        expectations.failed(&by, &machine, &unanswered);
+        assert_eq!(expectations.open(&by, &machines), Some(AGAIN), "it may have happened");
+        let refused = kube::Error::Api(Status::failure("no", "Forbidden").with_code(403).boxed());
+        expectations.failed(&by, &machine, &refused);
+        assert_eq!(expectations.open(&by, &machines), None);
     }
 }

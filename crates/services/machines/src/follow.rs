@@ -10,6 +10,7 @@ use cluster::Change;
 use cluster::watch::Key;
 use machine::set::Readiness;
 
+use crate::capacity::Capacities;
 use crate::context::Context;
 use crate::control_plane::ControlPlane;
 use crate::deployment::Deployments;
@@ -25,6 +26,7 @@ pub(crate) struct Controllers {
     pub(crate) context: Arc<Context>,
     pub(crate) machines: Arc<Machines>,
     pub(crate) sets: Arc<Sets>,
+    pub(crate) capacities: Arc<Capacities>,
     pub(crate) links: Arc<Links>,
     pub(crate) deployments: Arc<Deployments>,
     pub(crate) checks: Arc<Checks>,
@@ -37,6 +39,7 @@ impl Controllers {
         Self {
             machines: Arc::new(Machines::new(context.clone())),
             sets: Arc::new(Sets::new(context.clone())),
+            capacities: Arc::new(Capacities::new(context.clone())),
             links: Arc::new(Links::new(context.clone())),
             deployments: Arc::new(Deployments::new(context.clone())),
             checks: Arc::new(Checks::new(context.clone(), Vintage::Today)),
@@ -52,6 +55,7 @@ impl Controllers {
         tokio::join!(
             self.machines.clone().run(),
             self.sets.clone().run(),
+            self.capacities.clone().run(),
             self.links.clone().run(),
             self.deployments.clone().run(),
             self.checks.clone().run(),
@@ -129,6 +133,7 @@ impl Controllers {
     fn set_changed(&self, change: Change<MachineSet>) {
         let sides = change.old.iter().chain(&change.new);
         sides.flat_map(|set| self.deployments_of(set)).for_each(|deployment| self.deployments.disturbed(deployment));
+        self.capacities.changed(change.key.clone());
         self.sets.changed(change.key);
     }
 

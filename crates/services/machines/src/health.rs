@@ -196,7 +196,8 @@ impl Checks {
         if self.vintage == Vintage::Today {
             self.context.metrics.checked(key, snapshot.targets.len(), is_restricted);
         }
-        let Remediation { claimed, untold, first, wait } = self.remediate(key, check, requests.as_ref(), &plan).await?;
+        let Remediation { claimed, untold, first, wait } =
+            self.remediate(key, check, (&snapshot, &plan), requests.as_ref()).await?;
         self.tell(key, check, &plan, &untold);
         if let Subject::Today(check) = claimed.as_ref().unwrap_or(check) {
             self.write_status(check, &plan).await?;
@@ -222,8 +223,8 @@ impl Checks {
         &self,
         key: &Key,
         check: &Subject,
+        (snapshot, plan): (&Snapshot, &Plan),
         requests: Option<&Requests>,
-        plan: &Plan,
     ) -> Result<Remediation, Error> {
         let mut done = Remediation::default();
         let machines: Vec<&str> = plan.actions.iter().filter_map(machine_of).collect();
@@ -247,7 +248,7 @@ impl Checks {
                 continue;
             }
             // One machine that cannot be remediated does not stop the others.
-            if let Err(error) = self.act(key, requests, action).await {
+            if let Err(error) = self.act(key, snapshot, requests, action).await {
                 done.untold.insert(machine.to_owned());
                 done.first = done.first.or(Some(error));
             }
@@ -278,7 +279,13 @@ impl Checks {
         })
     }
 
-    async fn act(&self, key: &Key, requests: Option<&Requests>, action: &Action) -> Result<(), Error> {
+    async fn act(
+        &self,
+        key: &Key,
+        snapshot: &Snapshot,
+        requests: Option<&Requests>,
+        action: &Action,
+    ) -> Result<(), Error> {
         let client = &self.context.world.client;
         let machines: Api<Machine> = Api::namespaced(client.clone(), &key.namespace);
         let fail = |what: &'static str, name: &str| {
@@ -290,20 +297,24 @@ impl Checks {
                 let machine = Key::in_namespace(&key.namespace, name);
                 self.expectations.deleted(key, machine.clone(), uid);
                 let deleted = delete::by_uid(&machines, name, uid).await;
-                if deleted.is_err() {
-                    self.expectations.met(key, &machine);
+                if let Err(error) = &deleted {
+                    self.expectations.failed(key, &machine, error);
                 }
                 deleted.map_err(fail("machine", name))?;
                 self.context.metrics.remediated(key);
             }
             Action::AnnotateMachine { name } => {
-                let patch = json!({ "metadata": { "annotations": { annotations::EXTERNAL_REMEDIATION: "" } } });
+                // The one that was judged, and no other that has got its name since.
+                let uid = snapshot.targets.iter().find(|target| target.name == *name).map(|target| &target.uid);
+                let annotations = json!({ annotations::EXTERNAL_REMEDIATION: "" });
+                let patch = json!({ "metadata": { "uid": uid, "annotations": annotations } });
                 cluster::write::merge(&machines, MANAGER, name, &patch).await.map_err(fail("machine", name))?;
                 self.context.metrics.remediated(key);
             }
             Action::RebootNode { node } => {
                 let nodes: Api<Node> = Api::all(client.clone());
-                let patch = json!({ "metadata": { "annotations": { REBOOT: "" } } });
+                let uid = self.context.world.node(node).and_then(|node| node.metadata.uid.clone());
+                let patch = json!({ "metadata": { "uid": uid, "annotations": { REBOOT: "" } } });
                 cluster::write::merge(&nodes, MANAGER, node, &patch).await.map_err(fail("node", node))?;
                 self.context.metrics.remediated(key);
             }
@@ -335,6 +346,7 @@ impl Checks {
         let before = self.said.lock().insert(key.clone(), now).unwrap_or_default();
         for event in events.into_iter().filter(|event| !before.contains(&words(event))) {
             let Event { machine, warning, reason, message } = event;
+            tracing::info!(check = key.name, machine, reason, "{message}");
             let machine = machine.as_ref().map(|name| Key::in_namespace(&key.namespace, name));
             match machine.and_then(|key| self.context.world.machines.get(&key)) {
                 Some(machine) => self.context.publish(&*machine, severity(*warning), reason, message),

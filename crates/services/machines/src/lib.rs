@@ -4,6 +4,7 @@
 //! Each controller gathers what it needs, asks a planner of the crate `machine`, applies the answer and reports. The rules
 //! are in that crate and in the provider; nothing here decides about machines, and no cloud is named here.
 
+mod capacity;
 mod claim;
 mod context;
 mod control_plane;

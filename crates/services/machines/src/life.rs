@@ -7,6 +7,7 @@
 mod apply;
 mod ask;
 mod drain;
+mod joining;
 mod look;
 mod orphans;
 mod places;
@@ -23,7 +24,7 @@ use api::machine::Machine;
 use cluster::watch::Key;
 use cluster::{Outcome, Problem, Queue, problem};
 use jiff::Timestamp;
-use machine::lifecycle::{self, Answer, Call, LinkedNode, Next, Rival, Snapshot, Waiting};
+use machine::lifecycle::{self, Answer, Call, Joining, LinkedNode, Next, Rival, Snapshot, Waiting};
 use machine::provider::{Error as ProviderError, Instance};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -31,11 +32,14 @@ use tokio::time::Instant;
 use crate::context::{Context, UNREAD, positive};
 use crate::index::node_name;
 use crate::write::is_as_new;
+use joining::Traces;
 use look::Looks;
 use places::Places;
 use pods::Drains;
-use secrets::SecretCache;
 use sweep::{Asked, Sightings};
+
+pub(crate) use ask::in_time;
+pub(crate) use secrets::SecretCache;
 
 pub(crate) const MANAGER: &str = "machinist-machine";
 
@@ -58,6 +62,7 @@ pub(crate) struct Machines {
     /// Lookups that are under way for Machines whose worker does not wait.
     looking: Mutex<HashMap<Key, Asked>>,
     places: Places,
+    traces: Traces,
     /// Orphans in the cloud that were told of.
     reported: Mutex<BTreeSet<String>>,
     /// Machines as this process last wrote them, until the watch shows as much.
@@ -89,6 +94,7 @@ struct Pass {
     /// When the sighting was made, if a sweep made it.
     seen: Option<Timestamp>,
     answer: Option<Answer>,
+    joining: Option<Joining>,
 }
 
 impl Pass {
@@ -115,6 +121,7 @@ impl Machines {
             sightings: Sightings::default(),
             looking: Mutex::default(),
             places: Places::new(queue.clone()),
+            traces: Traces::default(),
             reported: Mutex::default(),
             written: Mutex::default(),
             started: Instant::now(),
@@ -167,7 +174,7 @@ impl Machines {
             return Outcome::Done;
         };
         let (seen, sighting) = self.sightings.take(&key, &machine).unzip();
-        let mut pass = Pass { key: key.clone(), machine, sighting, seen: seen.flatten(), answer: None };
+        let mut pass = Pass { key: key.clone(), machine, sighting, seen: seen.flatten(), answer: None, joining: None };
         for _ in 0..ROUNDS {
             match self.round(&mut pass).await {
                 Ok(Step::On) => {}
@@ -192,6 +199,9 @@ impl Machines {
 
     /// One plan and what it asks for.
     async fn round(self: &Arc<Self>, pass: &mut Pass) -> Result<Step, Error> {
+        if pass.joining.is_none() {
+            pass.joining = self.joining(pass).await;
+        }
         let plan = lifecycle::plan(&self.snapshot(pass));
         tracing::debug!(key = ?pass.key, actions = ?plan.actions, next = ?plan.next, "planned");
         let parks = plan.next == Next::Ask(Call::Look) && pass.may_end();
@@ -218,6 +228,11 @@ impl Machines {
                 Ok(Step::On)
             }
             Next::OnChange(Waiting::Drain) => self.drain(pass).await,
+            Next::OnChange(Waiting::Settled) => {
+                // What goes wrong from now on is news, also if it went wrong before.
+                self.context.forget::<Machine>(&pass.key);
+                Ok(Step::End(Outcome::Done))
+            }
             Next::OnChange(_) => Ok(Step::End(Outcome::Done)),
             Next::After(delay, _) => Ok(Step::End(Outcome::Again(self.on_grid(positive(delay))))),
         }
@@ -231,6 +246,7 @@ impl Machines {
         snapshot.sighting.clone_from(&pass.sighting);
         snapshot.seen = pass.seen;
         snapshot.answer.clone_from(&pass.answer);
+        snapshot.joining.clone_from(&pass.joining);
         snapshot.settling = self.context.provider.settling_time();
         snapshot.draft = request::draft(&pass.machine, self.context.provider.rules());
         snapshot

@@ -66,7 +66,11 @@ impl Links {
             Match::One(machine) => linked_name(machine).and_then(|name| world.node(name)),
             Match::None | Match::Several { .. } => None,
         };
-        let plan = link::plan(&Snapshot { node: &node, machine, linked: linked.as_ref().map(|record| &***record) });
+        let snapshot = Snapshot { node: &node, machine, linked: linked.as_ref().map(|record| &***record) };
+        let mut plan = link::plan(&snapshot);
+        if world.has_older_groups() {
+            plan = link::with_older_link(plan, &snapshot);
+        }
         let Next::OnChange(waiting) = &plan.next;
         if let Waiting::Ambiguous { .. } = waiting {
             self.context.tell::<Node>(&node, Severity::Warning, "AmbiguousMachine", &waiting.to_string());
@@ -106,7 +110,9 @@ impl Links {
         let Some(machine) = self.context.world.machines.get(key) else { return Ok(()) };
         let api: Api<Machine> = Api::namespaced(self.context.world.client.clone(), &key.namespace);
         let status = json!({ "nodeRef": node_ref, "lastUpdated": whole_seconds(Timestamp::now()) });
-        let patch = json!({ "metadata": { "uid": machine.metadata.uid }, "status": status });
+        // A Machine that has changed since may be linked already; written again, `lastUpdated` would move for nothing.
+        let metadata = json!({ "uid": machine.metadata.uid, "resourceVersion": machine.metadata.resource_version });
+        let patch = json!({ "metadata": metadata, "status": status });
         cluster::write::merge_status(&api, MANAGER, &key.name, &patch).await?;
         self.context.metrics.wrote("Machine");
         Ok(())

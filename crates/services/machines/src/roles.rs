@@ -20,6 +20,9 @@ pub const ROLES: [Role; 7] = [
             right("apps", "daemonsets", WATCH),
             // The platform's region, endpoints and resource groups.
             right("config.openshift.io", "infrastructures", &["get"]),
+            // How far a machine came that does not join.
+            right(api::machinist::GROUP, "bootstraptokens", &["list"]),
+            right("certificates.k8s.io", "certificatesigningrequests", &["list"]),
             // Credentials and user data, by the names in the specs.
             right("", "secrets", &["get"]),
             right("events.k8s.io", "events", &["create", "patch"]),
@@ -30,6 +33,8 @@ pub const ROLES: [Role; 7] = [
         name: "machineset",
         everywhere: &[
             right(MACHINE, "machinesets", WATCH),
+            // What a machine would offer, for the autoscaler, always with a resource version.
+            right(MACHINE, "machinesets", &["patch"]),
             right(MACHINE, "machinesets/status", &["patch"]),
             // Machines carry an owner reference that blocks the deletion of their set.
             right(MACHINE, "machinesets/finalizers", &["update"]),

@@ -184,11 +184,12 @@ impl Sets {
             }
             Action::Create(machine) => self.create(key, set, &api, machine).await,
             Action::Delete { name, uid } => {
+                tracing::info!(machineset = key.name, machine = name, "deleting a machine");
                 let machine = Key::in_namespace(&key.namespace, name);
                 self.expectations.deleted(key, machine.clone(), uid);
                 let deleted = delete::by_uid(&api, name, uid).await;
-                if deleted.is_err() {
-                    self.expectations.met(key, &machine);
+                if let Err(error) = &deleted {
+                    self.expectations.failed(key, &machine, error);
                 }
                 self.context.metrics.wrote("Machine");
                 deleted.map_err(fail(name))
@@ -205,6 +206,7 @@ impl Sets {
 
     async fn create(&self, key: &Key, set: &MachineSet, api: &Api<Machine>, machine: &Machine) -> Result<(), Error> {
         let name = machine.name_any();
+        tracing::info!(machineset = key.name, machine = name, "creating a machine");
         let expected = Key::in_namespace(&key.namespace, &name);
         self.expectations.created(key, expected.clone());
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
@@ -216,7 +218,7 @@ impl Sets {
             // An earlier plan asked for the same name.
             Err(error) if problem(&error) == Problem::Conflict => Ok(()),
             Err(source) => {
-                self.expectations.met(key, &expected);
+                self.expectations.failed(key, &expected, &source);
                 let message = cluster::error::chain(&source);
                 self.context.tell(set, Severity::Warning, "FailedCreate", &message);
                 Err(Error::Machine { name, source })

@@ -15,6 +15,8 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// How often the provider is asked about every machine, to notice instances that vanished or changed by themselves.
     pub resync: Duration,
+    /// How long after its instance exists a machine may take to become a node before it is looked for where it stopped.
+    pub joining_after: Duration,
     /// Etcd does not run as pods of this cluster, and whoever runs it keeps its quorum. Absent, a control plane whose etcd
     /// cannot be seen loses no machine.
     pub etcd_elsewhere: bool,
@@ -42,6 +44,8 @@ impl Default for Settings {
             listen: None,
             // Upstream's resync period, which people know as the longest time until a lost instance is noticed.
             resync: Duration::from_secs(600),
+            // Real machines need minutes; simulated ones are done before.
+            joining_after: Duration::from_secs(60),
             etcd_elsewhere: false,
             orphans: Orphans::Report,
         }

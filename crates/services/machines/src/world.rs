@@ -6,6 +6,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use api::Translate;
 use api::healthchecking::MachineHealthCheck as LegacyCheck;
 use api::known::Unread;
 use api::machine::{ControlPlaneMachineSet, Machine, MachineDeployment, MachineHealthCheck, MachineSet};
@@ -89,9 +90,9 @@ impl World {
         // Instances are created and deleted on these lists, so a list from an old cache will not do.
         let recent = || watcher::Config::default().page_size(500);
         let any = || watcher::Config::default().any_semantic().page_size(500);
-        tasks.spawn(machines.run(Api::all(client.clone()), recent(), slim::<Machine>));
-        tasks.spawn(sets.run(Api::all(client.clone()), recent(), slim::<MachineSet>));
-        tasks.spawn(deployments.run(Api::all(client.clone()), recent(), slim::<MachineDeployment>));
+        tasks.spawn(machines.run(Api::all(client.clone()), recent(), today::<Machine>));
+        tasks.spawn(sets.run(Api::all(client.clone()), recent(), today::<MachineSet>));
+        tasks.spawn(deployments.run(Api::all(client.clone()), recent(), today::<MachineDeployment>));
         tasks.spawn(checks.run(Api::all(client.clone()), recent(), slim::<MachineHealthCheck>));
         tasks.spawn(legacy_checks.run(Api::all(client.clone()), recent(), slim::<LegacyCheck>));
         tasks.spawn(control_planes.run(Api::all(client.clone()), recent(), slim::<ControlPlaneMachineSet>));
@@ -150,6 +151,11 @@ impl World {
     /// Whether the deployments can be believed now.
     pub(crate) fn deployments_known(&self) -> Result<(), Unread> {
         known(&self.deployments, "machinedeployments")
+    }
+
+    /// Whether the API has the groups of 2019.
+    pub(crate) fn has_older_groups(&self) -> bool {
+        self.legacy_checks.state() == State::Synced
     }
 
     pub(crate) fn node(&self, name: &str) -> Option<Arc<NodeRecord>> {
@@ -242,6 +248,12 @@ impl Deref for NodeRecord {
     fn deref(&self) -> &Node {
         &self.0
     }
+}
+
+/// As [`slim`], with older spellings translated, so that every rule sees today's.
+fn today<K: Resource + Translate>(mut object: K) -> K {
+    object.translate();
+    slim(object)
 }
 
 /// Drops what no rule reads and what would make equal objects look different.

@@ -9,22 +9,34 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// The merge patch that makes `new` out of `old`, if they differ.
+/// The merge patch that makes `new` out of `old`, if they differ. A member of `new` that is null is not there: a merge patch
+/// could not write it.
 pub(crate) fn difference(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return (old != new).then(|| new.clone());
     };
     let mut patch = Map::new();
-    for (key, value) in new {
+    for (key, value) in new.iter().filter(|(_, value)| !value.is_null()) {
         match old.get(key) {
             Some(before) => patch.extend(difference(before, value).map(|change| (key.clone(), change))),
             None => {
-                patch.insert(key.clone(), value.clone());
+                patch.insert(key.clone(), without_nulls(value));
             }
         }
     }
-    patch.extend(old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null)));
+    let is_gone = |key: &&String| new.get(*key).is_none_or(Value::is_null);
+    patch.extend(old.keys().filter(is_gone).map(|key| (key.clone(), Value::Null)));
     (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Merges `patch` into `object`. An object that has changed since makes it a conflict.
@@ -77,5 +89,15 @@ mod tests {
         });
         assert_eq!(difference(&old, &new), Some(expected));
         assert_eq!(difference(&new, &new), None);
+    }
+
+    #[test]
+    fn a_null_that_the_server_would_not_keep_is_no_difference() {
+        assert_eq!(difference(&json!({}), &json!({"a": null})), None);
+        assert_eq!(difference(&json!({"s": {"b": 1}}), &json!({"s": {"a": null, "b": 1}})), None);
+        assert_eq!(difference(&json!({}), &json!({"s": {"a": null, "b": 1}})), Some(json!({"s": {"b": 1}})));
+        assert_eq!(difference(&json!({"a": 1}), &json!({"a": null})), Some(json!({"a": null})));
+        let listed = json!({"list": [{"a": null}]});
+        assert_eq!(difference(&listed, &listed), None, "what is inside a list is written as it is");
     }
 }

@@ -55,6 +55,8 @@ pub const BOOT_IMAGE_OPTED_IN_AT: &str = "machineconfiguration.openshift.io/boot
 
 /// `<namespace>/<name>` of a node's Machine.
 pub const MACHINE: &str = "machine.openshift.io/machine";
+/// The same, as it was spelled in 2019.
+pub const MACHINE_OLD: &str = "machine";
 /// The provider's own word for the instance's state.
 pub const INSTANCE_STATE: &str = "machine.openshift.io/instance-state";
 /// Its presence on a Machine skips the drain before deletion.

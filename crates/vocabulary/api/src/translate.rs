@@ -60,6 +60,15 @@ impl Translate for machine::MachineSet {
     }
 }
 
+impl Translate for machine::MachineDeployment {
+    fn translate(&mut self) -> Vec<Warning> {
+        let Some(spec) = self.spec.template.spec.as_mut() else {
+            return Vec::new();
+        };
+        settle("spec.template.spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+    }
+}
+
 impl Translate for cluster::Machine {
     fn translate(&mut self) -> Vec<Warning> {
         let Self { spec, .. } = self;

@@ -35,7 +35,7 @@ pub(super) fn patch(machine: &Machine, node: &Node) -> Option<NodePatch> {
     let template = machine.spec.metadata.clone().unwrap_or_default();
     let mut wanted = Applied { labels: template.labels, annotations: template.annotations, taints: owned };
     // The link and our memory are not the Machine's to change.
-    for key in [annotations::MACHINE, annotation::APPLIED_FROM_MACHINE] {
+    for key in [annotations::MACHINE, annotations::MACHINE_OLD, annotation::APPLIED_FROM_MACHINE] {
         wanted.annotations.remove(key);
     }
     let metadata = &node.metadata;
@@ -53,6 +53,13 @@ pub(super) fn patch(machine: &Machine, node: &Node) -> Option<NodePatch> {
         }
     }
     (patch != NodePatch::default()).then_some(patch)
+}
+
+/// The link as it was spelled in 2019, if the node lacks it.
+pub(super) fn older_link(machine: &Machine, node: &Node) -> Option<(String, String)> {
+    let link = Key::of(machine).to_string();
+    let present = node.metadata.annotations.as_ref().and_then(|all| all.get(annotations::MACHINE_OLD));
+    (present != Some(&link)).then(|| (annotations::MACHINE_OLD.to_owned(), link))
 }
 
 fn applied(node: &Node) -> Applied {

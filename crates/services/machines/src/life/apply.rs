@@ -1,5 +1,6 @@
 //! Writes what a Machine's plan says: the actions in their order, then the status.
 
+use api::Translate;
 use api::machine::{Machine, MachineStatus, annotation, phase};
 use api::names::MACHINE_FINALIZER;
 use jiff::Timestamp;
@@ -24,6 +25,7 @@ impl Machines {
                     let left = finalizers(&pass.machine).filter(|it| *it != MACHINE_FINALIZER).collect::<Vec<_>>();
                     let is_last = left.is_empty();
                     self.patch(pass, json!({ "metadata": { "finalizers": left } })).await?;
+                    tracing::info!(machine = pass.key.name, "the machine is deleted");
                     if is_last {
                         return Ok(());
                     }
@@ -55,6 +57,7 @@ impl Machines {
             && let Some(phase) = status.phase.as_deref().filter(|phase| *phase != phase::DELETING)
             && let Some(created) = &machine.metadata.creation_timestamp
         {
+            tracing::info!(machine = pass.key.name, phase, "the machine's phase changed");
             let age = Timestamp::now().duration_since(created.0);
             self.context.metrics.phase_reached(phase, age.as_secs_f64());
         }
@@ -72,6 +75,7 @@ impl Machines {
     /// Goes on with the Machine as it was written.
     fn keep(&self, pass: &mut Pass, mut machine: Machine) {
         machine.metadata.managed_fields = None;
+        machine.translate();
         self.context.metrics.wrote("Machine");
         self.written.lock().insert(pass.key.clone(), machine.clone());
         pass.machine = machine;

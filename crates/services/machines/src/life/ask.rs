@@ -75,8 +75,10 @@ impl Machines {
                     }
                     within(CREATION, provider.create(request, &intent)).await
                 };
+                tracing::info!(machine = pass.key.name, "creating the instance");
                 let answer = self.call(pass, request, Operation::Create, create).await;
-                if answer.is_ok() {
+                if let Ok(instance) = &answer {
+                    tracing::info!(machine = pass.key.name, instance = instance.provider_id, "created the instance");
                     self.done(pass, "Create", "Created");
                 }
                 pass.answer = Some(Answer::Created(answer));
@@ -92,7 +94,11 @@ impl Machines {
                 let answer =
                     self.call(pass, request, Operation::Delete, async |request| provider.delete(request).await);
                 let answer = answer.await;
+                if answer == Ok(Deletion::Requested) {
+                    tracing::info!(machine = pass.key.name, "deleting the instance");
+                }
                 if answer == Ok(Deletion::Gone) {
+                    tracing::info!(machine = pass.key.name, "the instance is gone");
                     self.done(pass, "Delete", "Deleted");
                 }
                 // What was seen before the deletion says nothing about afterwards.
@@ -134,7 +140,7 @@ fn is_late(machine: &Machine, now: Timestamp) -> bool {
 }
 
 /// Bounds one call to the provider.
-pub(super) async fn in_time<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+pub(crate) async fn in_time<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     within(PATIENCE, call).await
 }
 

@@ -26,9 +26,6 @@ use crate::world::NodeRecord;
 /// A kubelet that is silent does not confirm that its pods are gone. Upstream waits for so long.
 const SILENT: SignedDuration = SignedDuration::from_secs(1);
 
-/// How long a drain rests when no pod and no budget changes: its own timeout may end meanwhile.
-const LOOK: Duration = Duration::from_secs(20);
-
 /// The answers to evictions are looked at so often before others get their turn.
 const ROUNDS: usize = 8;
 
@@ -50,7 +47,10 @@ impl Machines {
             tracing::debug!(key = ?pass.key, actions = ?plan.actions, next = ?plan.next, "planned the drain");
             for action in &plan.actions {
                 match action {
-                    Action::Cordon { node } => self.cordon(node, nodes.as_deref()).await?,
+                    Action::Cordon { node } => {
+                        tracing::info!(machine = pass.key.name, node, "draining the node");
+                        self.cordon(node, nodes.as_deref()).await?;
+                    }
                     Action::Event { warning, reason, message } => {
                         self.context.tell(&pass.machine, severity(*warning), reason, message);
                     }
@@ -63,18 +63,25 @@ impl Machines {
                     None => return Ok(Step::End(Outcome::Done)),
                 },
                 Next::OnChange(Waiting::Drained) => {
+                    tracing::info!(machine = pass.key.name, node = node_name(&pass.machine), "the node is drained");
                     self.drains.finish(&pass.key);
                     return Ok(Step::On);
                 }
-                Next::OnChange(Waiting::Pods(_)) => {
-                    let retry_at = progress.and_then(|progress| progress.retry_at);
+                Next::OnChange(
+                    Waiting::Nothing
+                    | Waiting::PreDrainHook(_)
+                    | Waiting::Turn { .. }
+                    | Waiting::Nodes
+                    | Waiting::Pods(_),
+                ) => return Ok(Step::End(Outcome::Done)),
+                Next::After(delay, waiting) => {
+                    // An eviction that a budget refused may be allowed sooner than the drain is looked at again.
+                    let retry_at =
+                        progress.and_then(|progress| progress.retry_at).filter(|_| matches!(waiting, Waiting::Pods(_)));
                     let left = retry_at.map(|at| positive(at.duration_since(Timestamp::now())));
-                    return Ok(Step::End(Outcome::Again(left.unwrap_or(LOOK).min(LOOK))));
+                    let delay = left.map_or(positive(delay), |left| left.min(positive(delay)));
+                    return Ok(Step::End(Outcome::Again(delay)));
                 }
-                Next::OnChange(Waiting::Nothing | Waiting::PreDrainHook(_) | Waiting::Turn { .. } | Waiting::Nodes) => {
-                    return Ok(Step::End(Outcome::Done));
-                }
-                Next::After(delay, _) => return Ok(Step::End(Outcome::Again(positive(delay)))),
             }
         }
         Ok(Step::End(Outcome::Again(Duration::ZERO)))

@@ -24,7 +24,7 @@ const MOMENT: Duration = Duration::from_secs(5);
 /// should wait for long until that is noticed; but a thousand machines that name it ask once and not a thousand times.
 const MISSING: Duration = Duration::from_secs(1);
 
-pub(super) struct SecretCache {
+pub(crate) struct SecretCache {
     client: Client,
     /// One entry for each Secret, so that all who need it wait for the one answer, and nobody else does.
     known: Mutex<HashMap<Name, Arc<OnceCell<Read>>>>,
@@ -47,12 +47,12 @@ impl Read {
 }
 
 impl SecretCache {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }
 
     /// The data of a Secret, or `None` if it does not exist. `field` names it in the Machine.
-    pub(super) async fn get(&self, namespace: &str, name: &str, field: &str) -> Result<Option<SecretData>, Error> {
+    pub(crate) async fn get(&self, namespace: &str, name: &str, field: &str) -> Result<Option<SecretData>, Error> {
         let entry = {
             let mut known = self.known.lock();
             known.retain(|_, entry| entry.get().is_none_or(Read::is_recent));

@@ -47,6 +47,7 @@ pub(crate) struct Account {
     pub(crate) searches: usize,
     /// The user data of the last creation.
     pub(crate) user_data: Option<String>,
+    pub(crate) refuses_updates: bool,
     /// Calls about machines of region `b` never return.
     pub(crate) hangs: Option<Hang>,
     counter: u32,
@@ -178,14 +179,18 @@ impl Provider for Cloud {
                 return std::future::pending().await;
             }
             let entry = self.account.lock().unwrap().create(request, intent)?;
-            let _ = self.boots.send(entry.clone());
+            if request.spec["boots"] != json!(false) {
+                let _ = self.boots.send(entry.clone());
+            }
             Ok(entry.shown())
         };
         self.life.effect(made).boxed()
     }
 
     fn update<'a>(&'a self, _: &'a Request, instance: &'a Instance) -> BoxFuture<'a, Result<Instance, Error>> {
-        std::future::ready(Ok(instance.clone())).boxed()
+        let refuses = self.account.lock().unwrap().refuses_updates;
+        let answer = if refuses { Err(Error::new(ErrorKind::Other, "not now")) } else { Ok(instance.clone()) };
+        std::future::ready(answer).boxed()
     }
 
     fn delete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Deletion, Error>> {
@@ -238,7 +243,8 @@ impl SpecRules for Cloud {
         BTreeMap::new()
     }
 
-    fn capacity(&self, _: &Value) -> Option<Capacity> {
-        None
+    fn capacity(&self, spec: &Value) -> Option<Capacity> {
+        let number = |field: &str| spec[field].as_u64();
+        Some(Capacity { cpus: number("cpus")?, memory_mib: number("memory")?, ..Capacity::default() })
     }
 }

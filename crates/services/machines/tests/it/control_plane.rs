@@ -19,6 +19,8 @@ on_both!(
 
 const ROLE: &str = "machine.openshift.io/cluster-api-machine-role";
 
+const SETS: &str = "/apis/machine.openshift.io/v1/namespaces/openshift-machine-api/controlplanemachinesets";
+
 /// Three masters that run, and a set that does not act yet on them.
 async fn masters(stage: &Stage) -> Api<ControlPlaneMachineSet> {
     for index in 0..3 {
@@ -98,17 +100,24 @@ async fn no_master_goes_while_nobody_sees_etcd(kind: Kind) {
 
 async fn a_master_without_a_machine_is_noticed_when_it_comes_and_goes(kind: Kind) {
     let Some(stage) = Stage::start(kind).await else { return };
-    let _controllers = stage.control();
+    let controllers = stage.control();
+    // Its own write brings the set back once more; from then on it rests.
+    let rest = || {
+        let is_status = |request: &str| request == format!("PATCH {SETS}/cluster/status");
+        controllers.life.followed(is_status, |request| request.starts_with("GET") && request.ends_with("/pods"))
+    };
     let sets = masters(&stage).await;
     let is_degraded = |set: Option<&ControlPlaneMachineSet>, value: &str| {
         let conditions = set.and_then(|set| set.status.as_ref()).map(|status| &status.conditions);
         conditions.into_iter().flatten().any(|it| it.type_ == "Degraded" && it.status == value)
     };
     wait_for(&sets, "cluster", "a set that is well", |set| is_degraded(set, "False")).await;
+    rest().await;
     let labels = json!({"node-role.kubernetes.io/control-plane": ""});
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "by-hand", "labels": labels}});
     stage.nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
     wait_for(&sets, "cluster", "the node to be noticed", |set| is_degraded(set, "True")).await;
+    rest().await;
     stage.nodes.delete("by-hand", &kube::api::DeleteParams::default()).await.unwrap();
     wait_for(&sets, "cluster", "its end to be noticed", |set| is_degraded(set, "False")).await;
 }

@@ -16,9 +16,33 @@ on_both!(
     what_a_provider_refuses_is_a_condition_and_an_event,
     an_instance_that_vanished_fails_its_machine,
     the_instance_is_waited_for_until_the_cloud_no_longer_shows_it,
+    what_goes_wrong_again_is_told_again,
     a_region_that_never_answers_a_lookup_holds_up_no_other,
     a_region_that_never_answers_a_creation_holds_up_no_other,
 );
+
+async fn what_goes_wrong_again_is_told_again(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    stage.create_machine("a", json!({})).await;
+    stage.running("a").await;
+    let events: Api<k8s_openapi::api::events::v1::Event> = Api::all(stage.client.clone());
+    for time in 1..=2 {
+        stage.account.lock().unwrap().refuses_updates = true;
+        stage.patch_machine("a", json!({"metadata": {"labels": {"time": time.to_string()}}})).await;
+        stage.says("a", "InstanceUpdated", "False", "not now").await;
+        // The same news within minutes is counted on the first event.
+        testkit::wait_for_all(&events, &format!("to be told {time} times"), |events| {
+            let told = events.iter().filter(|event| event.reason.as_deref() == Some("FailedUpdate"));
+            let counts = told.filter(|event| event.note.as_deref() == Some("not now"));
+            counts.map(|event| event.series.as_ref().map_or(1, |series| series.count)).sum::<i32>() == time
+        })
+        .await;
+        stage.account.lock().unwrap().refuses_updates = false;
+        stage.patch_machine("a", json!({"metadata": {"labels": {"time": format!("{time}-over")}}})).await;
+        stage.machine_is("a", "well", |machine| crate::stage::condition(machine, "InstanceUpdated").is_none()).await;
+    }
+}
 
 async fn a_region_that_never_answers_a_lookup_holds_up_no_other(kind: Kind) {
     a_region_hangs(kind, Hang::Look).await;

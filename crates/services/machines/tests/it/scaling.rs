@@ -3,7 +3,7 @@
 use api::annotations;
 use api::machine::Machine;
 use kube::ResourceExt;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::{Kind, wait_for, wait_for_all};
 
@@ -12,6 +12,8 @@ use crate::stage::{Stage, machine, names};
 
 on_both!(
     a_node_without_a_machine_keeps_its_name,
+    a_set_tells_the_autoscaler_what_a_machine_of_it_offers,
+    the_older_spelling_of_a_provider_spec_is_as_good,
     a_set_gets_its_machines_and_loses_those_it_no_longer_wants,
     a_machine_of_the_right_labels_is_adopted_and_one_that_lost_them_is_let_go,
     a_set_that_cannot_be_acted_on_says_so_and_stops_nothing_else,
@@ -115,4 +117,57 @@ async fn a_node_without_a_machine_keeps_its_name(kind: Kind) {
     let _second = stage.control();
     wait_for_all(&stage.machines, "another machine", |machines| machines.len() == 1).await;
     assert_ne!(stage.machines.list(&ListParams::default()).await.unwrap().items[0].name_any(), old);
+}
+
+async fn a_set_tells_the_autoscaler_what_a_machine_of_it_offers(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    stage.create_set("worker", 0).await;
+    for (cpus, memory) in [(4, 8192), (8, 16384)] {
+        let provider = json!({"value": {"cpus": cpus, "memory": memory}});
+        let patch = json!({"spec": {"template": {"spec": {"providerSpec": provider}}}});
+        stage.sets.patch("worker", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        wait_for(&stage.sets, "worker", &format!("{cpus} CPUs in its annotations"), |set| {
+            let Some(set) = set else { return false };
+            let says = |key: &str, number: i32| set.annotations().get(key) == Some(&number.to_string());
+            says("machine.openshift.io/vCPU", cpus) && says("machine.openshift.io/memoryMb", memory)
+        })
+        .await;
+    }
+    let unknown = Patch::Merge(json!({"spec": {"template": {"spec": {"providerSpec": {"value": {"cpus": null}}}}}}));
+    stage.sets.patch("worker", &PatchParams::default(), &unknown).await.unwrap();
+    stage.event("FailedUpdate", "Failed to set autoscaling from zero annotations, instance type unknown").await;
+}
+
+/// Files of 2019 say `providerConfig`.
+async fn the_older_spelling_of_a_provider_spec_is_as_good(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    let mut set = crate::stage::set("worker", 1);
+    let spec = set.spec.template.as_mut().unwrap().spec.as_mut().unwrap();
+    spec.provider_config = spec.provider_spec.take();
+    stage.sets.create(&PostParams::default(), &set).await.unwrap();
+    stage.available("worker", 1).await;
+    let machine = stage.machines.list(&ListParams::default()).await.unwrap().items.remove(0);
+    assert_eq!(machine.spec.provider_spec.unwrap().value.unwrap(), json!({"size": 1}));
+    // The same in today's words asks for the same machine, and something else for another.
+    let says = |matches: &'static str| {
+        move |machine: &Machine| {
+            machine.annotations().get("machinist.dev/matches-template").is_some_and(|it| it == matches)
+        }
+    };
+    let name = machine.metadata.name.clone().unwrap();
+    for (template, matches) in [
+        (json!({"providerConfig": null, "providerSpec": {"value": {"size": 1}}}), "true"),
+        (json!({"providerSpec": null, "providerConfig": {"value": {"size": 2}}}), "false"),
+    ] {
+        let patch = Patch::Merge(json!({"spec": {"template": {"spec": template}}}));
+        let set = stage.sets.patch("worker", &PatchParams::default(), &patch).await.unwrap();
+        wait_for(&stage.sets, "worker", "the change to be seen", |seen| {
+            let status = seen.and_then(|seen| seen.status.as_ref());
+            status.is_some_and(|status| status.observed_generation >= set.metadata.generation)
+        })
+        .await;
+        stage.machine_is(&name, matches, says(matches)).await;
+    }
 }

@@ -59,6 +59,15 @@ impl Life {
         let _ = self.requests.subscribe().wait_for(|all| all.iter().any(|request| fits(request))).await;
     }
 
+    /// Waits until a request of the second kind has followed the last one of the first kind.
+    pub(crate) async fn followed(&self, first: impl Fn(&str) -> bool, then: impl Fn(&str) -> bool) {
+        let is_followed = |all: &Vec<String>| {
+            let last = all.iter().rposition(|request| first(request));
+            last.is_some_and(|last| all[last..].iter().any(|request| then(request)))
+        };
+        let _ = self.requests.subscribe().wait_for(is_followed).await;
+    }
+
     /// How many writes and calls there were.
     pub(crate) fn effects(&self) -> usize {
         self.effects.load(Ordering::SeqCst)
