@@ -12,6 +12,7 @@ use aws::Aws;
 use clap::{Args, ValueEnum};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
+use libvirt::{Acceleration, Libvirt};
 use machine::provider::Provider;
 use memory::{Cloud, Memory, Nothing};
 use serde_json::Value;
@@ -26,6 +27,12 @@ pub(crate) struct Arguments {
     /// With the simulated cloud: file that keeps its instances across restarts; absent, they are gone with this process
     #[arg(long, value_name = "FILE")]
     account: Option<PathBuf>,
+    /// With libvirt: the program that speaks to it
+    #[arg(long, value_name = "FILE", default_value = "virsh")]
+    virsh: PathBuf,
+    /// With libvirt: emulate processors, on hosts that offer KVM and cannot use it
+    #[arg(long)]
+    emulate: bool,
     /// Kubeconfig of the cluster; absent, as kubectl would find it, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -56,6 +63,8 @@ pub(crate) struct Arguments {
 enum Platform {
     /// Amazon EC2
     Aws,
+    /// Domains of libvirt, on the hosts that Machines name
+    Libvirt,
     /// Simulated: instances that nothing boots on
     Memory,
     /// The simulated cloud, with the spec of kubemark
@@ -63,8 +72,11 @@ enum Platform {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    if arguments.account.is_some() && arguments.provider == Platform::Aws {
-        anyhow::bail!("--account is for the simulated cloud; AWS keeps its own");
+    if arguments.account.is_some() && !matches!(arguments.provider, Platform::Memory | Platform::Kubemark) {
+        anyhow::bail!("--account is for the simulated cloud; real ones keep their own");
+    }
+    if arguments.emulate && arguments.provider != Platform::Libvirt {
+        anyhow::bail!("--emulate is for libvirt");
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=error"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
@@ -113,6 +125,11 @@ async fn provider(arguments: &Arguments, client: &Client) -> anyhow::Result<Arc<
         Platform::Aws => {
             let settings = aws::Settings::from_platform_status(&platform_status(client).await?);
             Arc::new(Aws::new(settings).context("AWS cannot be used")?)
+        }
+        Platform::Libvirt => {
+            let acceleration = if arguments.emulate { Acceleration::Emulated } else { Acceleration::Auto };
+            let settings = libvirt::Settings { acceleration, ..libvirt::Settings::default() };
+            Arc::new(Libvirt::new(&arguments.virsh, settings))
         }
         Platform::Memory => Arc::new(Memory::new(simulated()?)),
         Platform::Kubemark => Arc::new(Memory::kubemark(simulated()?)),

@@ -13,7 +13,8 @@ const FILES: usize = 21;
 /// An image with the user data, and with meta data that names the machine.
 pub(crate) fn image(user_data: &[u8], machine: &str) -> Vec<u8> {
     let meta_data = format!("instance-id: {machine}\nlocal-hostname: {machine}\n");
-    let files = [("META-DATA.;1", meta_data.as_bytes()), ("USER-DATA.;1", user_data)];
+    let user_data = [interpreter(user_data), user_data].concat();
+    let files = [("META-DATA.;1", meta_data.as_bytes()), ("USER-DATA.;1", &user_data)];
     let mut next = FILES;
     let mut entries = vec![record(&[0], FOLDER, SECTOR, true), record(&[1], FOLDER, SECTOR, true)];
     let mut contents = Vec::new();
@@ -30,6 +31,12 @@ pub(crate) fn image(user_data: &[u8], machine: &str) -> Vec<u8> {
     image.extend(padded(&entries.concat()));
     image.extend(contents.concat());
     image
+}
+
+/// Upstream runs user data by bash. cloud-init knows what it is by its first line, so a script without one gets it.
+fn interpreter(user_data: &[u8]) -> &'static [u8] {
+    let known: [&[u8]; 4] = [b"#", b"MIME-Version:", b"Content-Type:", &[0x1f, 0x8b]];
+    if known.iter().any(|start| user_data.starts_with(start)) { b"" } else { b"#!/bin/bash\n" }
 }
 
 fn descriptor(sectors: usize) -> Vec<u8> {
@@ -102,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_files_are_where_their_entries_say() {
-        let user_data = vec![b'u'; 3000];
+        let user_data = [b"#cloud-config\n".as_slice(), &[b'u'; 3000]].concat();
         let image = image(&user_data, "m-1");
         assert_eq!(image.len(), (FILES + 1 + 2) * SECTOR);
         assert_eq!(&image[DESCRIPTOR * SECTOR + 40..][..6], b"cidata");
@@ -119,5 +126,14 @@ mod tests {
         assert_eq!(names, ["\0", "\u{1}", "META-DATA.;1", "USER-DATA.;1"]);
         assert_eq!(found[2].1, b"instance-id: m-1\nlocal-hostname: m-1\n");
         assert_eq!(found[3].1, user_data);
+    }
+
+    #[test]
+    fn a_script_without_an_interpreter_is_run_by_bash() {
+        for (user_data, expected) in
+            [("echo", "#!/bin/bash\n"), ("#!/bin/sh\necho", ""), ("#cloud-config", ""), ("Content-Type: multipart", "")]
+        {
+            assert_eq!(interpreter(user_data.as_bytes()), expected.as_bytes(), "{user_data}");
+        }
     }
 }

@@ -173,7 +173,7 @@ mod tests {
             }),
             expect![[r#"
                 providerSpec.uri: Invalid value: transport "ext" is not accepted; use tcp, tls, ssh or unix
-                providerSpec.cloudInit.sshAccess: Forbidden: its key is public; write your SSH keys into the user data
+                providerSpec.cloudInit.sshAccess: Forbidden: it lets in whoever holds a fixed key; write your SSH keys into the user data
                 providerSpec.volume.volumeSize: Invalid value: "big": must be a quantity of bytes, such as 32Gi
                 providerSpec.networkInterfaceAddress: Invalid value: "192.168.1.1": must be an IPv4 range such as 192.168.126.0/24
                 providerSpec.domainMemroy: unknown field, which is ignored; did you mean domainMemory?

@@ -52,7 +52,7 @@ pub struct Ignition {
 #[serde(rename_all = "camelCase", default)]
 pub struct CloudInit {
     pub user_data_secret: String,
-    /// Refused: upstream lets everybody in who has its published key.
+    /// Refused: upstream lets in whoever holds a key that is fixed in its source.
     #[serde(rename = "sshAccess")]
     pub ssh_access: bool,
 }

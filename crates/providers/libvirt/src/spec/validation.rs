@@ -66,7 +66,10 @@ fn check_boot(spec: &LibvirtSpec, verdict: &mut Verdict) {
             verdict.required(&path.child("userDataSecret"), "name the Secret, such as worker-user-data");
         }
         if cloud_init.ssh_access {
-            verdict.forbidden(&path.child("sshAccess"), "its key is public; write your SSH keys into the user data");
+            verdict.forbidden(
+                &path.child("sshAccess"),
+                "it lets in whoever holds a fixed key; write your SSH keys into the user data",
+            );
         }
     }
 }

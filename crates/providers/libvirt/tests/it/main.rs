@@ -5,6 +5,7 @@
 
 mod conformance;
 mod edge;
+mod guide;
 mod interrupted;
 mod launch;
 mod lookup;
