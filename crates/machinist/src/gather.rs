@@ -12,7 +12,7 @@ use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
     MachineConfigPoolConfiguration,
 };
-use api::names::NAMESPACE;
+use api::names::{MACHINE_API_NAMESPACE, NAMESPACE};
 use clap::Args;
 use drain::{DisruptionBudget, PodFacts};
 use explain::{Blocker, Certificate, Member, Objects, Snapshot, Standstill};
@@ -27,6 +27,9 @@ use serde::de::DeserializeOwned;
 
 /// Objects of one list request. Rendered configs are large, so pages are small.
 const PAGE: u32 = 500;
+
+/// The Deployment of the machine controllers.
+const MACHINE_CONTROLLERS: &str = "machine-api-controllers";
 
 /// The cluster to talk to.
 #[derive(Args, Clone, Debug)]
@@ -73,6 +76,8 @@ pub(crate) struct World {
 pub(crate) enum Depth {
     /// Pools, nodes and what they wait for.
     Fleet,
+    /// Also Machines and MachineSets.
+    Machines,
     /// Also whatever may have failed around them.
     Everything,
 }
@@ -106,7 +111,11 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         let ours: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
         objects.pods = noted(all(ours, "pods").await, &mut notes, "our own pods").unwrap_or_default();
     }
+    if depth != Depth::Fleet {
+        machines(client, &mut objects, &mut notes).await;
+    }
     if depth == Depth::Everything {
+        objects.health_checks = optional(client, &mut notes, "MachineHealthChecks").await;
         objects.provenances = optional(client, &mut notes, "archives of rendered configs").await;
         objects.kubelet_configs = optional::<KubeletConfig>(client, &mut notes, "KubeletConfigs").await;
         objects.container_runtime_configs =
@@ -117,6 +126,21 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
     let now = Timestamp::now();
     decide(&mut objects, &pods, &budgets, now);
     Ok(World { objects, notes, now })
+}
+
+/// Reads Machines, their sets, and the Deployment that looks after them where there are any.
+async fn machines(client: &Client, objects: &mut Objects, notes: &mut Vec<String>) {
+    objects.machines = optional(client, notes, "Machines").await;
+    objects.machine_sets = optional(client, notes, "MachineSets").await;
+    if objects.machines.is_empty() && objects.machine_sets.is_empty() {
+        return;
+    }
+    // Others run workloads of their own in this namespace, so only this one is asked for.
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), MACHINE_API_NAMESPACE);
+    match cluster::write::in_time(deployments.get_opt(MACHINE_CONTROLLERS)).await {
+        Ok(deployment) => objects.deployments.extend(deployment),
+        Err(error) => notes.push(explain_refusal(&error, "get", "deployments", "the machine controllers")),
+    }
 }
 
 /// Whether a pool wants another config than the last one that all its nodes had.

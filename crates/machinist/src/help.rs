@@ -23,7 +23,13 @@ pub(crate) const STATUS: &str = "Examples:
 
 pub(crate) const WHY: &str = "Examples:
   machinist why pool worker
-  machinist why node worker-1 -o json";
+  machinist why node worker-1 -o json
+  machinist why machine worker-a-x7k2p
+  machinist why machineset worker-a";
+
+pub(crate) const EXPORT: &str = "Examples:
+  machinist export machine control-plane-0 > new.yaml
+  sed -i s/control-plane-0/control-plane-3/ new.yaml && kubectl create -f new.yaml";
 
 pub(crate) const PLAN: &str = "Examples:
   machinist plan -f change.yaml                 what would happen, node by node

@@ -7,6 +7,7 @@ mod controller;
 mod crds;
 mod diff;
 mod doctor;
+mod export;
 mod gather;
 mod help;
 mod inputs;
@@ -69,10 +70,10 @@ enum Verb {
     /// Show what differs between two configs, and what that would do to a running node.
     #[command(after_help = help::DIFF)]
     Diff(diff::Arguments),
-    /// Show the fleet at a glance: pools and nodes, how far they are, what each waits for.
+    /// Show the fleet at a glance: pools, nodes and machines, how far they are, what each waits for.
     #[command(after_help = help::STATUS)]
     Status(status::Arguments),
-    /// Say why a pool or node is in its state, since when, what it waits for and what would move it.
+    /// Say why a pool, node, machine or machineset is in its state, since when, what it waits for and what would move it.
     #[command(after_help = help::WHY)]
     Why(why::Arguments),
     /// Show what a change would do, node by node, before it is applied. Changes nothing.
@@ -90,6 +91,9 @@ enum Verb {
     /// Take a pool back to the last config that worked.
     #[command(after_help = help::ROLLBACK)]
     Rollback(rollback::Arguments),
+    /// Print an object as a file to make another one from.
+    #[command(after_help = help::EXPORT)]
+    Export(export::Arguments),
     /// Serve new machines the config of their pool.
     Server(server::Arguments),
     /// Bring up a whole fleet in this process, to try Machinist on nothing at all.
@@ -123,6 +127,7 @@ fn main() -> ExitCode {
         Verb::Blame(arguments) => blame::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Rollback(arguments) => rollback::run(&arguments),
+        Verb::Export(arguments) => export::run(&arguments),
         Verb::Server(arguments) => server::run(arguments),
         Verb::Up(arguments) => sandbox::up::run(arguments),
         Verb::Completions(arguments) => help::completions(&arguments, Arguments::command()),

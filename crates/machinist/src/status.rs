@@ -47,10 +47,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 async fn status(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let client = arguments.cluster.connect().await?;
+    // Machines belong to no pool, so whoever asks for one pool is not told of them.
+    let depth = if arguments.pool.is_some() { Depth::Fleet } else { Depth::Machines };
     let mut told = false;
     loop {
         let began = Instant::now();
-        let world = gather::world(&client, Depth::Fleet).await?;
+        let world = gather::world(&client, depth).await?;
         let (took, snapshot) = (began.elapsed(), world.snapshot());
         if let Some(pool) = arguments.pool.as_deref().filter(|pool| !snapshot.pools.contains_key(*pool)) {
             bail!("there is no MachineConfigPool {pool}");
@@ -91,6 +93,8 @@ fn pause(took: Duration) -> Duration {
 pub(crate) struct Fleet {
     pub(crate) pools: Vec<Explanation>,
     pub(crate) nodes: Vec<Explanation>,
+    pub(crate) machine_sets: Vec<Explanation>,
+    pub(crate) machines: Vec<Explanation>,
 }
 
 impl Fleet {
@@ -104,6 +108,8 @@ impl Fleet {
         Self {
             pools: pools.filter_map(|pool| explain::pool(snapshot, pool)).collect(),
             nodes: snapshot.nodes.keys().filter(in_pool).filter_map(|node| explain::node(snapshot, node)).collect(),
+            machine_sets: snapshot.machine_sets.keys().filter_map(|set| explain::machine_set(snapshot, set)).collect(),
+            machines: snapshot.machines.keys().filter_map(|it| explain::machine(snapshot, it)).collect(),
         }
     }
 
@@ -132,7 +138,26 @@ impl Fleet {
             value["desiredConfig"] = json!(facts.desired);
             value
         });
-        json!({"pools": pools.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>()})
+        let sets = self.machine_sets.iter().map(|it| {
+            let facts = &snapshot.machine_sets[&it.name];
+            let mut value = json!(it);
+            value["replicas"] = json!(facts.desired);
+            value["readyReplicas"] = json!(facts.ready);
+            value["availableReplicas"] = json!(facts.available);
+            value
+        });
+        let machines = self.machines.iter().map(|it| {
+            let facts = &snapshot.machines[&it.name];
+            let mut value = json!(it);
+            value["phase"] = json!(facts.phase);
+            value["node"] = json!(facts.node);
+            value["machineSet"] = json!(facts.set);
+            value
+        });
+        json!({
+            "pools": pools.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
+            "machineSets": sets.collect::<Vec<_>>(), "machines": machines.collect::<Vec<_>>(),
+        })
     }
 
     /// The nodes that are worth a line.
@@ -144,6 +169,23 @@ impl Fleet {
             .take(if all { usize::MAX } else { SMALL })
             .collect()
     }
+
+    /// The machines that are worth a line: one that runs is a node, which has its own.
+    pub(crate) fn shown_machines(&self, all: bool) -> Vec<&Explanation> {
+        let shown = self.machines.iter().filter(|machine| all || !is_running(machine));
+        shown.take(if all { usize::MAX } else { SMALL }).collect()
+    }
+
+    /// The MachineSets that are worth a line.
+    pub(crate) fn shown_sets(&self, all: bool) -> Vec<&Explanation> {
+        let shown = self.machine_sets.iter().filter(|set| all || !is_running(set));
+        shown.take(if all { usize::MAX } else { SMALL }).collect()
+    }
+}
+
+/// Whether a machine or set is well; a node that restarts for its config is told of by its own line.
+pub(crate) fn is_running(it: &Explanation) -> bool {
+    matches!(it.state, State::Running | State::Updating)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `machinist why pool|node NAME`: why it is in this state, since when, what it waits for, and what would move it.
+//! `machinist why pool|node|machine|machineset NAME`: why it is in this state, since when, what it waits for, and what would move it.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -30,6 +30,10 @@ enum Kind {
     Pool,
     #[value(alias = "no", alias = "nodes")]
     Node,
+    #[value(alias = "machines")]
+    Machine,
+    #[value(alias = "machinesets", alias = "machine-set", alias = "ms")]
+    Machineset,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -38,15 +42,22 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 async fn why(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let client = arguments.cluster.connect().await?;
-    let world = gather::world(&client, Depth::Fleet).await?;
+    let depth = match arguments.kind {
+        Kind::Pool | Kind::Node => Depth::Fleet,
+        Kind::Machine | Kind::Machineset => Depth::Machines,
+    };
+    let world = gather::world(&client, depth).await?;
     output::warn(world.notes.iter());
     let snapshot = world.snapshot();
     let name = &arguments.name;
     let it = match arguments.kind {
-        Kind::Pool => explain::pool(&snapshot, name)
-            .with_context(|| unknown("pool", name, snapshot.pools.keys().map(String::as_str).collect()))?,
-        Kind::Node => explain::node(&snapshot, name)
-            .with_context(|| unknown("node", name, snapshot.nodes.keys().map(String::as_str).collect()))?,
+        Kind::Pool => explain::pool(&snapshot, name).with_context(|| unknown("pool", name, snapshot.pools.keys()))?,
+        Kind::Node => explain::node(&snapshot, name).with_context(|| unknown("node", name, snapshot.nodes.keys()))?,
+        Kind::Machine => {
+            explain::machine(&snapshot, name).with_context(|| unknown("machine", name, snapshot.machines.keys()))?
+        }
+        Kind::Machineset => explain::machine_set(&snapshot, name)
+            .with_context(|| unknown("machineset", name, snapshot.machine_sets.keys()))?,
     };
     let text = match arguments.output {
         Some(format) => {
@@ -60,7 +71,8 @@ async fn why(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn unknown(kind: &str, name: &str, known: Vec<&str>) -> String {
+fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a String>) -> String {
+    let known: Vec<&str> = known.map(String::as_str).collect();
     match known.len() {
         0 => format!("there is no {kind} {name}, nor any other"),
         1..=12 => format!("there is no {kind} {name}; there are {}", known.join(", ")),

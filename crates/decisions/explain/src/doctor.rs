@@ -2,6 +2,8 @@
 //!
 //! A repair is a value: whoever asked carries it out, after a person agreed. Only what cannot lose anything is offered.
 
+mod machines;
+
 use jiff::SignedDuration;
 use serde::Serialize;
 
@@ -68,7 +70,7 @@ pub enum Repair {
 
 /// Certificates are renewed weeks before their end; one that has less than this left was forgotten.
 const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// A pause longer than this keeps renewed certificates from nodes.
+/// A pause that lasts longer than this was probably forgotten.
 const LONG_PAUSE: SignedDuration = SignedDuration::from_hours(24);
 /// A deletion that is still waiting after this long waits for somebody who is not there.
 const DELETING: SignedDuration = SignedDuration::from_secs(10);
@@ -85,6 +87,7 @@ pub fn doctor(snapshot: &Snapshot) -> Vec<Finding> {
     for node in snapshot.nodes.values() {
         one_node(snapshot, node, &mut findings);
     }
+    machines::look(snapshot, &mut findings);
     generators(snapshot, &mut findings);
     certificates(snapshot, &mut findings);
     findings.sort_by_key(|finding| finding.severity);
@@ -188,26 +191,17 @@ fn paused_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
     let since = pool.paused_by.as_ref().and_then(|(_, time)| *time);
     let by = pool.paused_by.as_ref().map(|(manager, _)| format!(" by {manager}")).unwrap_or_default();
     let lasts = since.map(|since| format!(" for {}", ago(since, snapshot.now))).unwrap_or_default();
-    let expiring = snapshot.certificates.iter().find(|it| it.not_after.duration_since(snapshot.now) < EXPIRES_SOON);
     let is_long = since.is_some_and(|since| snapshot.now.duration_since(since) > LONG_PAUSE);
     let waits = snapshot.nodes_of(name).filter(|node| node.desired.as_deref() != Some(&pool.target)).count();
-    if expiring.is_none() && !is_long && waits == 0 {
+    if !is_long && waits == 0 {
         return;
     }
-    let problem = match expiring {
-        Some(certificate) => format!(
-            "pool {name} has been paused{lasts}{by}, and certificate {} ends {}: renewed ones do not reach its nodes",
-            certificate.subject,
-            at(certificate.not_after)
-        ),
-        None => format!("pool {name} has been paused{lasts}{by}; {waits} of its nodes wait for {}", pool.target),
-    };
     findings.push(Finding {
-        id: "pause-blocks-certificates",
-        severity: if expiring.is_some() { Severity::Problem } else { Severity::Warning },
+        id: "pool-paused",
+        severity: Severity::Warning,
         subject: format!("machineconfigpool/{name}"),
-        problem,
-        effect: "with expired certificates, logs and exec stop working first, then nodes drop out".to_owned(),
+        problem: format!("pool {name} has been paused{lasts}{by}; {waits} of its nodes wait for {}", pool.target),
+        effect: "its nodes get no change of their config; certificates reach them all the same".to_owned(),
         moves: vec![crate::pool::unpause(name)],
         fix: Some(Fix { what: format!("unpause pool {name}"), repair: Repair::Unpause { pool: name.clone() } }),
     });
@@ -278,7 +272,7 @@ fn mismatch(node: &NodeFacts) -> Finding {
         ),
         effect: "the node stays Degraded and takes no update, so that the hand-made change is not lost unseen"
             .to_owned(),
-        moves: vec![Move::new("see where the file comes from", format!("machinist blame {} PATH", node.name))],
+        moves: vec![crate::node::blame(node)],
         fix: Some(Fix {
             what: format!("write the files of {target} anew on node {}", node.name),
             repair: Repair::AnnotateNode { node: node.name.clone(), key: api::annotations::FORCE, value: target },
@@ -398,7 +392,6 @@ fn certificates(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
                     format!("kubectl -n {} get deploy machine-config-operator", api::names::NAMESPACE),
                 ),
                 Move::new("approve what nodes ask for", "kubectl get csr"),
-                Move::new("see which pools are paused and do not get the new one", "machinist status"),
             ],
             fix: None,
         });

@@ -1,10 +1,13 @@
-//! Decides what to tell people: the state of each pool and node, since when, what it waits for, and what would move it.
+//! Decides what to tell people: the state of each pool, node, Machine and MachineSet, since when, what it waits for, and what
+//! would move it.
 //!
-//! [`node`] and [`pool`] explain one object, [`doctor`] looks for every failure we know of. All of them read one
+//! [`node`], [`pool`], [`machine`](fn@machine) and [`machine_set`](fn@machine_set) explain one object, [`doctor`] looks for every failure we know of. All of them read one
 //! [`Snapshot`] and do nothing: `status`, `why` and `doctor` print what is said here, and a repair is carried out by
 //! whoever asked. How pools choose nodes is decided elsewhere; that decision is part of the snapshot.
 
 pub mod doctor;
+mod machine;
+mod machine_set;
 mod node;
 mod pool;
 mod snapshot;
@@ -14,14 +17,17 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 pub use doctor::{Finding, Fix, Repair, Severity, doctor};
+pub use machine::machine;
+pub use machine_set::machine_set;
 pub use node::node;
 pub use pool::pool;
 pub use snapshot::{
-    Blocker, Certificate, Claim, Generator, Held, Member, NodeFacts, Objects, PoolFacts, Snapshot, Standstill, Workload,
+    Blocker, Certificate, Claim, Generator, HealthCheckFacts, Held, MachineFacts, MachineSetFacts, Member, NodeFacts,
+    Objects, PoolFacts, Snapshot, Standstill, Symptom, Trouble, Workload,
 };
 pub use span::{ago, span};
 
-/// Where one pool or node stands.
+/// Where one pool, node, Machine or MachineSet stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -43,8 +49,14 @@ pub struct Explanation {
 pub enum State {
     /// It is where it should be.
     Updated,
+    /// A machine has its node, or a set has all its machines.
+    Running,
     /// It gets there without anybody's help.
     Updating,
+    /// A machine is on its way to a node without anybody's help.
+    Provisioning,
+    /// A machine goes away without anybody's help.
+    Deleting,
     /// It waits for its turn, and its turn will come.
     Waiting,
     /// A person said that it should not move.
@@ -53,6 +65,8 @@ pub enum State {
     Blocked,
     /// It tried and failed, or is not what it says it is.
     Degraded,
+    /// A machine does not recover; somebody has to delete it.
+    Failed,
     /// Nobody looks after it.
     Unmanaged,
 }
@@ -61,11 +75,15 @@ impl std::fmt::Display for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Self::Updated => "Updated",
+            Self::Running => "Running",
             Self::Updating => "Updating",
+            Self::Provisioning => "Provisioning",
+            Self::Deleting => "Deleting",
             Self::Waiting => "Waiting",
             Self::Paused => "Paused",
             Self::Blocked => "Blocked",
             Self::Degraded => "Degraded",
+            Self::Failed => "Failed",
             Self::Unmanaged => "Unmanaged",
         })
     }

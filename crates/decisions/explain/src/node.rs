@@ -154,7 +154,7 @@ fn degraded(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explana
         it.moves.push(Move::new("bring the config back", "machinist doctor --fix"));
     } else if is_mismatch(facts) {
         it.waiting_for.push("the files on its disk to be what its config says".to_owned());
-        it.moves.push(Move::new("see who wrote the file, and since when", format!("machinist blame {name} PATH")));
+        it.moves.push(blame(facts));
         it.moves.push(Move::new(
             "write them anew",
             format!("kubectl annotate node {name} {}={target} --overwrite", api::annotations::FORCE),
@@ -393,6 +393,23 @@ pub(crate) fn is_missing_config(snapshot: &Snapshot, facts: &NodeFacts) -> bool 
 pub(crate) fn is_mismatch(facts: &NodeFacts) -> bool {
     let reason = facts.reason.as_deref().unwrap_or_default();
     facts.is_degraded() && (reason.contains("content mismatch") || reason.contains("unexpected on-disk state"))
+}
+
+/// Who put the thing there that is not as it should be. The daemon quotes its name.
+pub(crate) fn blame(facts: &NodeFacts) -> Move {
+    let name = &facts.name;
+    match facts.reason.as_deref().and_then(|reason| reason.split('"').nth(1)).filter(|subject| !subject.is_empty()) {
+        Some(subject) => {
+            Move::new("see where it comes from, and since when", format!("machinist blame {name} {}", quoted(subject)))
+        }
+        None => Move::new("see what it reports", format!("kubectl describe machineconfignode {name}")),
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-@:+,=%".contains(letter);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 fn look_at_daemon(facts: &NodeFacts) -> Move {

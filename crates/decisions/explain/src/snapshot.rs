@@ -3,9 +3,12 @@
 //! What other decisions say about the same objects (which pool a node belongs to, what a pool waits for, which pods a
 //! drain cannot move) is handed in, so that people read what the controllers will really do.
 
+mod machines;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::known::Reading;
+use api::machine::{Machine, MachineHealthCheck, MachineSet};
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
     MachineConfigPoolStatus,
@@ -21,6 +24,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use serde::Serialize;
 
+pub use machines::{HealthCheckFacts, MachineFacts, MachineSetFacts, Symptom, Trouble};
+
 /// The input of every explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -33,6 +38,11 @@ pub struct Snapshot {
     pub workloads: Vec<Workload>,
     pub generators: Vec<Generator>,
     pub certificates: Vec<Certificate>,
+    /// By name; those of other namespaces than the machine API's own by `namespace/name`.
+    pub machines: BTreeMap<String, MachineFacts>,
+    /// By name, like machines.
+    pub machine_sets: BTreeMap<String, MachineSetFacts>,
+    pub health_checks: Vec<HealthCheckFacts>,
     pub now: Timestamp,
 }
 
@@ -209,6 +219,9 @@ pub struct Objects {
     pub controller_configs: Vec<ControllerConfig>,
     /// Certificates that were read elsewhere: those that the ControllerConfig's status does not tell of.
     pub certificates: Vec<Certificate>,
+    pub machines: Vec<Machine>,
+    pub machine_sets: Vec<MachineSet>,
+    pub health_checks: Vec<MachineHealthCheck>,
     /// Decided elsewhere: where each node belongs.
     pub members: BTreeMap<String, Member>,
     /// Decided elsewhere: what each pool waits for.
@@ -255,6 +268,9 @@ impl Snapshot {
                 .flat_map(certificates)
                 .chain(objects.certificates.iter().cloned())
                 .collect(),
+            machines: objects.machines.iter().map(MachineFacts::keyed).collect(),
+            machine_sets: objects.machine_sets.iter().map(MachineSetFacts::keyed).collect(),
+            health_checks: objects.health_checks.iter().filter_map(HealthCheckFacts::from_object).collect(),
             now,
         }
     }
@@ -267,6 +283,16 @@ impl Snapshot {
     /// The nodes that follow a pool, by name.
     pub fn nodes_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a NodeFacts> {
         self.nodes.values().filter(move |node| matches!(&node.member, Member::Pool(name) if name == pool))
+    }
+}
+
+impl Snapshot {
+    /// The machines of a set, by the names that the snapshot has them under.
+    pub fn machines_of<'a>(&'a self, set: &'a MachineSetFacts) -> impl Iterator<Item = &'a str> {
+        let own = self.machines.iter().filter(|(_, machine)| {
+            machine.namespace == set.namespace && machine.set.as_deref() == Some(set.name.as_str())
+        });
+        own.map(|(key, _)| key.as_str())
     }
 }
 

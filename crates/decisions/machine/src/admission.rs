@@ -13,7 +13,7 @@ use crate::health::Check;
 use crate::lifecycle::hook_list;
 use crate::set::{labels_do_not_match, selector_problem, template_labels};
 
-pub use copies::{Change, export, settle_copy};
+pub use copies::{Change, adoption_warning, export, settle_copy};
 
 /// What is said about an object. It is let in if there is no error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

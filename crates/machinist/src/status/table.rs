@@ -1,9 +1,9 @@
-//! Draws the fleet as two aligned tables.
+//! Draws the fleet as aligned tables: pools, nodes, and machines where there are any.
 
 use explain::{Explanation, Member, Snapshot, State, ago};
 use owo_colors::OwoColorize as _;
 
-use super::Fleet;
+use super::{Fleet, is_running};
 
 /// Sentences longer than this are cut in a table; `why` has all of it.
 const LONGEST: usize = 90;
@@ -62,6 +62,51 @@ pub(super) fn draw(fleet: &Fleet, snapshot: &Snapshot, all: bool) -> String {
             fleet.nodes.len()
         ));
     }
+    text.push_str(&draw_machines(fleet, snapshot, all));
+    text
+}
+
+/// How many machines run, and those that do not with what they wait for.
+fn draw_machines(fleet: &Fleet, snapshot: &Snapshot, all: bool) -> String {
+    if fleet.machines.is_empty() && fleet.machine_sets.is_empty() {
+        return String::new();
+    }
+    let running = fleet.machines.iter().filter(|machine| is_running(machine)).count();
+    let (machines, sets) = (fleet.machines.len(), fleet.machine_sets.len());
+    let mut text = format!("\n{running} of {machines} machines run; {sets} MachineSets\n");
+    let shown = fleet.shown_sets(all);
+    if !shown.is_empty() {
+        let mut rows = vec![header(&["MACHINESET", "STATE", "DESIRED", "READY", "AVAILABLE", "WAITS FOR"])];
+        for set in shown {
+            let facts = &snapshot.machine_sets[&set.name];
+            rows.push(Row(vec![
+                Cell::plain(&set.name),
+                state(set.state),
+                Cell::plain(&facts.desired.to_string()),
+                Cell::plain(&facts.ready.to_string()),
+                Cell::plain(&facts.available.to_string()),
+                waits(set),
+            ]));
+        }
+        text.push('\n');
+        text.push_str(&lines(&rows));
+    }
+    let shown = fleet.shown_machines(all);
+    if !shown.is_empty() {
+        let mut rows = vec![header(&["MACHINE", "STATE", "SINCE", "NODE", "WAITS FOR"])];
+        for machine in shown {
+            let node = snapshot.machines[&machine.name].node.as_deref();
+            rows.push(Row(vec![
+                Cell::plain(&machine.name),
+                state(machine.state),
+                since(machine, snapshot),
+                Cell::plain(node.unwrap_or("-")),
+                waits(machine),
+            ]));
+        }
+        text.push('\n');
+        text.push_str(&lines(&rows));
+    }
     text
 }
 
@@ -86,11 +131,11 @@ fn header(names: &[&str]) -> Row {
 fn state(state: State) -> Cell {
     let text = state.to_string();
     let painted = match state {
-        State::Updated => text.green().to_string(),
-        State::Updating => text.cyan().to_string(),
+        State::Updated | State::Running => text.green().to_string(),
+        State::Updating | State::Provisioning | State::Deleting => text.cyan().to_string(),
         State::Waiting | State::Unmanaged => text.clone(),
         State::Paused => text.yellow().to_string(),
-        State::Blocked | State::Degraded => text.red().to_string(),
+        State::Blocked | State::Degraded | State::Failed => text.red().to_string(),
     };
     Cell { text, painted }
 }

@@ -220,7 +220,7 @@ async fn a_pause_that_keeps_a_change_from_nodes(ward: &Ward) {
     let before = ward.fleet.updated("");
     ward.patch::<MachineConfigPool>("worker", json!({"spec": {"paused": true}})).await;
     ward.write("50-worker-a", "/etc/a").await;
-    let finding = ward.found("pause-blocks-certificates");
+    let finding = ward.found("pool-paused");
     says(&finding, "2 of its nodes wait for");
     ward.fix(0);
     ward.fleet.updated(&before);

@@ -2,7 +2,8 @@
 
 use crate::Folder;
 
-const VERBS: [&str; 10] = ["up", "status", "why", "plan", "apply", "blame", "doctor", "rollback", "diff", "render"];
+const VERBS: [&str; 11] =
+    ["up", "status", "why", "plan", "apply", "blame", "doctor", "rollback", "diff", "render", "export"];
 
 #[test]
 fn every_verb_shows_examples_that_name_it() {

@@ -7,6 +7,7 @@ mod doctor;
 mod fleet;
 mod guide;
 mod help;
+mod machines;
 mod readme;
 mod render;
 mod server;

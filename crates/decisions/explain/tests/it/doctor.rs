@@ -133,20 +133,32 @@ fn certificate(world: &mut World, days: i64) {
 }
 
 #[test]
-fn a_pause_that_blocks_certificates_and_expired_ones() {
-    let mut world = World::new().standstill(Standstill::Paused).node("a", "b", "b", "Done", &[]).pool(|pool| {
-        pool["spec"]["paused"] = json!(true);
-    });
-    check(&world, &expect![[""]]);
+fn a_pause_is_told_when_it_keeps_a_change_from_nodes_and_never_blamed_for_certificates() {
+    let paused = |node: &str| {
+        World::new().standstill(Standstill::Paused).node("a", node, node, "Done", &[]).pool(|pool| {
+            pool["spec"]["paused"] = json!(true);
+        })
+    };
+    check(&paused("b"), &expect![[""]]);
+    check(
+        &paused("a"),
+        &expect![[r#"
+        Warning pool-paused machineconfigpool/worker: pool worker has been paused; 1 of its nodes wait for rendered-worker-b
+          fix: unpause pool worker (Unpause { pool: "worker" })
+    "#]],
+    );
+    let mut world = paused("b");
     certificate(&mut world, 3);
     check(
         &world,
         &expect![[r#"
-        Problem pause-blocks-certificates machineconfigpool/worker: pool worker has been paused, and certificate CN=kube-apiserver ends on 2026-03-04 at 12:00 UTC: renewed ones do not reach its nodes
-          fix: unpause pool worker (Unpause { pool: "worker" })
         Warning certificate-expired certificate/KubeAPIServerServingCAData: certificate CN=kube-apiserver of KubeAPIServerServingCAData ends on 2026-03-04 at 12:00 UTC
     "#]],
     );
+}
+
+#[test]
+fn a_certificate_that_has_expired() {
     let mut world = World::new().node("a", "b", "b", "Done", &[]);
     certificate(&mut world, -1);
     check(

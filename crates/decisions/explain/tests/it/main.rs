@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod doctor;
+mod machines;
 mod why;
 
 use std::collections::BTreeMap;

@@ -337,3 +337,41 @@ fn a_node_without_a_first_config_waits_for_its_turn_or_for_its_daemon() {
     "#]],
     );
 }
+
+#[test]
+fn a_node_with_a_file_that_somebody_changed_names_the_command_with_the_path() {
+    let changed = |what: &str| {
+        let reason = format!("unexpected on-disk state validating against rendered-worker-b: {what}");
+        World::new().node("a", "b", "b", "Degraded", &[("machineconfiguration.openshift.io/reason", reason.as_str())])
+    };
+    node(
+        &changed("content mismatch for file \"/etc/motd\""),
+        "a",
+        &expect![[r#"
+        Degraded: unexpected on-disk state validating against rendered-worker-b: content mismatch for file "/etc/motd"
+        waits for the files on its disk to be what its config says
+        see where it comes from, and since when: machinist blame a /etc/motd
+        write them anew: kubectl annotate node a machinist.dev/force=rendered-worker-b --overwrite
+    "#]],
+    );
+    node(
+        &changed("mode mismatch for file: \"/etc/it's here\"; expected: 0644"),
+        "a",
+        &expect![[r#"
+        Degraded: unexpected on-disk state validating against rendered-worker-b: mode mismatch for file: "/etc/it's here"; expected: 0644
+        waits for the files on its disk to be what its config says
+        see where it comes from, and since when: machinist blame a '/etc/it'\''s here'
+        write them anew: kubectl annotate node a machinist.dev/force=rendered-worker-b --overwrite
+    "#]],
+    );
+    node(
+        &changed("something that nobody quotes"),
+        "a",
+        &expect![[r#"
+        Degraded: unexpected on-disk state validating against rendered-worker-b: something that nobody quotes
+        waits for the files on its disk to be what its config says
+        see what it reports: kubectl describe machineconfignode a
+        write them anew: kubectl annotate node a machinist.dev/force=rendered-worker-b --overwrite
+    "#]],
+    );
+}

@@ -65,9 +65,27 @@ impl Change {
     }
 }
 
-/// A Machine as one would write it to make another: without what the server and the controllers put there.
+/// A Machine as one would write it to make another: without what the server and the controllers put there, and without
+/// what names its instance.
 pub fn export(machine: &Machine) -> Machine {
-    let ObjectMeta { name, namespace, labels, annotations, owner_references, .. } = machine.metadata.clone();
-    let metadata = ObjectMeta { name, namespace, labels, annotations, owner_references, ..ObjectMeta::default() };
-    Machine { metadata, spec: machine.spec.clone(), status: None }
+    let ObjectMeta { name, namespace, labels, mut annotations, .. } = machine.metadata.clone();
+    if let Some(annotations) = &mut annotations {
+        annotations.retain(|key, _| !INSTANCE_ANNOTATIONS.contains(&key.as_str()));
+    }
+    let annotations = annotations.filter(|annotations| !annotations.is_empty());
+    let metadata = ObjectMeta { name, namespace, labels, annotations, ..ObjectMeta::default() };
+    let mut spec = machine.spec.clone();
+    spec.provider_id = None;
+    Machine { metadata, spec, status: None }
+}
+
+/// What to know before a copy of this Machine is made: the labels of a MachineSet's machine make its copy one of the set's.
+pub fn adoption_warning(machine: &Machine) -> Option<String> {
+    let owner = machine.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    let (kind, set) = (&owner.kind, &owner.name);
+    let way = if kind == "MachineSet" { "scale the set to have one more" } else { "it makes its machines itself" };
+    Some(format!(
+        "{kind} {set} takes a copy with the same labels for its own, and then has one machine too many; {way}, or change the \
+         labels of the copy"
+    ))
 }

@@ -1,7 +1,9 @@
 //! Admission: copies of machines, and what vectors do not cover.
 
 use expect_test::expect;
-use machine::admission::{export, review_health_check, review_machine, review_set, settle_copy, skips_provider_checks};
+use machine::admission::{
+    adoption_warning, export, review_health_check, review_machine, review_set, settle_copy, skips_provider_checks,
+};
 use serde_json::json;
 
 use crate::make::{machine, object};
@@ -41,20 +43,27 @@ fn nobody_takes_an_instance_by_an_update() {
 }
 
 #[test]
-fn an_export_has_nothing_that_the_server_wrote() {
-    let exported = export(&machine(json!({
-        "metadata": {"resourceVersion": "7", "generation": 3, "managedFields": []},
-        "spec": {"providerID": "x:///1"},
-    })));
+fn an_export_has_neither_what_the_server_wrote_nor_what_names_the_instance() {
+    let original = machine(json!({
+        "metadata": {
+            "resourceVersion": "7", "generation": 3, "managedFields": [],
+            "annotations": {"machine.openshift.io/instance-state": "running", "machinist.dev/instance-intent": "{}", "keep": "me"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "MachineSet", "name": "a", "uid": "u", "controller": true}],
+        },
+        "spec": {"providerID": "x:///1", "providerSpec": {"value": {"instanceType": "large"}}},
+    }));
+    let exported = export(&original);
     assert_eq!(exported.metadata.uid, None);
     assert_eq!(exported.metadata.resource_version, None);
     assert_eq!(exported.metadata.finalizers, None);
+    assert_eq!(exported.metadata.owner_references, None);
     assert_eq!(exported.status, None);
-    assert_eq!(
-        exported.spec.provider_id.as_deref(),
-        Some("x:///1"),
-        "as the old flag printed it; admission takes care"
-    );
+    assert_eq!(exported.spec.provider_id, None, "a copy has to get an instance of its own");
+    assert_eq!(exported.spec.provider_spec, original.spec.provider_spec);
+    assert_eq!(exported.metadata.annotations.unwrap().into_keys().collect::<Vec<_>>(), ["keep"]);
+    expect!["MachineSet a takes a copy with the same labels for its own, and then has one machine too many; scale the set to have one more, or change the labels of the copy"]
+        .assert_eq(&adoption_warning(&original).unwrap());
+    assert_eq!(adoption_warning(&machine(json!({}))), None);
 }
 
 #[test]
