@@ -1,8 +1,8 @@
 //! Real files beneath a root folder, for the directory host and the real host alike.
 //!
 //! Every path is opened beneath the root by the kernel itself (`openat2` with `RESOLVE_IN_ROOT`), and the last name is then
-//! handled relative to that open folder. A link that is swapped in the middle of a write can therefore change which folder
-//! inside the root is meant, but never leads outside. It decides nothing about what to write.
+//! handled relative to that open folder. Links are followed beneath the root only, and only those that root made. It decides
+//! nothing about what to write.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,11 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use change::host::{Attributes, Entry, EntryKind, Error, ErrorKind, Files, HostPath, READ_LIMIT};
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, StatVfsMountFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfsMountFlags, Uid};
 use rustix::io::Errno;
+
+mod links;
 
 /// Folders that wait for their fsync. Each holds a descriptor, so their number is kept small.
 const WAITING_FOLDERS: usize = 64;
+
+/// Parents that are made on the way, as other programs make them: everybody may enter.
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
 /// On a host whose `/usr` is read-only, these are what survives an OS update and can be written.
 const ALWAYS_WRITABLE: [&str; 5] = ["/etc", "/var", "/run", "/tmp", "/boot"];
@@ -56,9 +61,7 @@ impl Root {
     }
 
     fn open_beneath(&self, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let relative = if relative.is_empty() { "." } else { relative };
-        rustix::fs::openat2(&self.folder, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+        links::open(self.folder.as_fd(), relative, flags)
     }
 
     /// The open folder that holds `path`. `None` when it does not exist.
@@ -89,12 +92,19 @@ impl Root {
             Err(errno) => return Err(failure(action, path.as_str(), errno)),
         }
         let above = self.parent_made(path, action)?;
-        match rustix::fs::mkdirat(&above, path.file_name(), Mode::from(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
+        let is_made = match rustix::fs::mkdirat(&above, path.file_name(), FOLDER_MODE) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
             Err(errno) => return Err(failure(action, path.as_str(), errno)),
-        }
+        };
         self.fsync_later(above);
-        self.open_beneath(path.relative(), flags).map_err(|errno| failure(action, path.as_str(), errno))
+        let opened = self.open_beneath(path.relative(), flags);
+        let folder = opened.map_err(|errno| failure(action, path.as_str(), errno))?;
+        if is_made {
+            // The process's umask has taken bits away.
+            rustix::fs::fchmod(&folder, FOLDER_MODE).map_err(|errno| failure(action, path.as_str(), errno))?;
+        }
+        Ok(folder)
     }
 
     fn fsync_later(&self, folder: OwnedFd) {
@@ -319,6 +329,11 @@ impl Files for Root {
     }
 
     fn refuses(&self, path: &HostPath) -> Option<String> {
+        let parent = path.parent();
+        let relative = parent.as_ref().map_or("", HostPath::relative);
+        if let Err(Errno::LOOP) = self.open_beneath(relative, OFlags::PATH | OFlags::DIRECTORY) {
+            return Some(format!("\"{path}\" leads through a symbolic link that is not root's, or in a circle"));
+        }
         let Some((folder, resolved)) = self.resolved_ancestor(path) else {
             return Some(format!("\"{path}\" does not resolve to a place beneath the root"));
         };
@@ -423,6 +438,10 @@ fn failure(action: &'static str, subject: &str, errno: Errno) -> Error {
         Errno::XDEV | Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => ErrorKind::Refused,
         _ => ErrorKind::Failed,
     };
+    if errno == Errno::LOOP {
+        let detail = "it leads through a symbolic link that is not root's, to a process, or in a circle";
+        return Error::new(kind, action, subject, detail);
+    }
     let message = std::io::Error::from_raw_os_error(errno.raw_os_error()).to_string();
     let detail = message.split(" (os error").next().unwrap_or_default().to_lowercase();
     Error::new(kind, action, subject, detail)

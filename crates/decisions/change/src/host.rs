@@ -20,8 +20,9 @@ pub trait Host: Send + Sync {
 
 /// Files beneath the host's root.
 ///
-/// Links are followed as the host itself would follow them from `/`, so an absolute link stays beneath the root; links of
-/// the kernel's process file system are refused. No call ever touches anything outside the root.
+/// Links are followed as the host itself would follow them from `/`, so an absolute link stays beneath the root. Links that
+/// neither root nor this process's user made, and those of the kernel's process file system, are refused. No call ever
+/// touches anything outside the root.
 pub trait Files {
     /// What is at `path`, without following a link in the last place. `None` when there is nothing.
     fn look(&self, path: &HostPath) -> Result<Option<Entry>, Error>;

@@ -14,7 +14,7 @@ use crate::faults::{self, Way};
 use crate::journal::{Journal, Phase, PostAction, Trial};
 use crate::store::{Reverted, Store};
 use crate::trial::Clock;
-use crate::{apply, originals, store, together};
+use crate::{accounts, apply, originals, store, together};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -103,6 +103,11 @@ impl<'a> Engine<'a> {
             _ => None,
         });
         problems.extend(paths.filter_map(|path| files.refuses(path)));
+        let users = steps.iter().filter_map(|step| match step {
+            Step::SetKeys { user } => accounts::find(files, user).ok().flatten(),
+            _ => None,
+        });
+        problems.extend(users.filter_map(|account| files.refuses(&accounts::keys_path(&account).ok()?)));
         if target.fips != self.host.system().fips() && target.fips {
             problems.push("detected change to FIPS flag; refusing to modify FIPS on a running cluster".into());
         }

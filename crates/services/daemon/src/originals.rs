@@ -2,7 +2,7 @@
 //!
 //! Kept once, put back when the config's entry goes. The places are upstream's, so either daemon understands the other's.
 
-use change::host::{Attributes, Error, ErrorKind, Files, Host, HostPath};
+use change::host::{Attributes, EntryKind, Error, ErrorKind, Files, Host, HostPath};
 
 const ORIGINALS: &str = "/etc/machine-config-daemon/orig";
 const NO_ORIGINALS: &str = "/etc/machine-config-daemon/noorig";
@@ -27,6 +27,9 @@ pub fn put_back(files: &dyn Files, path: &HostPath) -> Result<(), Error> {
     if files.look(&original)?.is_some() {
         return files.copy(&original, path);
     }
+    if let Some(shipped) = shipped(files, path)? {
+        return files.copy(&shipped, path);
+    }
     match files.remove(path) {
         // A folder that somebody else has put files into stays.
         Err(error) if error.kind != ErrorKind::PowerCut && is_folder(files, path) => Ok(()),
@@ -42,7 +45,23 @@ pub fn forget(files: &dyn Files, path: &HostPath) -> Result<(), Error> {
 
 /// The bytes that stood at `path`, for files that are only appended to.
 pub fn contents(files: &dyn Files, path: &HostPath) -> Result<Vec<u8>, Error> {
-    Ok(files.read(&original(path)?)?.unwrap_or_default())
+    let place = match files.look(&original(path)?)? {
+        Some(_) => Some(original(path)?),
+        None => shipped(files, path)?,
+    };
+    Ok(place.map(|place| files.read(&place)).transpose()?.flatten().unwrap_or_default())
+}
+
+/// The distribution's own copy of a file in `/etc`, for a path of which nobody remembers what stood there: Ignition wrote it
+/// before this daemon came. Image-based systems keep all of theirs in `/usr/etc`.
+fn shipped(files: &dyn Files, path: &HostPath) -> Result<Option<HostPath>, Error> {
+    let Some(rest) = path.as_str().strip_prefix("/etc/") else { return Ok(None) };
+    if files.look(&stamp(path)?)?.is_some() {
+        return Ok(None);
+    }
+    let shipped = place(&format!("/usr/etc/{rest}"))?;
+    let kind = files.look(&shipped)?.map(|entry| entry.kind);
+    Ok(matches!(kind, Some(EntryKind::File | EntryKind::Link(_))).then_some(shipped))
 }
 
 pub fn keep_enablement(host: &dyn Host, unit: &str) -> Result<(), Error> {
@@ -74,7 +93,7 @@ pub fn forget_enablement(files: &dyn Files, unit: &str) -> Result<(), Error> {
 }
 
 fn is_folder(files: &dyn Files, path: &HostPath) -> bool {
-    matches!(files.look(path), Ok(Some(entry)) if entry.kind == change::host::EntryKind::Folder)
+    matches!(files.look(path), Ok(Some(entry)) if entry.kind == EntryKind::Folder)
 }
 
 fn original(path: &HostPath) -> Result<HostPath, Error> {

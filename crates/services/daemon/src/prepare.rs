@@ -85,7 +85,7 @@ pub fn prepare(host: &dyn Host, to: MachineConfig, policy: &ClusterPolicy, force
 /// Whether the update itself puts this mismatch right, so that it must not stand in the update's way.
 fn is_mended(mismatch: &Mismatch, steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
-        Step::WriteFile { path } | Step::WriteLink { path } | Step::PutBack { path } => {
+        Step::MakeFolder { path } | Step::WriteFile { path } | Step::WriteLink { path } | Step::PutBack { path } => {
             path.as_str() == mismatch.subject
         }
         Step::WriteUnit { unit } | Step::MaskUnit { unit } => {
@@ -102,7 +102,6 @@ fn is_mended(mismatch: &Mismatch, steps: &[Step]) -> bool {
         Step::Keep { .. }
         | Step::KeepEnablement { .. }
         | Step::StopUnit { .. }
-        | Step::MakeFolder { .. }
         | Step::DaemonReload
         | Step::PresetUnit { .. } => false,
     })

@@ -4,7 +4,7 @@
 //! It changes nothing, and contents are shown only as a short diff of plain text from files that others may read too.
 
 use change::host::{Activity, Entry, EntryKind, Host, HostPath};
-use change::target::{File, Target, Unit, dropin_path, unit_path};
+use change::target::{File, Folder, Target, Unit, dropin_path, unit_path};
 use change::{kargs, plan};
 
 use crate::{accounts, apply};
@@ -49,6 +49,9 @@ pub fn verify_files(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
         if !IGNORED.contains(&path.as_str()) {
             found.extend(check_file(host, path, file));
         }
+    }
+    for (path, folder) in &target.folders {
+        found.extend(check_folder(host, path, folder));
     }
     for (path, link) in &target.links {
         let present = look(host, path).ok().flatten().map(|entry| entry.kind);
@@ -139,6 +142,33 @@ fn check_file(host: &dyn Host, path: &HostPath, file: &File) -> Vec<Mismatch> {
     }
     found.extend(check_owner(host, path, file));
     found
+}
+
+/// A link to a folder counts as one: its attributes are those of the place it leads to, which may be another's.
+fn check_folder(host: &dyn Host, path: &HostPath, folder: &Folder) -> Option<Mismatch> {
+    let entry = match look(host, path) {
+        Ok(Some(entry)) => entry,
+        Ok(None) => {
+            let message = format!("could not stat directory \"{path}\": lstat {path}: no such file or directory");
+            return Some(plain(path.as_str(), message));
+        }
+        Err(text) => return Some(plain(path.as_str(), format!("could not stat directory \"{path}\": {text}"))),
+    };
+    if matches!(entry.kind, EntryKind::Link(_)) {
+        return None;
+    }
+    if entry.kind != EntryKind::Folder || entry.mode != folder.mode {
+        let (expected, received) = (describe(&EntryKind::Folder, folder.mode), describe(&entry.kind, entry.mode));
+        let message = format!("mode mismatch for directory: \"{path}\"; expected: {expected}; received: {received}");
+        return Some(plain(path.as_str(), message));
+    }
+    let user = accounts::user_id(host.files(), &folder.user, path).ok()?;
+    let group = accounts::group_id(host.files(), &folder.group, path).ok()?;
+    let message = format!(
+        "owner mismatch for directory: \"{path}\"; expected: {user}:{group}; received: {}:{}",
+        entry.user, entry.group
+    );
+    ((entry.user, entry.group) != (user, group) && host_is_root(host)).then(|| plain(path.as_str(), message))
 }
 
 fn check_owner(host: &dyn Host, path: &HostPath, file: &File) -> Option<Mismatch> {

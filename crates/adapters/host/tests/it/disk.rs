@@ -183,3 +183,58 @@ fn an_immutable_file_keeps_its_contents_and_the_error_says_denied() {
     assert!(Command::new("chattr").arg("-i").arg(&file).status().unwrap().success());
     assert_eq!((error.kind, contents.as_str(), names), (ErrorKind::Denied, "old", 1), "{error}");
 }
+
+#[test]
+fn a_link_that_a_user_made_is_not_followed_and_one_that_root_made_is() {
+    use std::os::unix::fs::{MetadataExt, lchown};
+    if !testkit::needs::root() {
+        return;
+    }
+    let (folder, root) = world();
+    let home = folder.path().join("root/home");
+    fs::create_dir(&home).unwrap();
+    symlink("/etc", home.join("theirs")).unwrap();
+    lchown(home.join("theirs"), Some(1000), Some(1000)).unwrap();
+    symlink("../etc", home.join("roots")).unwrap();
+    let owner = Attributes { mode: 0o700, user: 1000, group: 1000 };
+    for error in [
+        root.make_folder(&path("/home/theirs"), &owner).unwrap_err(),
+        root.put(&path("/home/theirs/file"), b"x", &MODE).unwrap_err(),
+        root.read(&path("/home/theirs/file")).unwrap_err(),
+    ] {
+        assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+        assert!(error.to_string().contains("a symbolic link that is not root's"), "{error}");
+    }
+    assert!(root.refuses(&path("/home/theirs/file")).is_some());
+    assert_eq!(fs::metadata(folder.path().join("root/etc")).unwrap().uid(), 0);
+    root.put(&path("/home/roots/file"), b"x", &MODE).unwrap();
+    assert_eq!(fs::read(folder.path().join("root/etc/file")).unwrap(), b"x");
+    // The link itself may be looked at, replaced and removed.
+    root.put(&path("/home/theirs"), b"a file now", &MODE).unwrap();
+    assert_eq!(root.read(&path("/home/theirs")).unwrap().unwrap(), b"a file now");
+}
+
+/// Carried out by the test below, in a process with another umask.
+#[test]
+fn parents_are_made_beneath_the_folder_that_the_environment_names() {
+    let Some(folder) = std::env::var_os("MADE_BENEATH") else { return };
+    Root::open(Path::new(&folder)).unwrap().put(&path("/a/b/file"), b"x", &MODE).unwrap();
+}
+
+#[test]
+fn parents_can_be_entered_by_everybody_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let name = "parents_are_made_beneath_the_folder_that_the_environment_names";
+    let made = Command::new("sh")
+        .args(["-c", "umask 077 && exec \"$0\" \"$1\""])
+        .args([std::env::current_exe().unwrap().to_str().unwrap(), name])
+        .env("MADE_BENEATH", folder.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    for made in ["a", "a/b"] {
+        let mode = fs::metadata(folder.path().join(made)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755, "{made}");
+    }
+}

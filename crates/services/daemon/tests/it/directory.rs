@@ -389,3 +389,61 @@ fn an_update_that_was_written_is_taken_back_whatever_has_become_of_its_originals
     let _ = engine.go_back("it does not work");
     assert_eq!(text(&host, "/etc/a").unwrap(), "1", "the old config is back, or the node says that it is not");
 }
+
+#[test]
+fn a_file_that_ignition_wrote_over_the_distributions_own_gives_way_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    put(&host, "/usr/etc/chrony.conf", "distribution\n");
+    // As a machine is born: the daemon finds files of its config there and remembers no original.
+    put(&host, "/etc/chrony.conf", "ours\n");
+    put(&host, "/etc/only-ours", "ours\n");
+    let one = config("one", &[("/etc/chrony.conf", "ours\n"), ("/etc/only-ours", "ours\n")], &json!([]), &json!([]));
+    Engine::new(&host).store().save_current(&one).unwrap();
+    update(&host, &one, &config("two", &[], &json!([]), &json!([]))).unwrap();
+    assert_eq!(text(&host, "/etc/chrony.conf").unwrap(), "distribution\n");
+    assert_eq!(text(&host, "/etc/only-ours"), None);
+}
+
+#[test]
+fn a_folder_of_the_config_that_changed_is_drift_and_is_repaired() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    furnish(&host);
+    let mut one = config("one", &[], &json!([]), &json!([]));
+    one.spec.config.as_mut().unwrap()["storage"]["directories"] = json!([{"path": "/etc/kept", "mode": 0o750}]);
+    update(&host, &MachineConfig::default(), &one).unwrap();
+    let target = daemon::engine::read(&one).unwrap();
+    assert_eq!(verify::verify(&host, &target), []);
+    let place = folder.path().join("etc/kept");
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(
+        verify::list(&verify::verify(&host, &target)),
+        "mode mismatch for directory: \"/etc/kept\"; expected: drwxr-x---/2147484136/020000000750; received: drwx------/2147484096/020000000700"
+    );
+    daemon::repair::repair(&host, &one).unwrap();
+    assert_eq!(verify::verify(&host, &target), []);
+    std::fs::remove_dir(&place).unwrap();
+    assert!(verify::list(&verify::verify(&host, &target)).starts_with("could not stat directory \"/etc/kept\""));
+}
+
+#[test]
+fn keys_are_not_written_through_a_link_of_the_user() {
+    if !testkit::needs::root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    furnish(&host);
+    put(&host, "/etc/passwd", "root:x:0:0::/root:/bin/bash\ncore:x:1000:1000::/home/core:/bin/bash\n");
+    std::fs::create_dir_all(folder.path().join("home/core")).unwrap();
+    let link = folder.path().join("home/core/.ssh");
+    std::os::unix::fs::symlink("/etc", &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(1000), Some(1000)).unwrap();
+    let users = json!([{"name": "core", "sshAuthorizedKeys": ["ssh-ed25519 A"]}]);
+    let error = update(&host, &MachineConfig::default(), &config("one", &[], &json!([]), &users)).unwrap_err();
+    assert!(error.to_string().contains("leads through a symbolic link that is not root's"), "{error}");
+    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(folder.path().join("etc")).unwrap());
+    assert_eq!(owner, 0, "nobody was given /etc");
+}
