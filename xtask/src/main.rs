@@ -27,7 +27,10 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Everything: format, clippy, tidy and all tests; installs what it needs and says what it installs.
-    Test,
+    Test {
+        /// One suite that is too heavy for CI, instead of everything
+        suite: Option<test::Suite>,
+    },
     /// Compare the embedded Kubernetes API with a real one at length, and note that it passed.
     Referee,
     /// Layers, generated files, licences, links and paths.
@@ -62,7 +65,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Test => test::run(),
+        Command::Test { suite } => test::run(suite),
         Command::Referee => referee::run(),
         Command::Tidy => tidy::run(),
         Command::Generate => generate::run(),

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use clap::ValueEnum;
 
 use crate::{crd_compat, referee, tidy, workspace};
 
@@ -33,8 +34,41 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];
 
-pub(crate) fn run() -> anyhow::Result<()> {
-    install_programs()?;
+/// The same for `cargo xtask test vm`.
+const PROGRAMS_OF_VM: &[(&str, &str)] = &[
+    ("debootstrap", "debootstrap"),
+    ("virsh", "libvirt-clients"),
+    // With the users and folders that a daemon of the whole machine wants.
+    ("/etc/libvirt/qemu.conf", "libvirt-daemon-system"),
+    ("dnsmasq", "dnsmasq-base"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("qemu-img", "qemu-utils"),
+    ("grub-mkimage", "grub-common"),
+    ("/usr/lib/grub/i386-pc/boot.img", "grub-pc-bin"),
+    ("sfdisk", "fdisk"),
+];
+
+/// Suites that are too heavy for CI. What they last showed is in `docs/proofs.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    /// A MachineSet of two becomes two virtual machines of libvirt that boot for real
+    Vm,
+}
+
+pub(crate) fn run(suite: Option<Suite>) -> anyhow::Result<()> {
+    match suite {
+        None => everything(),
+        Some(Suite::Vm) => {
+            install_programs(PROGRAMS_OF_VM)?;
+            step("vm", || {
+                workspace::run("cargo", &["run", "--locked", "--package", "testkit", "--example", "virtual_machines"])
+            })
+        }
+    }
+}
+
+fn everything() -> anyhow::Result<()> {
+    install_programs(PROGRAMS)?;
     step("format", || workspace::run("cargo", &["fmt", "--all", "--check"]))?;
     step("clippy", || {
         let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
@@ -115,9 +149,9 @@ fn read_skipped(notes: &Path) -> Vec<String> {
 }
 
 /// Installs what is missing where that is possible (root and apt); elsewhere the tests that need it are named at the end.
-fn install_programs() -> anyhow::Result<()> {
+fn install_programs(programs: &[(&str, &'static str)]) -> anyhow::Result<()> {
     let mut missing: Vec<&str> =
-        PROGRAMS.iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| *package).collect();
+        programs.iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| *package).collect();
     missing.dedup();
     if missing.is_empty() {
         return Ok(());

@@ -1,0 +1,61 @@
+//! `cargo xtask test vm`: a MachineSet of two becomes two virtual machines that boot, fetch their config and apply it.
+//!
+//! First the provider keeps the promises of its port on this hypervisor. Everything is real but the nodes: libvirt and qemu
+//! (emulated, so that it works without KVM), a kernel and a boot loader, Ignition at the first boot, `machinist server`,
+//! `machinist controller` and `machinist machines`. The image has no kubelet, so the machines do not join.
+
+#![allow(clippy::unwrap_used)]
+
+mod host;
+mod image;
+mod promises;
+mod story;
+
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+/// What the image and the host are made with, and the Debian package that brings it.
+const PROGRAMS: [(&str, &str); 9] = [
+    ("libvirtd", "libvirt-daemon-system"),
+    ("virsh", "libvirt-clients"),
+    ("dnsmasq", "dnsmasq-base"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("qemu-img", "qemu-utils"),
+    ("grub-mkimage", "grub-common and grub-pc-bin"),
+    ("sfdisk", "fdisk"),
+    ("debootstrap", "debootstrap"),
+    ("go", "golang, for Ignition"),
+];
+
+fn main() -> Result<()> {
+    match std::env::args().nth(1) {
+        None => outside(),
+        Some(image) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            runtime.block_on(story::tell(&PathBuf::from(image)))
+        }
+    }
+}
+
+/// Makes what needs this machine's network, then goes on in namespaces that take everything with them when they end.
+fn outside() -> Result<()> {
+    for (program, package) in PROGRAMS {
+        ensure!(testkit::needs::on_path(program).is_some(), "{program} is not on the PATH; install Debian's {package}");
+    }
+    let program = std::env::current_exe()?;
+    // Beside the programs that cargo builds, so that `cargo clean` removes it.
+    let folder =
+        program.ancestors().nth(3).context("the program is in target/PROFILE/examples")?.join("virtual-machines");
+    let image = image::base(&folder)?;
+    let machinist = testkit::binaries::binary("machinist");
+    ensure!(machinist.is_file(), "{} is missing", machinist.display());
+    let mut inside = Command::new("unshare");
+    inside.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+    // The first process of the namespace has to reap qemu's, which run away from their parents on purpose.
+    inside.args(["bash", "-c", "\"$@\"; exit $?", "init"]).arg(program).arg(image);
+    inside.env("MACHINIST_BUILT", "1");
+    Err(inside.exec()).context("cannot start unshare")
+}
