@@ -17,8 +17,7 @@ const SECTIONS: &[(&str, &str)] = &[("README.md", "## Why")];
 
 pub(super) fn problems(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     let read = |path: &Path| {
-        std::fs::read_to_string(workspace::root().join(path))
-            .with_context(|| format!("cannot read {}", path.display()))
+        std::fs::read_to_string(workspace::root().join(path)).with_context(|| format!("cannot read {}", path.display()))
     };
     let mut problems = Vec::new();
     for page in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
@@ -50,7 +49,8 @@ fn in_page(page: &Path, text: &str, read: impl Fn(&Path) -> Option<String>) -> V
 fn unproven(page: &Path, text: &str, heading: &str) -> Vec<String> {
     let section = text.split_once(heading).map_or("", |(_, rest)| rest);
     let section = section.split("\n## ").next().unwrap_or_default();
-    let bullets = section.split("\n- ").skip(1).filter(|bullet| !bullet.contains(OPENING) && !bullet.contains(MEASURED));
+    let bullets =
+        section.split("\n- ").skip(1).filter(|bullet| !bullet.contains(OPENING) && !bullet.contains(MEASURED));
     let first = |bullet: &str| bullet.lines().next().unwrap_or_default().to_owned();
     bullets.map(|bullet| format!("{}: names no test: {}", page.display(), first(bullet))).collect()
 }

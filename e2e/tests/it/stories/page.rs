@@ -3,10 +3,7 @@
 /// A part of a page that is carried out.
 pub(super) enum Block {
     /// A file that the reader writes.
-    File {
-        name: String,
-        text: String,
-    },
+    File { name: String, text: String },
     Command {
         line: usize,
         command: String,
