@@ -4,6 +4,7 @@
 
 mod layers;
 mod licences;
+mod proofs;
 mod sources;
 
 use anyhow::bail;
@@ -18,6 +19,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let mut problems = Vec::new();
     problems.extend(layers::problems(&metadata));
     problems.extend(licences::problems(&metadata));
+    problems.extend(proofs::problems(&files)?);
     problems.extend(sources::problems(&files)?);
     problems.extend(generate::check()?);
     for problem in &problems {

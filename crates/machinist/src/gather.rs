@@ -3,6 +3,7 @@
 //! What a verb cannot do without is an error that names the missing right and the command that grants it; what only adds
 //! something is left out, with a note. What could not be read is never shown as if there were none of it.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use clap::Args;
 use drain::{DisruptionBudget, PodFacts};
 use explain::{Blocker, Certificate, Member, Objects, Snapshot, Standstill};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
@@ -97,10 +98,11 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         objects.etcd = etcd(client, &mut notes).await;
     }
     let drains = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_draining());
-    let (mut pods, mut budgets) = (Vec::new(), Vec::new());
+    let mut drained = Drained::default();
     if drains {
-        pods = optional(client, &mut notes, "pods in the way of drains").await;
-        budgets = optional(client, &mut notes, "disruption budgets").await;
+        drained.pods = optional(client, &mut notes, "pods in the way of drains").await;
+        drained.budgets = optional(client, &mut notes, "disruption budgets").await;
+        drained.daemon_sets = daemon_sets(client, &mut notes).await;
     }
     // Whoever is on the way waits for the controller, so that is worth a look.
     let is_moving = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_in_motion());
@@ -124,7 +126,7 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
     }
     let now = Timestamp::now();
-    decide(&mut objects, &pods, &budgets, now);
+    decide(&mut objects, &drained, now);
     Ok(World { objects, notes, now })
 }
 
@@ -186,7 +188,7 @@ async fn certificates(client: &Client, configs: &[ControllerConfig], notes: &mut
 }
 
 /// Asks the decisions that the controllers make too.
-fn decide(objects: &mut Objects, pods: &[Pod], budgets: &[PodDisruptionBudget], now: Timestamp) {
+fn decide(objects: &mut Objects, drained: &Drained, now: Timestamp) {
     let pools = Pools::from_objects(&objects.pools);
     let members = objects.nodes.iter().map(|node| {
         let member = match pools.of_node(&node.name_any(), node.labels()) {
@@ -199,9 +201,8 @@ fn decide(objects: &mut Objects, pods: &[Pod], budgets: &[PodDisruptionBudget], 
     objects.members = members.collect();
     let standstills = objects.pools.iter().map(|pool| (pool.name_any(), standstill(&plan_of(objects, pool, now).next)));
     objects.standstills = standstills.collect();
-    let budgets: Vec<_> = budgets.iter().map(DisruptionBudget::from_object).collect();
     let draining = objects.nodes.iter().map(NodeFacts::from_object).filter(NodeFacts::is_draining);
-    objects.blockers = draining.map(|node| (node.name.clone(), blockers(&node.name, pods, &budgets))).collect();
+    objects.blockers = draining.map(|node| (node.name.clone(), drained.blockers(&node.name, now))).collect();
 }
 
 /// What the rollout controller would do about a pool now.
@@ -242,21 +243,48 @@ fn standstill(next: &rollout::Next) -> Standstill {
     }
 }
 
-/// Pods of a node whose budget lets none go.
-fn blockers(node: &str, pods: &[Pod], budgets: &[DisruptionBudget]) -> Vec<Blocker> {
-    let here = pods.iter().filter(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node));
-    let moving = here.map(PodFacts::from_object).filter(is_moved);
-    let held = moving.filter_map(|pod| {
-        let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(&pod)).collect();
-        let blocks = protecting.len() > 1 || protecting.iter().any(|budget| budget.disruptions_allowed < 1);
-        blocks.then(|| blocker(&pod, protecting.iter().map(|budget| budget.name.clone()).collect()))
-    });
-    held.collect()
+/// What drains are about: the pods on nodes, and what decides whether each of them goes.
+#[derive(Default)]
+struct Drained {
+    pods: Vec<Pod>,
+    budgets: Vec<PodDisruptionBudget>,
+    daemon_sets: Reading<BTreeSet<String>>,
 }
 
-/// A drain moves this pod: it is no DaemonSet's, no static one, and not over.
-pub(crate) fn is_moved(pod: &PodFacts) -> bool {
-    !pod.mirror && !pod.finished && !pod.is_of_daemon_set() && pod.terminating.is_none()
+impl Drained {
+    /// Pods of a node whose budget lets none go. One that is going already waits for no budget.
+    fn blockers(&self, node: &str, now: Timestamp) -> Vec<Blocker> {
+        let budgets: Vec<_> = self.budgets.iter().map(DisruptionBudget::from_object).collect();
+        let is_here = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+        let here = self.pods.iter().filter(is_here).map(PodFacts::from_object);
+        let moving = here.filter(|pod| is_moved(pod, &self.daemon_sets, now) && pod.terminating.is_none());
+        let held = moving.filter_map(|pod| {
+            let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(&pod)).collect();
+            let blocks = protecting.len() > 1 || protecting.iter().any(|budget| budget.disruptions_allowed < 1);
+            blocks.then(|| blocker(&pod, protecting.iter().map(|budget| budget.name.clone()).collect()))
+        });
+        held.collect()
+    }
+}
+
+/// Whether a drain waits until this pod is gone: the drain's own rule. A pod of a DaemonSet stays unless its DaemonSet is
+/// known to be gone.
+pub(crate) fn is_moved(pod: &PodFacts, daemon_sets: &Reading<BTreeSet<String>>, now: Timestamp) -> bool {
+    match daemon_sets.fresh("daemonsets", now) {
+        Ok(known) => !drain::eviction::is_left_alone(pod, known),
+        Err(_) => !pod.mirror && !pod.finished && !pod.is_of_daemon_set(),
+    }
+}
+
+/// The DaemonSets that exist, as `namespace/name`.
+pub(crate) async fn daemon_sets(client: &Client, notes: &mut Vec<String>) -> Reading<BTreeSet<String>> {
+    let as_of = Timestamp::now();
+    let sets: Option<Vec<DaemonSet>> = noted_list(client, notes, "pods that DaemonSets have left behind").await;
+    let name = |set: &DaemonSet| format!("{}/{}", set.namespace().unwrap_or_default(), set.name_any());
+    match sets {
+        Some(sets) => Reading::known(sets.iter().map(name).collect(), as_of),
+        None => Reading::Unknown("they cannot be listed".to_owned()),
+    }
 }
 
 pub(crate) fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
@@ -440,5 +468,30 @@ where
             bail!("there is no {} {name}", K::kind(&()))
         }
         Err(error) => Err(refusal(error, "get", &K::plural(&()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_drain_moves_what_is_left_of_a_daemon_set_that_is_gone_and_waits_for_what_is_going() {
+        let now = Timestamp::now();
+        let pod = |name: &str, owner: &str, set: &str| {
+            let owners = json!([{"apiVersion": "apps/v1", "kind": owner, "name": set, "uid": "u", "controller": true}]);
+            let metadata = json!({"name": name, "namespace": "shop", "ownerReferences": owners});
+            PodFacts::from_object(&serde_json::from_value(json!({"metadata": metadata})).unwrap())
+        };
+        let sets = Reading::known(BTreeSet::from(["shop/agent".to_owned()]), now);
+        assert!(!is_moved(&pod("agent-1", "DaemonSet", "agent"), &sets, now));
+        assert!(is_moved(&pod("old-1", "DaemonSet", "old"), &sets, now), "nobody makes it again");
+        assert!(is_moved(&pod("web-1", "ReplicaSet", "web"), &sets, now));
+        let going = PodFacts { terminating: Some(now), ..pod("web-2", "ReplicaSet", "web") };
+        assert!(is_moved(&going, &sets, now), "the drain waits for it");
+        let unknown = Reading::Unknown("forbidden".to_owned());
+        assert!(!is_moved(&pod("old-1", "DaemonSet", "old"), &unknown, now), "what is not known to be gone stays");
     }
 }

@@ -230,7 +230,7 @@ impl Work {
 
 /// Pods that a drain does not touch: those that the kubelet runs by itself, those that would come back at once, and
 /// those that have ended. Pods without a controller and pods with local data are evicted like all others.
-fn is_left_alone(pod: &PodFacts, daemon_sets: Fresh<&BTreeSet<String>>) -> bool {
+pub fn is_left_alone(pod: &PodFacts, daemon_sets: Fresh<&BTreeSet<String>>) -> bool {
     pod.mirror || pod.finished || pod.daemon_set().is_some_and(|owner| daemon_sets.contains(&owner))
 }
 

@@ -281,6 +281,7 @@ fn plan_cordon(snapshot: &Snapshot) -> Plan {
         plan.log.push(format!("External actor has unexpectedly uncordoned node {node}, cordoning again..."));
     }
     plan.log.push(format!("node {node}: initiating cordon (currently schedulable: true)"));
+    plan.log.push(format!("node {node}: initiating drain"));
     plan.actions.push(Action::Cordon { owner: cordon::MACHINIST, started: snapshot.now });
     plan.conditions.push(cordoned());
     plan

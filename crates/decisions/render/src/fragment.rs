@@ -19,15 +19,13 @@ pub fn check(fragment: &MachineConfig) -> Result<(), Error> {
     refuse_if_any(problems)
 }
 
-/// The Ignition configs of all fragments, in their order; `None` for a fragment without one.
+/// The Ignition configs of all fragments, in their order; `None` for a fragment without one, or whose config is refused.
 pub(crate) fn parse_all(
     fragments: &[&MachineConfig],
+    problems: &mut Vec<Problem>,
     warnings: &mut Vec<Problem>,
-) -> Result<Vec<Option<Config>>, Error> {
-    let mut problems = Vec::new();
-    let parsed = fragments.iter().map(|fragment| parse(fragment, &mut problems, warnings)).collect();
-    refuse_if_any(problems)?;
-    Ok(parsed)
+) -> Vec<Option<Config>> {
+    fragments.iter().map(|fragment| parse(fragment, problems, warnings)).collect()
 }
 
 fn parse(fragment: &MachineConfig, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) -> Option<Config> {
@@ -81,8 +79,8 @@ pub(crate) fn merge(configs: Vec<Option<Config>>) -> Config {
     merger.finish()
 }
 
-/// Last touches to the merged config, and the checks only the whole can be held to.
-pub(crate) fn finish(config: &mut Config, pool: &str) -> Result<(), Error> {
+/// Last touches to the merged config, and what is wrong with the whole although no fragment is wrong by itself.
+pub(crate) fn finish(config: &mut Config, pool: &str) -> Vec<Problem> {
     for file in config.storage.iter_mut().flat_map(|storage| storage.files.iter_mut().flatten()) {
         if let Some(contents) = &mut file.contents {
             contents.compression = contents.compression.take().filter(|compression| !compression.is_empty());
@@ -105,5 +103,5 @@ pub(crate) fn finish(config: &mut Config, pool: &str) -> Result<(), Error> {
             }
         }
     }
-    refuse_if_any(problems)
+    problems
 }

@@ -22,6 +22,7 @@ use api::{annotations, labels, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use archive::{archive, restore};
+use error::refuse_if_any;
 pub use error::{Error, Problem};
 pub use extract::extract;
 pub use fragment::{EXTENSIONS, check};
@@ -103,13 +104,21 @@ fn render_selected(
     settings: &Settings,
     fetched: &Fetched,
 ) -> Result<Rendered, Error> {
-    let mut warnings = Vec::new();
-    let parsed = fragment::parse_all(fragments, &mut warnings)?;
+    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+    // What is wrong in one stage does not keep the others from being looked at: a person corrects everything at once.
+    let parsed = fragment::parse_all(fragments, &mut problems, &mut warnings);
+    problems.extend(spec::problems(pool, follows_stream, fragments));
     let traced = provenance::trace(fragments, &parsed);
     let mut config = fragment::merge(parsed);
-    let pins = remote::embed(&mut config, fragments, &traced, settings, fetched, &mut warnings)?;
-    fragment::finish(&mut config, pool)?;
-    let mut spec = spec::merge(pool, follows_stream, fragments, config, settings)?;
+    let embedded = remote::embed(&mut config, fragments, &traced, settings, fetched, &mut warnings);
+    problems.extend(embedded.problems);
+    problems.extend(fragment::finish(&mut config, pool));
+    refuse_if_any(problems)?;
+    if !embedded.needs.is_empty() {
+        return Err(Error::Needs(embedded.needs));
+    }
+    let pins = embedded.pins;
+    let mut spec = spec::merge(fragments, config, settings);
 
     let (name, spec_size) = (settings.form)(pool, &mut spec);
     let machine_config = MachineConfig { metadata: metadata(pool, name, fragments, settings), spec };

@@ -10,7 +10,7 @@ use api::machinist::Pin;
 use ignition::{Config, DecodeError, File, Resource, data_url};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Problem, refuse_if_any};
+use crate::error::Problem;
 use crate::provenance::Traced;
 use crate::{Settings, name_of};
 
@@ -46,6 +46,15 @@ impl Fetched {
     }
 }
 
+/// What became of the remote sources of a config.
+#[derive(Default)]
+pub(crate) struct Embedded {
+    pub(crate) pins: Vec<Pin>,
+    /// What has to be fetched first.
+    pub(crate) needs: Vec<Need>,
+    pub(crate) problems: Vec<Problem>,
+}
+
 /// Puts fetched content into every file that refers to a remote source; asks for what is missing.
 pub(crate) fn embed(
     config: &mut Config,
@@ -54,8 +63,8 @@ pub(crate) fn embed(
     settings: &Settings,
     fetched: &Fetched,
     warnings: &mut Vec<Problem>,
-) -> Result<Vec<Pin>, Error> {
-    let (mut pins, mut needs, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+) -> Embedded {
+    let Embedded { mut pins, mut needs, mut problems } = Embedded::default();
     warn_of_references(config, warnings);
     for file in config.storage.iter_mut().flat_map(|storage| storage.files.iter_mut().flatten()) {
         let File { path, contents, append, .. } = file;
@@ -87,8 +96,7 @@ pub(crate) fn embed(
             }
         }
     }
-    refuse_if_any(problems)?;
-    if needs.is_empty() { Ok(pins) } else { Err(Error::Needs(needs)) }
+    Embedded { pins, needs, problems }
 }
 
 fn need(fragment: &MachineConfig, path: &str, resource: &Resource) -> Need {

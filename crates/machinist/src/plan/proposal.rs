@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
+use api::known::Reading;
 use api::labels::ROLE;
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
 use api::machinist::ClusterSettings;
@@ -158,6 +159,10 @@ impl Proposal {
         } else {
             gather::noted_list(client, &mut notes, "pods that would move").await
         };
+        let daemon_sets = match pods.as_ref().is_none_or(Vec::is_empty) {
+            true => Reading::default(),
+            false => gather::daemon_sets(client, &mut notes).await,
+        };
         let mut plan = Plan { pools: Vec::new(), estimate_seconds: 0 };
         for (pool, new) in changed {
             let draft = Draft {
@@ -165,6 +170,7 @@ impl Proposal {
                 inputs: &inputs,
                 configs: &configs,
                 pods: pods.as_deref(),
+                daemon_sets: &daemon_sets,
                 pool: &pool,
                 new: &new,
                 reboot,
@@ -300,6 +306,7 @@ struct Draft<'a> {
     configs: &'a [MachineConfig],
     /// Absent where they could not be read.
     pods: Option<&'a [Pod]>,
+    daemon_sets: &'a Reading<BTreeSet<String>>,
     pool: &'a MachineConfigPool,
     new: &'a MachineConfig,
     reboot: SignedDuration,
@@ -349,7 +356,8 @@ impl Draft<'_> {
         let disruption = &comparison.disruption;
         let is_here = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
         let moved = |pods: &[Pod]| {
-            let moved = pods.iter().filter(is_here).map(PodFacts::from_object).filter(gather::is_moved);
+            let here = pods.iter().filter(is_here).map(PodFacts::from_object);
+            let moved = here.filter(|pod| gather::is_moved(pod, self.daemon_sets, self.world.now));
             moved.map(|pod| pod.full_name()).collect()
         };
         let pods = if disruption.drain { self.pods.map(moved) } else { Some(Vec::new()) };

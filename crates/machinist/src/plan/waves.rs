@@ -7,9 +7,12 @@ use explain::Objects;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use rollout::node::State;
-use rollout::{Action, NodeFacts};
+use rollout::{Action, Ledger, NodeFacts, ResourceVersion};
 
 use super::proposal::Left;
+
+/// How often a plan may write the ledger and target nobody: it does so when others have to be fenced off first.
+const WRITES: usize = 16;
 
 /// Where a rollout would get.
 pub(super) struct Reach {
@@ -30,6 +33,7 @@ pub(super) fn of(pool: &MachineConfigPool, to: &str, objects: &Objects, now: Tim
     }
     let input = rollout::Objects {
         machine_config_nodes: &objects.machine_config_nodes,
+        ledger: objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any()),
         pods: objects.etcd.as_ref().map(Vec::as_slice),
         ..rollout::Objects::new(&pool, &pools, &objects.nodes)
     };
@@ -37,8 +41,10 @@ pub(super) fn of(pool: &MachineConfigPool, to: &str, objects: &Objects, now: Tim
     let mut snapshot = rollout::Snapshot::from_objects(input, settings, now);
     let current = snapshot.nodes.iter().map(|node| (node.name.clone(), node.current.clone())).collect();
     let mut waves = Vec::new();
+    let mut writes = 0;
     loop {
         let plan = rollout::plan(&snapshot);
+        let is_written = keep(&mut snapshot.ledger, &plan.actions);
         let targets: Vec<String> = plan
             .actions
             .iter()
@@ -47,15 +53,33 @@ pub(super) fn of(pool: &MachineConfigPool, to: &str, objects: &Objects, now: Tim
                 _ => None,
             })
             .collect();
+        if targets.is_empty() && is_written && writes < WRITES {
+            writes += 1;
+            continue;
+        }
         if targets.is_empty() {
             return Reach { waves, left: left(&snapshot, to, &plan.next), current };
         }
         for name in &targets {
             let Some(facts) = snapshot.nodes.get(name).cloned() else { continue };
-            snapshot.observe_node(arrived(facts, to));
+            // A node that has moved on has a newer version than the one it was claimed with.
+            let newest = snapshot.nodes.iter().map(|node| node.resource_version.number).max().unwrap_or(0);
+            let version = ResourceVersion::parse(&newest.saturating_add(1).to_string());
+            snapshot.observe_node(NodeFacts { resource_version: version, ..arrived(facts, to) });
         }
         waves.push(targets);
     }
+}
+
+/// Takes over what a plan writes into the ledger. Whether that is anything new.
+fn keep(ledger: &mut Ledger, actions: &[Action]) -> bool {
+    let written = actions.iter().find_map(|action| match action {
+        Action::WriteLedger { spec, .. } => Some((**spec).clone()),
+        _ => None,
+    });
+    let Some(spec) = written.filter(|spec| *spec != ledger.spec) else { return false };
+    ledger.spec = spec;
+    true
 }
 
 /// A node that has made the change.
@@ -83,4 +107,63 @@ fn left(snapshot: &rollout::Snapshot, to: &str, next: &rollout::Next) -> Vec<Lef
         },
     });
     left.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use api::known::Reading;
+    use serde_json::json;
+
+    use super::*;
+
+    fn objects(ledger: &serde_json::Value) -> Objects {
+        let node = |name: &str, version: &str| {
+            let annotations = json!({
+                "machineconfiguration.openshift.io/currentConfig": "rendered-worker-a",
+                "machineconfiguration.openshift.io/desiredConfig": "rendered-worker-a",
+                "machineconfiguration.openshift.io/state": "Done",
+            });
+            let metadata = json!({"name": name, "resourceVersion": version, "annotations": annotations, "labels": {"pool": "worker"}});
+            serde_json::from_value(json!({
+                "metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }))
+            .unwrap()
+        };
+        let pool = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": "worker"},
+            "spec": {"nodeSelector": {"matchLabels": {"pool": "worker"}}, "configuration": {"name": "rendered-worker-a"}},
+        });
+        let ledger = json!({
+            "apiVersion": "machinist.dev/v1alpha1", "kind": "PoolLedger",
+            "metadata": {"name": "worker", "resourceVersion": "9"}, "spec": ledger,
+        });
+        Objects {
+            pools: vec![serde_json::from_value(pool).unwrap()],
+            nodes: vec![node("one", "5"), node("two", "6")],
+            ledgers: vec![serde_json::from_value(ledger).unwrap()],
+            etcd: Reading::known(Vec::new(), Timestamp::now()),
+            ..Objects::default()
+        }
+    }
+
+    #[test]
+    fn nodes_go_one_after_the_other_whatever_the_ledger_remembers() {
+        let target = json!({"config": "rendered-worker-a", "since": "2026-01-01T00:00:00Z"});
+        let over = json!([{"node": "one", "config": "rendered-worker-a", "nodeResourceVersion": "3"}]);
+        let objects = objects(&json!({"target": target, "claims": over}));
+        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects, Timestamp::now());
+        assert_eq!(reach.waves, [["one"], ["two"]]);
+        assert_eq!(reach.left.len(), 0);
+    }
+
+    #[test]
+    fn a_config_that_was_tried_and_taken_back_reaches_nobody() {
+        let target = json!({"config": "rendered-worker-b", "since": "2026-01-01T00:00:00Z"});
+        let held = json!([{"config": "rendered-worker-b", "node": "one", "reason": "sshd does not answer"}]);
+        let objects = objects(&json!({"target": target, "held": held}));
+        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects, Timestamp::now());
+        assert_eq!(reach.waves, Vec::<Vec<String>>::new());
+        let left: Vec<&str> = reach.left.iter().map(|left| left.node.as_str()).collect();
+        assert_eq!(left, ["one", "two"]);
+    }
 }

@@ -3,20 +3,20 @@
 /// A part of a page that is carried out.
 pub(super) enum Block {
     /// A file that the reader writes.
-    File {
-        name: String,
-        text: String,
-    },
+    File { name: String, text: String },
     Command {
         line: usize,
         command: String,
         expected: Vec<String>,
+        /// It asks kubelets, which simulated nodes have on the embedded API only.
+        only_up: bool,
     },
     /// The heading of a runbook; what follows belongs to it until the next heading.
     Runbook(Option<String>),
 }
 
-/// The blocks of a page: files are fenced as `yaml NAME`, commands as `console`; other fences are only read.
+/// The blocks of a page: files are fenced as `yaml NAME`, commands as `console`, or `console up` where they ask kubelets; other
+/// fences are only read.
 pub(super) fn read(page: &str, text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -31,7 +31,8 @@ pub(super) fn read(page: &str, text: &str) -> Vec<Block> {
                 let text = body.iter().map(|(_, line)| format!("{line}\n")).collect();
                 blocks.push(Block::File { name: name.to_owned(), text });
             }
-            None if header == "console" => blocks.extend(commands(page, &body)),
+            None if header == "console" => blocks.extend(commands(page, &body, false)),
+            Some(("console", "up")) => blocks.extend(commands(page, &body, true)),
             _ => {}
         }
     }
@@ -46,11 +47,12 @@ fn runbook(heading: &str) -> Option<String> {
     is_number.then(|| number.to_owned())
 }
 
-fn commands(page: &str, body: &[(usize, &str)]) -> Vec<Block> {
+fn commands(page: &str, body: &[(usize, &str)], only_up: bool) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for (number, text) in body {
         if let Some(command) = text.strip_prefix("$ ") {
-            blocks.push(Block::Command { line: number + 1, command: command.to_owned(), expected: Vec::new() });
+            let (line, command) = (number + 1, command.to_owned());
+            blocks.push(Block::Command { line, command, expected: Vec::new(), only_up });
         } else if let Some(Block::Command { expected, .. }) = blocks.last_mut() {
             expected.push((*text).to_owned());
         } else {

@@ -219,7 +219,8 @@ fn someone_who_uncordons_in_the_middle_is_overruled() {
     let plan = plan(&undone);
     expect![[r#"
         External actor has unexpectedly uncordoned node n1, cordoning again...
-        node n1: initiating cordon (currently schedulable: true)"#]]
+        node n1: initiating cordon (currently schedulable: true)
+        node n1: initiating drain"#]]
     .assert_eq(&plan.log.join("\n"));
 }
 

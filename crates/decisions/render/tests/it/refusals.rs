@@ -160,3 +160,18 @@ fn an_image_of_ones_own_and_a_stream_exclude_each_other() {
     expect!["MachineConfigPool worker: spec.osImageStream.name: cannot override MachineConfig osImageURL and set MachineConfigPool spec.osImageStream.name simultaneously"]
         .assert_eq(&error.to_string());
 }
+
+#[test]
+fn faults_of_every_kind_are_told_at_once() {
+    let mut wrong = spec2(json!({"storage": {"files": [{"filesystem": "data", "path": "/x"}]}}));
+    wrong.spec.kernel_type = Some("realtime".to_owned());
+    wrong.spec.extensions = vec!["kernel-devel".to_owned()];
+    let credentials = json!([{"path": "/y", "contents": {"source": "http://169.254.169.254/latest"}}]);
+    let remote = config("60-remote", json!({"storage": {"files": credentials}}));
+    let error = render(&worker(), &[file("00-good", "/good", "x"), wrong, remote]).unwrap_err();
+    let told: Vec<String> = error.to_string().split("; ").map(str::to_owned).collect();
+    expect![[r#"
+        MachineConfig 50-bad: spec.config.storage.files[0].filesystem: filesystem "data" of "/x" is not root: its mount point is unknown (allowed: root)
+        MachineConfig 50-bad: spec.extensions: installing kernel-devel extension is not supported with kernelType: realtime
+        MachineConfig 60-remote: spec.config.storage.files: /y: source http://169.254.169.254/latest is a link-local address"#]].assert_eq(&told.join("\n"));
+}

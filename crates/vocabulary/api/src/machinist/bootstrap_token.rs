@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Machine", type_ = "string", json_path = ".spec.machine", priority = 1),
     printcolumn(name = "Uses", type_ = "integer", json_path = ".status.uses"),
     printcolumn(name = "MaxUses", type_ = "integer", json_path = ".spec.maxUses"),
-    printcolumn(name = "Expires", type_ = "date", json_path = ".spec.expires"),
+    // A column of type date counts backwards only, and shows a time to come as invalid.
+    printcolumn(name = "Expires", type_ = "string", json_path = ".spec.expires"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
