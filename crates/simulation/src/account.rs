@@ -303,10 +303,11 @@ fn has_begun(node: &Node) -> bool {
     node.is_taken() || has_begun
 }
 
-/// The node has finished or given up its update and has reported that.
+/// The node has finished its update and has reported that, or it has given its target up.
 fn is_through(node: &Node) -> bool {
-    let has_said = node.facts.state == State::Done && node.facts.current == node.host.disk.current;
-    !is_moving(node) && (has_said || node.host.failed)
+    let (facts, disk) = (&node.facts, &node.host.disk);
+    let has_said = facts.state == State::Done && facts.current == disk.current;
+    !is_moving(node) && (has_said || facts.desired != disk.current)
 }
 
 fn before(node: &Node, given: Option<&Given>) -> Before {

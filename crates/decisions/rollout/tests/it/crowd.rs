@@ -199,6 +199,23 @@ fn a_node_without_a_config_is_let_go_when_the_limit_is_unavailable_before_its_ta
 }
 
 #[test]
+fn a_cordoned_node_that_works_and_was_not_emptied_is_not_taken_beyond_a_limit_that_has_become_smaller() {
+    let mut works = annotated(&[("desiredConfig", OTHER), ("state", "Working")]);
+    works["spec"] = json!({"unschedulable": true});
+    let drains = |started: bool| {
+        let asking = annotated(&[("desiredConfig", OTHER), ("state", "Working"), ("desiredDrain", "drain-other")]);
+        NodeFacts { drain_started: started.then(|| crate::world::at(-5)), ..node("n1", OLD, asking) }
+    };
+    let claims = ["n0", "n1"].map(|name| claim(name, None));
+    let of = |limit, started| {
+        with_claims(workers(json!(limit), vec![node("n0", OLD, works.clone()), drains(started)]), &claims)
+    };
+    assert!(targeted(&of(1, false)).is_empty());
+    assert!(!targeted(&of(1, true)).contains(&"n0".to_owned()));
+    assert_eq!(targeted(&of(2, true)), ["n0", "n1"]);
+}
+
+#[test]
 fn a_foreign_daemon_that_has_a_place_is_emptied_for_the_older_target_that_it_asks_for() {
     let asking = |asked: &str| annotated(&[("desiredConfig", NEW), ("state", "Working"), ("desiredDrain", asked)]);
     let foreign = NodeFacts { ours: false, ..node("n0", OLD, asking("drain-rendered-worker-older")) };

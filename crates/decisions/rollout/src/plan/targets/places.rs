@@ -59,8 +59,8 @@ impl Draft<'_> {
     }
 
     /// Nodes that were asked and have not finished: the newest target costs nothing more. When the limit has become smaller
-    /// meanwhile, there may be too many of them, or too many others may have become unavailable. Then one that works and
-    /// still serves goes on with the target that it has, as does one that has not begun. Those that failed are taken again
+    /// meanwhile, there may be too many of them, or too many others may have become unavailable. Then one that works and was
+    /// not emptied goes on with the target that it has, as does one that has not begun. Those that failed are taken again
     /// only while fewer than the limit are at it.
     pub(super) fn retarget_taken(&mut self) {
         let limit = self.spending.limit;
@@ -75,7 +75,8 @@ impl Draft<'_> {
             let Some(facts) = self.wanting(&node) else { continue };
             // Whoever overwrites the state of a daemon that works does not make it rest.
             let works = matches!(facts.state, State::Working | State::Unknown(_));
-            let is_early = works && facts.is_serving() && (busy > limit || self.away > limit);
+            let is_away = facts.is_at_work() || facts.drain_started.is_some();
+            let is_early = works && ((busy > limit && !is_away) || (self.away > limit && facts.is_serving()));
             let begins = is_early || (is_crowded && facts.is_unanswered());
             if !begins && self.keeps_quorum(facts) {
                 self.target(facts);
