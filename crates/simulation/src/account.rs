@@ -286,18 +286,28 @@ fn is_moving(node: &Node) -> bool {
     node.is_taken() || node.facts.desired.as_ref().is_some_and(is_wanted)
 }
 
-/// The daemon has begun to update, or has shown that it knows its target and may go on at any moment.
+/// Whether a lost machine may be in the middle of an update, as far as the API tells: its daemon has begun, or has shown that
+/// it knows its target. What such a machine has undone since then it cannot say. A daemon that is not ours begins with a
+/// target that it once read and does not look again, so one that has ever spoken may have begun. And a state that a person
+/// has overwritten tells nothing.
 fn has_begun(node: &Node) -> bool {
     let facts = &node.facts;
     let asks_for_drain = facts.desired_drain.as_deref().is_some_and(|asked| asked.starts_with("drain-"));
-    let is_answered = asks_for_drain || !matches!(facts.state, State::Done | State::Unreported);
-    node.is_taken() || facts.state == State::Working || (is_moving(node) && is_answered)
+    let is_unfinished = is_moving(node) || (facts.desired.is_some() && facts.desired != facts.current);
+    let has_begun = match facts.state {
+        State::Working | State::Unknown(_) => true,
+        State::Degraded | State::Unreconcilable => is_unfinished,
+        State::Done => is_unfinished && (asks_for_drain || !facts.ours),
+        State::Unreported => is_unfinished && asks_for_drain,
+    };
+    node.is_taken() || has_begun
 }
 
-/// The node has finished or given up its update and has reported that.
+/// The node has finished its update and has reported that, or it has given its target up.
 fn is_through(node: &Node) -> bool {
-    let has_said = node.facts.state == State::Done && node.facts.current == node.host.disk.current;
-    !is_moving(node) && (has_said || node.host.failed)
+    let (facts, disk) = (&node.facts, &node.host.disk);
+    let has_said = facts.state == State::Done && facts.current == disk.current;
+    !is_moving(node) && (has_said || facts.desired != disk.current)
 }
 
 fn before(node: &Node, given: Option<&Given>) -> Before {

@@ -177,12 +177,21 @@ impl Controller {
         }
     }
 
-    /// At most one write to a given version of a node can land, so a second one is not sent.
+    /// At most one write to a given version of a node can land, so a second one is not sent. If it is the same, the one that
+    /// was sent is now wanted with the limit of the newer plan.
     fn send(&mut self, order: Order, version: rollout::ResourceVersion) {
         let node = order.action.node().unwrap_or_default().to_owned();
         if self.sent.get(&node) != Some(&version) {
             self.sent.insert(node, version);
             self.flying.push(Flight::Order(order));
+            return;
+        }
+        for flight in &mut self.flying {
+            if let Flight::Order(sent) = flight
+                && sent.action == order.action
+            {
+                sent.given.limit = sent.given.limit.max(order.given.limit);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::known::Reading;
 use drain::eviction::{Cause, Refusal};
-use drain::{DisruptionBudget, PodFacts};
+use drain::{DisruptionBudget, Next, PodFacts, Waiting};
 use jiff::SignedDuration;
 use rollout::{NodeFacts, ResourceVersion, Snapshot};
 
@@ -22,6 +22,8 @@ pub(crate) struct Drainer {
     budgets: Sight<Vec<DisruptionBudget>>,
     /// A watch of the pods of each node that is being drained.
     pods: BTreeMap<String, Sight<Vec<PodFacts>>>,
+    /// The version of each of these nodes that was known before its pods were listed.
+    listed: BTreeMap<String, ResourceVersion>,
     refusals: BTreeMap<String, Refusal>,
     queue: VecDeque<Write>,
 }
@@ -85,9 +87,13 @@ impl Drainer {
             if !self.pods.contains_key(&facts.name) {
                 // The real controller plans a node only after its pods were listed.
                 self.pods.insert(facts.name.clone(), Sight::default());
+                self.listed.insert(facts.name.clone(), facts.resource_version.clone());
                 self.follow(world);
             }
             let plan = parties.drain(&self.snapshot(facts, snapshot));
+            if matches!(plan.next, Next::OnChange(Waiting::List)) {
+                self.list(facts, world);
+            }
             let (version, doubt) = (facts.resource_version.clone(), self.daemon_sets.doubt());
             let writes = plan.actions.into_iter().map(|action| Write {
                 node: facts.name.clone(),
@@ -97,6 +103,15 @@ impl Drainer {
                 action,
             });
             self.queue.extend(writes);
+        }
+    }
+
+    /// Lists the pods of a node again. Where the watch is broken, the list fails as well.
+    fn list(&mut self, facts: &NodeFacts, world: &World) {
+        let is_read = self.pods.get(&facts.name).is_some_and(|pods| pods.doubt().is_none());
+        if is_read && !world.outage {
+            self.listed.insert(facts.name.clone(), facts.resource_version.clone());
+            self.follow(world);
         }
     }
 
@@ -110,6 +125,7 @@ impl Drainer {
             cordoned_by: facts.cordoned_by.clone(),
             started: facts.drain_started,
             pods: self.pods.get(&facts.name).map(Sight::reading).unwrap_or_default(),
+            listed_for: self.listed.get(&facts.name).map(|version| version.text.clone()),
             budgets: self.budgets.records().clone(),
             refusals: self.refusals.clone(),
             daemon_sets: self.daemon_sets.reading(),
@@ -196,7 +212,12 @@ impl Drainer {
                 self.refusals.insert(pod.uid.clone(), Refusal { at: world.now + clock, cause });
                 return Ok(());
             }
-            Some(Evicted::Leaving) => empty(world, node),
+            // An eviction that arrives after its drain was called off costs a pod. It does not take the node away.
+            Some(Evicted::Leaving) => {
+                if world.nodes.get(node).is_some_and(|node| asks_for_drain(&node.facts)) {
+                    empty(world, node);
+                }
+            }
             Some(Evicted::OfDaemonSet(set)) => {
                 let why = doubt.map(|why| format!("; {why}")).unwrap_or_default();
                 world.violate(
@@ -217,9 +238,15 @@ fn empty(world: &mut World, node: &str) {
     }
 }
 
+/// Whether the last thing that the daemon asked for is a drain.
+fn asks_for_drain(facts: &NodeFacts) -> bool {
+    facts.desired_drain.as_deref().is_some_and(|asked| asked.starts_with("drain-"))
+}
+
 /// Whether the daemon waits for an answer, or one of our annotations may have outlived its request.
 fn waits(facts: &NodeFacts) -> bool {
-    (facts.desired_drain.is_some() && facts.desired_drain != facts.last_applied_drain) || facts.cordoned_by.is_some()
+    let is_noted = facts.cordoned_by.is_some() || facts.drain_started.is_some();
+    (facts.desired_drain.is_some() && facts.desired_drain != facts.last_applied_drain) || is_noted
 }
 
 fn words(action: &drain::Action) -> String {

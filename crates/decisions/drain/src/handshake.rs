@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub started: Option<Timestamp>,
     /// The pods that are bound to the node.
     pub pods: Reading<Vec<PodFacts>>,
+    /// The version of the Node that was known before these pods were last listed.
+    pub listed_for: Option<String>,
     pub budgets: Vec<DisruptionBudget>,
     /// Answers to earlier evictions, by uid of the pod. They may be lost at any time.
     pub refusals: BTreeMap<String, Refusal>,
@@ -132,6 +134,8 @@ pub enum Waiting {
     Pods(usize),
     /// Pods that are protected.
     Blocked(usize),
+    /// A new list of the pods.
+    List,
     /// What a drain has to know cannot be read, so nothing is evicted and the drain is not confirmed.
     Unread(Unread),
 }
@@ -169,18 +173,23 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
 /// The daemon asks for nothing new, but our own notes may say that something was left behind.
 ///
 /// A daemon that asks for a drain, changes its mind and asks for the same uncordon as last time seems to be answered
-/// already, while its node is still cordoned. And once somebody else has uncordoned a node, the next cordon is not ours.
+/// already, while its node is still cordoned, or while the note of the drain's start would let the next drain begin without
+/// a place. And once somebody else has uncordoned a node, the next cordon is not ours.
 fn plan_leftovers(snapshot: &Snapshot, applied: &str) -> Plan {
     let is_ours = snapshot.cordoned_by.as_deref() == Some(cordon::MACHINIST);
-    if snapshot.unschedulable && is_ours && !applied.starts_with("drain-") {
+    let is_left = snapshot.unschedulable && (is_ours || snapshot.started.is_some());
+    if is_left && !applied.starts_with("drain-") {
         return plan_uncordon(snapshot, applied);
     }
     // In the middle of a change the note says that whoever cordons the node now is not us; without any note, the cordon
     // would be taken for the one of that drain.
-    let disown = match (snapshot.unschedulable, &snapshot.cordoned_by) {
-        (false, Some(_)) if !applied.starts_with("drain-") => Some(None),
-        (false, Some(_)) if is_ours => Some(Some(cordon::PERSON)),
-        (true | false, _) => None,
+    let is_noted = snapshot.cordoned_by.is_some() || snapshot.started.is_some();
+    let disown = if snapshot.unschedulable || !is_noted {
+        None
+    } else if !applied.starts_with("drain-") {
+        Some(None)
+    } else {
+        is_ours.then_some(Some(cordon::PERSON))
     };
     let mut plan = Plan::idle();
     if let Some(owner) = disown {
@@ -217,6 +226,9 @@ fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {
         Ok(work) => work,
         Err(unread) => return plan_unread(snapshot, desired, started, unread),
     };
+    if work.is_done() && snapshot.listed_for.as_ref() != Some(&snapshot.resource_version) {
+        return plan_list(snapshot, desired);
+    }
     if work.is_done() {
         let mut plan = Plan::waiting(Waiting::Node);
         plan.actions.push(Action::Confirm { value: desired.to_owned(), uncordon: false, forget_owner: false });
@@ -228,6 +240,27 @@ fn plan_drain(snapshot: &Snapshot, desired: &str) -> Plan {
         return plan;
     }
     plan_evictions(snapshot, desired, started, work)
+}
+
+/// A watch that broke without a word shows the node as it was. Somebody may have uncordoned it since then, and pods may have
+/// come before it was cordoned again. So a drain is confirmed on pods that were listed after the Node was read, with a
+/// write to that version of the Node.
+fn plan_list(snapshot: &Snapshot, desired: &str) -> Plan {
+    let mut plan = Plan::waiting(Waiting::List);
+    plan.log.push(format!("node {}: no pods are left; they are listed once more", snapshot.node));
+    plan.conditions.push(cordoned());
+    plan.conditions.push(draining(snapshot, desired));
+    plan
+}
+
+/// The condition of a drain that goes on.
+fn draining(snapshot: &Snapshot, desired: &str) -> Condition {
+    drained(status::UNKNOWN, format!("Draining node. {}", until(snapshot, desired)))
+}
+
+fn until(snapshot: &Snapshot, desired: &str) -> String {
+    let applied = snapshot.last_applied_drain.as_deref().unwrap_or_default();
+    format!("The drain will not be complete until desired drainer {desired} matches current drainer {applied}")
 }
 
 fn plan_withheld(snapshot: &Snapshot, why: &str, next: Next) -> Plan {
@@ -290,9 +323,7 @@ fn plan_cordon(snapshot: &Snapshot) -> Plan {
 fn plan_evictions(snapshot: &Snapshot, desired: &str, started: Timestamp, work: Work) -> Plan {
     let (node, settings) = (&snapshot.node, &snapshot.settings);
     let lasted = snapshot.now.duration_since(started);
-    let applied = snapshot.last_applied_drain.as_deref().unwrap_or_default();
-    let until =
-        format!("The drain will not be complete until desired drainer {desired} matches current drainer {applied}");
+    let until = until(snapshot, desired);
     let mut plan = Plan::waiting(Waiting::Evictions);
     plan.alarm = lasted > settings.alarm_after;
     plan.conditions.push(cordoned());
@@ -303,7 +334,7 @@ fn plan_evictions(snapshot: &Snapshot, desired: &str, started: Timestamp, work: 
         plan.events.push(Event { reason: "DrainFailed", message });
     }
     if work.blocked.is_empty() {
-        plan.conditions.push(drained(status::UNKNOWN, format!("Draining node. {until}")));
+        plan.conditions.push(draining(snapshot, desired));
     } else {
         let error = list(&work.blocked);
         let message = if lasted > settings.failing_after {

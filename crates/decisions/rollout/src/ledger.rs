@@ -132,10 +132,9 @@ impl Stand {
         // drift for example, this claim gives it no right to another target.
         let is_reached =
             claim.instead_of.is_none() && node.current.as_ref() == Some(&claim.config) && node.state != State::Working;
-        // Nothing keeps a node busy that has no config and is asked for none, whatever state somebody wrote on it. Where such
-        // a state stays because the node is off, its place would be lost for ever.
-        let is_garbled = matches!(node.state, State::Unknown(_)) && !node.is_running();
-        let is_idle = !node.is_in_motion() && !node.is_emptied() && (node.is_blank() || is_garbled);
+        // Nothing keeps a node busy that has no config and is asked for none, whatever state somebody wrote on it. Of any
+        // other node such a state says nothing: where it is off, it may have died in the middle of its change.
+        let is_idle = !node.is_in_motion() && !node.is_emptied() && node.is_blank();
         let is_over = is_reached || node.is_done() || node.is_at_rest() || is_idle;
         if (is_asked || goes_on) && !is_reached && !node.is_done() {
             Self::Taken

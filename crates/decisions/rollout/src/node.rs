@@ -264,10 +264,16 @@ impl NodeFacts {
         is_asked || self.state == State::Working || (!self.is_done() && self.has_asked_for_drain())
     }
 
-    /// The daemon is at work and waits for nobody. One that runs its target and has been given back only has to say so.
+    /// The daemon works on an emptied node and waits for nobody. One that works without a drain still serves, and what it
+    /// is asked next may empty it.
     pub fn is_at_work(&self) -> bool {
-        let is_finished = self.desired == self.current && !self.is_emptied();
-        self.state == State::Working && !self.is_draining() && !is_finished
+        self.state == State::Working && self.has_asked_for_drain() && !self.is_draining()
+    }
+
+    /// The daemon works and has not asked for a drain: it changes a node that serves, or is about to ask. One that runs its
+    /// target only has to say so.
+    pub fn works_undrained(&self) -> bool {
+        self.state == State::Working && self.desired != self.current && !self.is_emptied()
     }
 
     /// The node was asked for a config, and its daemon has not shown yet that it knows.
@@ -311,8 +317,14 @@ impl NodeFacts {
     pub fn has_given_up(&self) -> bool {
         let is_refused = self.state == State::Unreconcilable;
         let is_reverted = self.is_degraded() && self.reverted.is_some() && self.reverted == self.desired;
+        self.waits_for_a_fix() && (is_refused || is_reverted)
+    }
+
+    /// The daemon fails at its target, and the node is not kept empty for that. Unless it has given up, it tries again from
+    /// time to time.
+    pub fn waits_for_a_fix(&self) -> bool {
         let is_kept = self.unschedulable && self.is_emptied();
-        self.is_failing() && (is_refused || is_reverted) && !is_kept
+        self.is_failing() && !is_kept
     }
 
     /// Nothing is asked of the node that it does not run, and its daemon says that it rests or never spoke.
@@ -324,7 +336,8 @@ impl NodeFacts {
     /// is no such thing.
     pub fn is_emptied(&self) -> bool {
         let is_cordoned_by_us = self.unschedulable && self.cordoned_by.as_deref() == Some(cordon::MACHINIST);
-        self.has_asked_for_drain() || self.is_uncordoning() || is_cordoned_by_us
+        let is_begun = self.unschedulable && self.drain_started.is_some();
+        self.has_asked_for_drain() || self.is_uncordoning() || is_cordoned_by_us || is_begun
     }
 
     fn has_asked_for_drain(&self) -> bool {

@@ -15,7 +15,7 @@ use api::known::Reading;
 use api::labels;
 use api::machinist::PoolLedger;
 use cluster::{Change, Events, Outcome, Queue};
-use drain::{DisruptionBudget, Next, Options, Ours, Plan, Settings, Snapshot};
+use drain::{DisruptionBudget, Next, Options, Ours, Plan, Settings, Snapshot, Waiting};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use parking_lot::Mutex;
@@ -105,6 +105,9 @@ impl Drain {
         let plan = drain::plan(&snapshot);
         tracing::debug!(node = name, actions = ?plan.actions, next = ?plan.next, "planned");
         self.report(&node, &plan);
+        if matches!(plan.next, Next::OnChange(Waiting::List)) {
+            self.list_again(&node);
+        }
         match self.apply(&node, &plan).await {
             Ok(true) => outcome(&plan.next),
             Ok(false) => Outcome::Again(Duration::ZERO),
@@ -119,7 +122,7 @@ impl Drain {
         let mut active = self.active.lock();
         let drain = active
             .entry(node.name.clone())
-            .or_insert_with(|| Active::start(&self.context.world.client, &node.name, &self.nodes));
+            .or_insert_with(|| Active::start(&self.context.world.client, node, &self.nodes));
         let pods = drain.pods.reading()?;
         let world = &self.context.world;
         let withheld = withheld(&world.ledgers, node);
@@ -134,6 +137,7 @@ impl Drain {
             cordoned_by: node.cordoned_by.clone(),
             started: node.drain_started,
             pods,
+            listed_for: Some(drain.listed_for.clone()),
             budgets: world.budgets.all().iter().map(|budget| (**budget).clone()).collect(),
             refusals: drain.pods.refusals().clone(),
             daemon_sets: daemon_sets(&world.daemon_sets),
@@ -143,6 +147,12 @@ impl Drain {
             },
             now: Timestamp::now(),
         })
+    }
+
+    fn list_again(&self, node: &NodeFacts) {
+        if let Some(drain) = self.active.lock().get_mut(&node.name) {
+            drain.list_again(&self.context.world.client, node, &self.nodes);
+        }
     }
 
     /// The pods that this controller needs itself: evicted with nowhere to go, it could not bring the node back.
@@ -184,7 +194,8 @@ impl Drain {
 
 fn waits(node: &NodeFacts) -> bool {
     // A note of ours on the node may outlive its request; see `drain::plan`.
-    (node.desired_drain.is_some() && node.desired_drain != node.last_applied_drain) || node.cordoned_by.is_some()
+    let is_noted = node.cordoned_by.is_some() || node.drain_started.is_some();
+    (node.desired_drain.is_some() && node.desired_drain != node.last_applied_drain) || is_noted
 }
 
 /// Why a node must not be emptied yet. It is claimed before it is targeted, so that one that we targeted finds its claim

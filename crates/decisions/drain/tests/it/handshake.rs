@@ -14,8 +14,10 @@ use crate::world::{at, budget, owned, pod, refused};
 fn asked(value: &str) -> Snapshot {
     Snapshot {
         node: "n1".into(),
+        resource_version: "7".into(),
         desired_drain: Some(value.into()),
         pods: seen([]),
+        listed_for: Some("7".into()),
         daemon_sets: Reading::known(BTreeSet::from(["shop/agent".to_owned()]), at(0)),
         withheld: Reading::known(None, at(0)),
         now: at(0),
@@ -91,6 +93,16 @@ fn an_empty_node_is_confirmed() {
         &empty,
         expect![[r#"Confirm { value: "drain-a", uncordon: false, forget_owner: false } then OnChange(Node)"#]],
     );
+}
+
+#[test]
+fn a_drain_is_confirmed_only_on_pods_that_were_listed_after_the_node_was_read() {
+    let empty = Snapshot { pods: seen([owned("agent", "DaemonSet")]), ..under_way() };
+    let recordoned = Snapshot { listed_for: Some("6".into()), ..empty.clone() };
+    check(&recordoned, expect![" then OnChange(List)"]);
+    check(&Snapshot { listed_for: None, ..empty }, expect![" then OnChange(List)"]);
+    let busy = Snapshot { listed_for: Some("6".into()), ..under_way() };
+    check(&busy, expect!["Evict(shop/web) then OnChange(Evictions)"]);
 }
 
 #[test]
@@ -184,6 +196,22 @@ fn a_daemon_that_changes_its_mind_does_not_leave_our_cordon_behind() {
         &undecided,
         expect![[r#"Confirm { value: "uncordon-a", uncordon: true, forget_owner: true } then OnChange(Node)"#]],
     );
+}
+
+#[test]
+fn a_daemon_that_changes_its_mind_does_not_leave_a_drain_that_has_begun_behind() {
+    let undecided = Snapshot { cordoned_by: Some("person".into()), pods: seen([]), ..under_way() };
+    let undecided = Snapshot {
+        desired_drain: Some("uncordon-a".into()),
+        last_applied_drain: Some("uncordon-a".into()),
+        ..undecided
+    };
+    check(
+        &undecided,
+        expect![[r#"Confirm { value: "uncordon-a", uncordon: false, forget_owner: true } then OnChange(Node)"#]],
+    );
+    let over = Snapshot { started: None, cordoned_by: None, ..undecided };
+    check(&over, expect![" then OnChange(Request)"]);
 }
 
 #[test]
@@ -293,7 +321,7 @@ proptest! {
             ..Snapshot::default()
         };
         let plan = plan(&snapshot);
-        let is_met = desired == applied && snapshot.cordoned_by.is_none();
+        let is_met = desired == applied && snapshot.cordoned_by.is_none() && !started;
         prop_assert!(!is_met || plan.actions.is_empty());
     }
 }

@@ -70,6 +70,7 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
         gate_allows_taints = true;
         draft.retarget_claimed();
         draft.retarget_taken();
+        draft.let_drain();
         draft.place_moving();
         draft.place_others();
         draft.target_next();
@@ -78,6 +79,7 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
         draft.probe();
         after = draft.take_back();
     } else if !is_blind(waiting.as_ref()) {
+        draft.let_drain();
         draft.claim_moving();
     }
     // While a new target settles, claims for the previous one stay as they are; so do all while we do not see enough.
@@ -185,20 +187,20 @@ impl<'a> Draft<'a> {
     /// How long the target still has to stay the same.
     fn settling(&mut self) -> Option<SignedDuration> {
         let (config, now) = (self.snapshot.pool.target(), self.snapshot.now);
-        let since = match &self.spec.target {
-            // A time in the future was written by a clock that is ahead of ours; it must not stop us for long.
-            Some(target) if target.config == config => target.since.as_ref().map_or(now, |since| since.0.min(now)),
-            Some(_) | None => {
-                self.spec.target = Some(LedgerTarget {
-                    config: config.to_owned(),
-                    generation: self.snapshot.pool.generation,
-                    pool_uid: self.snapshot.pool.uid.clone(),
-                    since: Some(Time(now)),
-                });
-                now
-            }
-        };
-        let left = self.snapshot.settings.settle - now.duration_since(since);
+        let settle = self.snapshot.settings.settle;
+        // A time that is further ahead than that was written by a clock that is wrong, and nobody knows when.
+        let is_ahead = |since: &Time| since.0.duration_since(now) > settle;
+        let is_known = |target: &LedgerTarget| target.config == config && !target.since.as_ref().is_some_and(is_ahead);
+        if !self.spec.target.as_ref().is_some_and(is_known) {
+            self.spec.target = Some(LedgerTarget {
+                config: config.to_owned(),
+                generation: self.snapshot.pool.generation,
+                pool_uid: self.snapshot.pool.uid.clone(),
+                since: Some(Time(now)),
+            });
+        }
+        let since = self.spec.target.as_ref().and_then(|target| target.since.as_ref());
+        let left = settle - since.map_or(SignedDuration::ZERO, |since| now.duration_since(since.0));
         left.is_positive().then_some(left)
     }
 
@@ -228,6 +230,10 @@ impl<'a> Draft<'a> {
 
     /// Nodes that are well, in the order of their turn, while the budget lasts.
     fn target_waiting(&mut self) {
+        // Those in line may be targeted by anyone at any moment, so nobody else gets a place before they were fenced off.
+        if self.dissolves && !self.next.is_empty() {
+            return;
+        }
         let snapshot = self.snapshot;
         let waiting = &snapshot.nodes.index().waiting;
         let is_leader = |name: &str| snapshot.settings.leader_node.as_deref() == Some(name);

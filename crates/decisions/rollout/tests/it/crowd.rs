@@ -139,13 +139,37 @@ fn a_master_that_a_person_sent_on_its_way_gets_no_place_while_etcd_needs_it() {
 }
 
 #[test]
+fn a_master_that_works_without_a_drain_gets_no_other_target_while_etcd_needs_it() {
+    let working = annotated(&[("desiredConfig", OTHER), ("state", "Working")]);
+    let nodes = || vec![node("m0", OLD, working.clone()), node("m1", OLD, json!({})), node("m2", OLD, json!({}))];
+    for claims in [&[][..], &[claim("m0", None)]] {
+        assert_eq!(targeted(&with_claims(masters(nodes(), &[]), claims)), ["m0"]);
+        assert!(targeted(&with_claims(masters(nodes(), &["m2"]), claims)).is_empty());
+    }
+}
+
+#[test]
+fn nodes_that_fail_again_and_again_are_taken_again_within_a_limit_that_has_become_smaller() {
+    let failing = |name: &str| node(name, OLD, annotated(&[("desiredConfig", OTHER), ("state", "Degraded")]));
+    let claims = ["n0", "n1"].map(|name| claim(name, None));
+    let of = |limit, nodes| with_claims(workers(json!(limit), nodes), &claims);
+    assert_eq!(targeted(&of(1, vec![failing("n0"), failing("n1")])), ["n0"]);
+    assert_eq!(targeted(&of(2, vec![failing("n0"), failing("n1")])), ["n0", "n1"]);
+    let emptied = annotated(&[("desiredConfig", OTHER), ("state", "Working"), ("desiredDrain", "drain-x")]);
+    assert_eq!(targeted(&of(1, vec![failing("n0"), node("n1", OLD, emptied)])), [""; 0], "both may go at any moment");
+}
+
+#[test]
 fn a_working_node_that_still_serves_keeps_its_target_while_the_limit_is_unavailable() {
-    let working = node("n0", OLD, annotated(&[("desiredConfig", OTHER), ("state", "Working")]));
-    let of = |limit| {
-        with_claims(workers(json!(limit), vec![working.clone(), node("n1", OLD, down())]), &[claim("n0", None)])
-    };
-    assert!(targeted(&of(1)).is_empty());
-    assert_eq!(targeted(&of(2)), ["n0"]);
+    // A person may have overwritten the state.
+    for state in ["Working", "garbage"] {
+        let working = node("n0", OLD, annotated(&[("desiredConfig", OTHER), ("state", state)]));
+        let of = |limit| {
+            with_claims(workers(json!(limit), vec![working.clone(), node("n1", OLD, down())]), &[claim("n0", None)])
+        };
+        assert!(targeted(&of(1)).is_empty());
+        assert_eq!(targeted(&of(2)), ["n0"]);
+    }
 }
 
 #[test]
@@ -162,8 +186,73 @@ fn a_foreign_daemon_that_asks_to_be_emptied_for_an_older_target_is_claimed_for_t
 }
 
 #[test]
-fn a_dead_node_with_a_nonsensical_state_and_nothing_to_do_holds_no_place() {
+fn a_node_without_a_config_is_let_go_when_the_limit_is_unavailable_before_its_target_landed() {
+    let blank = NodeFacts { current: None, desired: None, state: rollout::node::State::Unreported, ..garbled("n0") };
+    let pending = json!({"node": "n0", "nodeResourceVersion": "10", "config": NEW});
+    let of = |limit| {
+        let nodes = vec![blank.clone(), node("n1", NEW, json!({"spec": {"unschedulable": true}}))];
+        with_claims(workers(json!(limit), nodes), std::slice::from_ref(&pending))
+    };
+    assert_eq!(targeted(&of(2)), ["n0"]);
+    assert!(targeted(&of(1)).is_empty());
+    assert!(plan(&of(1)).actions.iter().any(|action| matches!(action, Action::Fence { .. })));
+}
+
+#[test]
+fn a_cordoned_node_that_works_and_was_not_emptied_is_not_taken_beyond_a_limit_that_has_become_smaller() {
+    let mut works = annotated(&[("desiredConfig", OTHER), ("state", "Working")]);
+    works["spec"] = json!({"unschedulable": true});
+    let drains = |started: bool| {
+        let asking = annotated(&[("desiredConfig", OTHER), ("state", "Working"), ("desiredDrain", "drain-other")]);
+        NodeFacts { drain_started: started.then(|| crate::world::at(-5)), ..node("n1", OLD, asking) }
+    };
+    let claims = ["n0", "n1"].map(|name| claim(name, None));
+    let of = |limit, started| {
+        with_claims(workers(json!(limit), vec![node("n0", OLD, works.clone()), drains(started)]), &claims)
+    };
+    assert!(targeted(&of(1, false)).is_empty());
+    assert!(!targeted(&of(1, true)).contains(&"n0".to_owned()));
+    assert_eq!(targeted(&of(2, true)), ["n0", "n1"]);
+}
+
+#[test]
+fn a_foreign_daemon_that_has_a_place_is_emptied_for_the_older_target_that_it_asks_for() {
+    let asking = |asked: &str| annotated(&[("desiredConfig", NEW), ("state", "Working"), ("desiredDrain", asked)]);
+    let foreign = NodeFacts { ours: false, ..node("n0", OLD, asking("drain-rendered-worker-older")) };
+    let claim = json!({"node": "n0", "nodeResourceVersion": "5", "config": NEW, "insteadOf": OTHER});
+    let world = with_claims(workers(json!(1), vec![foreign.clone()]), &[claim]);
+    assert!(!rollout::ledger::lets_drain(&world.ledger.spec, &foreign));
+    let written = plan(&world).actions.into_iter().find_map(|action| match action {
+        Action::WriteLedger { spec, .. } => Some(spec),
+        _ => None,
+    });
+    assert!(rollout::ledger::lets_drain(&written.unwrap(), &foreign));
+}
+
+#[test]
+fn a_node_whose_drain_was_called_off_holds_its_place_until_the_drain_controller_has_seen_that() {
+    let over = annotated(&[("currentConfig", OTHER), ("desiredConfig", OTHER), ("machinist.dev/drain-started", "")]);
+    let mut left = node("n0", OLD, over);
+    (left.unschedulable, left.cordoned_by) = (true, Some("person".into()));
+    let of = |facts: NodeFacts| {
+        let world = workers(json!(1), vec![facts, node("n1", OLD, json!({"spec": {"unschedulable": true}}))]);
+        with_claims(world, &[claim("n0", None)]).places_taken()
+    };
+    assert_eq!(of(left.clone()), 0);
+    left.drain_started = Some(crate::world::at(-5));
+    assert_eq!(of(left), 1);
+}
+
+#[test]
+fn a_dead_node_keeps_its_place_when_a_nonsensical_state_hides_how_far_it_was() {
     let dead = NodeFacts { unready: node("n0", OLD, down()).unready, kubelet_down: true, ..garbled("n0") };
     let cordoned = node("n1", OLD, json!({"spec": {"unschedulable": true}}));
-    assert_eq!(targeted(&with_claims(workers(json!(1), vec![dead, cordoned]), &[claim("n0", None)])), ["n1"]);
+    let of = |dead: NodeFacts| with_claims(workers(json!(1), vec![dead, cordoned.clone()]), &[claim("n0", None)]);
+    assert!(targeted(&of(dead.clone())).is_empty());
+    let blank = NodeFacts { current: None, desired: None, ..dead };
+    assert_eq!(
+        targeted(&of(blank)),
+        ["n1"],
+        "a node that never had a config and is asked for none has nothing to finish"
+    );
 }

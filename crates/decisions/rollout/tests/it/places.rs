@@ -160,6 +160,22 @@ fn a_target_that_nobody_answers_is_taken_back_when_others_wait() {
 }
 
 #[test]
+fn a_claim_from_a_clock_that_was_far_ahead_is_not_waited_for_until_that_time() {
+    let well = |name: &str| NodeFacts { answered: Some(String::new()), ..node(name, OLD, json!({})) };
+    let mut world = workers(json!(1), vec![well("w1"), well("w2")]);
+    let of = |ahead| {
+        world.now = at(ahead);
+        let mut world = world.clone();
+        advance(&mut world);
+        world.now = at(0);
+        world
+    };
+    let [a_little, a_day] = [30, 86_400].map(of);
+    assert_eq!(plan(&a_little).probes, [], "it is waited for a little longer");
+    assert_eq!(plan(&a_day).probes.len(), 1);
+}
+
+#[test]
 fn a_target_that_was_answered_is_never_taken_back() {
     let well = |name: &str| NodeFacts { answered: Some(String::new()), ..node(name, OLD, json!({})) };
     let mut world = workers(json!(1), vec![well("w1"), well("w2")]);
@@ -214,13 +230,57 @@ fn those_in_line_are_fenced_off_before_a_node_that_cannot_wait_gets_a_place() {
 }
 
 #[test]
+fn nobody_gets_a_place_beside_a_line_that_is_given_up() {
+    let taint = json!({"spec": {"taints": [{"key": "UpdateInProgress", "effect": "PreferNoSchedule"}]}});
+    let mut nodes: Vec<_> = (1..=9).map(|n| node(&format!("n{n}"), OLD, taint.clone())).collect();
+    nodes.push(node("z", NEW, json!({})));
+    let mut world = workers(json!(3), nodes);
+    assert_eq!(advance(&mut world), ["n1", "n2", "n3"]);
+    let in_line: Vec<_> = world.ledger.spec.next.iter().map(|one| one.node.clone()).collect();
+    assert_eq!(in_line, ["n4", "n5", "n6"]);
+    ["n1", "n2", "n3"].iter().for_each(|name| finish(&mut world, name));
+    let version = (world.nodes.newest() + 1).to_string();
+    change(&mut world, "z", &version, |facts| {
+        facts.current = Some(OLD.into());
+        facts.desired = Some(OLD.into());
+        facts.unschedulable = true;
+        facts.unready = Some(rollout::node::Unready::Unschedulable);
+    });
+    assert!(advance(&mut world).is_empty(), "a target of one in line may land before its fence");
+    assert_eq!(advance(&mut world), ["z", "n4", "n5"]);
+}
+
+#[test]
 fn nodes_on_their_way_without_a_claim_take_a_place_first() {
     let working = node("b", OLD, annotated(&[("desiredConfig", NEW), ("state", "Working")]));
-    let mut world = workers(json!(1), vec![node("a", OLD, cordoned()), working]);
+    let mut world = workers(json!(1), vec![node("a", OLD, json!({})), working]);
     assert!(advance(&mut world).is_empty());
     assert_eq!(world.ledger.spec.claims[0].node, "b");
     finish(&mut world, "b");
     assert_eq!(advance(&mut world), ["a"]);
+}
+
+#[test]
+fn a_node_that_works_without_a_drain_serves_and_others_wait_for_it() {
+    let working = |desired| node("b", OLD, annotated(&[("desiredConfig", desired), ("state", "Working")]));
+    let of = |desired| workers(json!(1), vec![node("a", OLD, cordoned()), working(desired)]);
+    assert!(advance(&mut of("rendered-worker-other")).is_empty(), "another target may empty b, and a is away");
+    let mut world = of(NEW);
+    assert!(advance(&mut world).is_empty());
+    assert!(world.ledger.spec.claims.is_empty(), "with a place, b could be emptied beside a");
+    finish(&mut world, "b");
+    assert_eq!(advance(&mut world), ["a"]);
+    let emptied = [("desiredDrain", "drain-x"), ("lastAppliedDrain", "drain-x")];
+    let emptied = annotated(&[[("desiredConfig", "x"), ("state", "Working")], emptied].concat());
+    let mut world = workers(json!(1), vec![node("a", OLD, cordoned()), node("b", OLD, emptied)]);
+    assert_eq!(advance(&mut world), ["b"], "it is away already");
+}
+
+#[test]
+fn a_node_that_gave_up_its_target_waits_for_a_place_and_not_for_a_dead_one() {
+    let refused = annotated(&[("desiredConfig", "rendered-worker-bad"), ("state", "Unreconcilable")]);
+    let mut world = workers(json!(1), vec![unreachable("dead"), node("b", OLD, refused)]);
+    assert_eq!(advance(&mut world), ["b"]);
 }
 
 #[test]

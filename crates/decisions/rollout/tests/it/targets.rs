@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use rollout::{Action, Settings, plan};
 use serde_json::json;
 
-use crate::world::{NEW, OLD, annotated, at, carry_out, change, check, down, node, told, workers, working};
+use crate::world::{NEW, OLD, annotated, at, carry_out, change, check, down, ledger, node, told, workers, working};
 
 fn zone(zone: &str, day: u32) -> serde_json::Value {
     json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}, "creationTimestamp": format!("2026-01-{day:02}T00:00:00Z")}})
@@ -141,6 +141,18 @@ fn nothing_is_targeted_while_the_pool_is_paused() {
     let mut paused = workers(json!(1), vec![node("well", OLD, json!({})), node("gone", OLD, down())]);
     paused.pool.paused = true;
     check(&paused, expect!["then OnChange(Paused)"]);
+}
+
+#[test]
+fn a_target_that_a_clock_far_ahead_wrote_down_settles_from_now() {
+    let mut world = workers(json!(1), vec![node("w1", OLD, json!({}))]);
+    world.settings = Settings { settle: SignedDuration::from_secs(5), ..world.settings };
+    world.ledger = ledger(json!({"target": {"config": NEW, "since": at(86_400).to_string()}}));
+    let first = plan(&world);
+    assert!(told(&first).ends_with("then After(5s, Settling { config: \"rendered-worker-new\" })"), "{}", told(&first));
+    carry_out(&mut world, &first);
+    world.now = at(5);
+    assert!(told(&plan(&world)).contains("target w1@10"), "{}", told(&plan(&world)));
 }
 
 #[test]

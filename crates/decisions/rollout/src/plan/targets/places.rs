@@ -27,48 +27,74 @@ impl Draft<'_> {
         let limit = self.spending.limit;
         let mut crowd = self.claims.len().saturating_sub(limit);
         let mut excess = self.spending.used.saturating_sub(limit);
+        let mut missing = self.away.saturating_sub(limit);
         // Our view may be too old to tell which of them have landed, so none is sent before the others are let go.
-        let (is_crowded, is_over) = (crowd > 0, excess > 0);
+        let (is_crowded, is_over, is_short) = (crowd > 0, excess > 0, missing > 0);
         for node in self.claimed(Stand::Pending) {
             let Some(facts) = self.wanting(&node) else { continue };
             let is_well = !facts.consumes_budget();
-            let is_one_too_many = is_crowded || (is_over && is_well);
+            // One that is not well may serve all the same, for example before its first config.
+            let is_spared = !is_well && self.is_spared(facts);
+            let is_one_too_many = is_crowded || (is_over && is_well) || (is_short && is_spared);
             if !is_one_too_many {
                 if self.keeps_quorum(facts) {
                     self.target(facts);
                 } else {
                     self.unwanted.insert(node);
                 }
-            } else if crowd > 0 || (is_well && excess > 0) {
+            } else if crowd > 0 || (is_well && excess > 0) || (is_spared && missing > 0) {
                 crowd = crowd.saturating_sub(1);
                 excess = excess.saturating_sub(usize::from(is_well));
+                missing = missing.saturating_sub(usize::from(facts.is_serving()));
                 self.unwanted.insert(node);
             }
         }
     }
 
+    /// Whether taking a node away costs its pool a node that serves. What it runs already takes nothing away from it, and
+    /// one that has given up its target is healed by the newest: it does not wait for nodes that are dead.
+    fn is_spared(&self, facts: &NodeFacts) -> bool {
+        let goes_home = facts.current.as_deref() == Some(self.snapshot.pool.target());
+        facts.is_serving() && !facts.is_at_work() && !goes_home && !facts.has_given_up()
+    }
+
     /// Nodes that were asked and have not finished: the newest target costs nothing more. When the limit has become smaller
-    /// meanwhile, there may be too many of them, or too many others may have become unavailable. Then one that works and
-    /// still serves goes on with the target that it has, as does one that has not begun. Those that have given up are taken
-    /// again only while fewer than the limit are at it.
+    /// meanwhile, there may be too many of them, or too many others may have become unavailable. Then one that works and was
+    /// not emptied goes on with the target that it has, as does one that has not begun. Those that failed are taken again
+    /// only while fewer than the limit are at it.
     pub(super) fn retarget_taken(&mut self) {
         let limit = self.spending.limit;
         let is_crowded = self.claims.len() > limit;
-        let (mut idle, taken): (Vec<_>, Vec<_>) =
-            self.claimed(Stand::Taken).into_iter().partition(|node| is_crowded && self.has_given_up(node));
-        let mut busy = self.claims.len() - idle.len();
+        let is_failing = |node: &String| is_crowded && self.waits_for_a_fix(node);
+        let (failing, taken): (Vec<_>, Vec<_>) = self.claimed(Stand::Taken).into_iter().partition(is_failing);
+        let has_given_up = |node: &String| self.wanting(node).is_some_and(NodeFacts::has_given_up);
+        let (mut given_up, mut retrying): (Vec<_>, Vec<_>) = failing.into_iter().partition(has_given_up);
+        // One that tries again from time to time is away while it does.
+        let busy = self.claims.len() - given_up.len();
         for node in taken {
             let Some(facts) = self.wanting(&node) else { continue };
-            let is_early = facts.state == State::Working && facts.is_serving() && (busy > limit || self.away > limit);
+            // Whoever overwrites the state of a daemon that works does not make it rest.
+            let works = matches!(facts.state, State::Working | State::Unknown(_));
+            let is_away = facts.is_at_work() || facts.drain_started.is_some();
+            let is_early = works && ((busy > limit && !is_away) || (self.away > limit && facts.is_serving()));
             let begins = is_early || (is_crowded && facts.is_unanswered());
             if !begins && self.keeps_quorum(facts) {
                 self.target(facts);
             }
         }
-        // The one that was claimed last comes first: what it reports may still be about its target before that.
-        idle.sort_by_key(|node| std::cmp::Reverse(self.claimed_at(node)));
-        for node in idle {
-            let Some(facts) = self.wanting(&node).filter(|facts| facts.is_running()) else { continue };
+        // What the one that was claimed last reports may still be about its target before that. So it comes last of those
+        // that go on by themselves, and first of those that do not.
+        retrying.sort_by_key(|node| self.claimed_at(node));
+        given_up.sort_by_key(|node| std::cmp::Reverse(self.claimed_at(node)));
+        self.retarget_failed(&retrying, busy - retrying.len());
+        self.retarget_failed(&given_up, busy);
+    }
+
+    /// Gives nodes that failed the newest target while fewer than the limit are at it.
+    fn retarget_failed(&mut self, nodes: &[String], mut busy: usize) {
+        let limit = self.spending.limit;
+        for node in nodes {
+            let Some(facts) = self.wanting(node).filter(|facts| facts.is_running()) else { continue };
             if busy >= limit {
                 self.blocked.get_or_insert(Waiting::Budget { limit, used: busy });
             } else if self.keeps_quorum(facts) {
@@ -78,10 +104,30 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether a claimed node does nothing more about an older target. What it says about the newest one may still be about
+    /// Lets nodes be emptied that hold a place and ask for that with an older target: a daemon that is not ours looks at its
+    /// target only when it has finished, so it would wait for ever.
+    pub(super) fn let_drain(&mut self) {
+        for node in self.claimed(Stand::Taken) {
+            let Some(facts) = self.snapshot.nodes.get(&node).filter(|facts| !facts.ours && facts.is_draining()) else {
+                continue;
+            };
+            let asked = facts.drains_for();
+            let is_covered =
+                |claim: &Claim| asked == Some(claim.config.as_str()) || asked == claim.instead_of.as_deref();
+            let is_known = self.claims.get(&node).is_none_or(|(claim, _)| is_covered(claim));
+            if !is_known
+                && self.keeps_quorum(facts)
+                && let Some((claim, _)) = self.claims.get_mut(&node)
+            {
+                claim.instead_of = asked.map(str::to_owned);
+            }
+        }
+    }
+
+    /// Whether a claimed node has failed at an older target and serves. What it says about the newest one may still be about
     /// the one before.
-    fn has_given_up(&self, node: &str) -> bool {
-        self.wanting(node).is_some_and(NodeFacts::has_given_up)
+    fn waits_for_a_fix(&self, node: &str) -> bool {
+        self.wanting(node).is_some_and(NodeFacts::waits_for_a_fix)
     }
 
     /// The version of the node that its claim names.
@@ -201,22 +247,19 @@ impl Draft<'_> {
         let is_claimed = self.claims.contains_key(&facts.name);
         let places = if is_claimed {
             // Of several that were led astray none waits for the others: each holds a place already. Nor does it wait for
-            // those that have given up, which wait for it.
+            // those that failed, which wait for it.
             let others = self.claims.iter().filter(|(node, _)| **node != facts.name);
             let is_at_it = |node: &str, stand: Stand| match stand {
                 Stand::Loose | Stand::Over => false,
-                Stand::Taken => !self.has_given_up(node),
+                Stand::Taken => !self.waits_for_a_fix(node),
                 Stand::Pending | Stand::Ahead => true,
             };
             others.filter(|(node, (_, stand))| is_at_it(node, *stand)).count()
         } else {
-            self.claims.len()
+            self.claims.len() + self.working_without_place(facts)
         };
-        // What the node runs already takes nothing away from it.
-        let goes_home = facts.current.as_deref() == Some(self.snapshot.pool.target());
         // A claimed node that is not on its way serves like any other, though its claim counts it as away.
-        let is_spared = !is_claimed || !facts.is_in_motion();
-        let is_spared = is_spared && facts.is_serving() && !facts.is_at_work() && !goes_home;
+        let is_spared = (!is_claimed || !facts.is_in_motion()) && self.is_spared(facts);
         let away = if is_spared { self.away - usize::from(is_claimed) } else { 0 };
         // Those in line may be targeted by anyone at any moment, so there is no place before they were fenced off.
         let is_free = self.next.is_empty() && places < limit && away < limit;
@@ -225,6 +268,18 @@ impl Draft<'_> {
             self.blocked.get_or_insert(Waiting::Budget { limit, used: places.max(away) });
         }
         is_free
+    }
+
+    /// Nodes that are being changed without a place, as far as this one has to wait for them. They get none while the limit
+    /// is away, because they serve and may ask to be emptied. Nor may others take it, until they have finished or asked.
+    fn working_without_place(&self, facts: &NodeFacts) -> usize {
+        if facts.works_undrained() {
+            return 0;
+        }
+        let nodes = &self.snapshot.nodes;
+        let others =
+            nodes.index().moving.iter().filter(|node| **node != facts.name && !self.claims.contains_key(*node));
+        others.filter_map(|node| nodes.get(node)).filter(|other| other.works_undrained()).count()
     }
 
     pub(super) fn waits_for_others(&mut self, facts: &NodeFacts) -> bool {

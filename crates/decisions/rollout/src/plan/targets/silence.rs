@@ -43,9 +43,10 @@ impl Draft<'_> {
             if !matches!(stand, Stand::Taken | Stand::Loose) || !may_be_taken_back(facts) {
                 continue;
             }
-            // A time to come was written by a clock that is ahead of ours.
-            let since = claim.since.as_ref().map_or(self.snapshot.now, |since| since.0.min(self.snapshot.now));
-            let left = PATIENCE - self.snapshot.now.duration_since(since);
+            let since = claim.since.as_ref().map_or(self.snapshot.now, |since| since.0);
+            let passed = self.snapshot.now.duration_since(since);
+            // A time that is further ahead was written by a clock that is wrong. It must not stop us until that clock is right.
+            let left = if passed < -PATIENCE { SignedDuration::ZERO } else { PATIENCE - passed };
             if left.is_positive() {
                 next = Some(next.map_or(left, |next| next.min(left)));
             } else {
