@@ -5,3 +5,4 @@ mod machine_api;
 mod platform;
 mod stage;
 mod unread;
+mod webhook;
