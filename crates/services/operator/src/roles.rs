@@ -17,11 +17,11 @@ pub const ROLES: &[Role] = &[
         everywhere: &[
             Right { group: "", resource: "namespaces", verbs: WRITE },
             Right { group: "", resource: "nodes", verbs: WATCH },
-            Right { group: "", resource: "services", verbs: WRITE },
-            Right { group: "", resource: "serviceaccounts", verbs: WRITE },
+            // The API's own, and DNS.
+            Right { group: "", resource: "services", verbs: WATCH },
             Right { group: "", resource: "configmaps", verbs: WATCH },
-            Right { group: "apps", resource: "deployments", verbs: WRITE },
-            Right { group: "apps", resource: "daemonsets", verbs: WRITE },
+            // Another operator is found by its Deployment.
+            Right { group: "apps", resource: "deployments", verbs: &["get"] },
             Right { group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: WRITE },
             Right { group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", verbs: WRITE },
             Right {
@@ -33,7 +33,6 @@ pub const ROLES: &[Role] = &[
             Right { group: RBAC, resource: "clusterrolebindings", verbs: WRITE },
             Right { group: RBAC, resource: "roles", verbs: WRITE },
             Right { group: RBAC, resource: "rolebindings", verbs: WRITE },
-            Right { group: "monitoring.coreos.com", resource: "prometheusrules", verbs: WRITE },
             Right { group: MCO, resource: "machineconfigpools", verbs: WRITE },
             Right { group: MCO, resource: "controllerconfigs", verbs: WRITE },
             Right { group: "machinist.dev", resource: "clustersettings", verbs: WRITE },
@@ -44,7 +43,6 @@ pub const ROLES: &[Role] = &[
                 resource: "machineconfigurations/status",
                 verbs: &["get", "patch"],
             },
-            Right { group: "networking.k8s.io", resource: "networkpolicies", verbs: WRITE },
             Right { group: "discovery.k8s.io", resource: "endpointslices", verbs: &["list"] },
             Right { group: "config.openshift.io", resource: "infrastructures", verbs: &["get"] },
             Right { group: "config.openshift.io", resource: "dnses", verbs: &["get"] },
@@ -53,6 +51,12 @@ pub const ROLES: &[Role] = &[
         at_home: &[
             Right { group: "", resource: "configmaps", verbs: WRITE },
             Right { group: "", resource: "pods", verbs: WATCH },
+            Right { group: "", resource: "services", verbs: WRITE },
+            Right { group: "", resource: "serviceaccounts", verbs: WRITE },
+            Right { group: "apps", resource: "deployments", verbs: WRITE },
+            Right { group: "apps", resource: "daemonsets", verbs: WRITE },
+            Right { group: "networking.k8s.io", resource: "networkpolicies", verbs: WRITE },
+            Right { group: "monitoring.coreos.com", resource: "prometheusrules", verbs: WRITE },
         ],
     },
     Role {
