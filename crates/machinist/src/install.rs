@@ -94,7 +94,7 @@ impl Names {
 /// An installation with the rights that each of its processes declares.
 pub(crate) fn with_access(mut installation: Installation) -> Installation {
     installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
-    installation.machine_access = ::operator::machine_access(&installation, &::machines::ROLES);
+    installation.machine_access = ::operator::machine_access(&installation, &::machines::webhook::with_roles());
     installation
 }
 

@@ -56,6 +56,12 @@ pub(crate) struct Arguments {
     /// Where /healthz, /readyz and /metrics are served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8799")]
     listen: SocketAddr,
+    /// Where Machines are admitted, over HTTPS; absent, nowhere
+    #[arg(long, value_name = "ADDRESS", requires = "webhook_certificate")]
+    webhook: Option<SocketAddr>,
+    /// Folder with tls.crt and tls.key of --webhook
+    #[arg(long, value_name = "FOLDER")]
+    webhook_certificate: Option<PathBuf>,
 }
 
 /// The clouds whose machines can be made.
@@ -87,6 +93,14 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let client = cluster::connect(arguments.kubeconfig.as_deref()).await?;
     let provider = provider(&arguments, &client).await?;
+    if let (Some(address), Some(folder)) = (arguments.webhook, arguments.webhook_certificate.clone()) {
+        let listener = tokio::net::TcpListener::bind(address).await;
+        let listener =
+            listener.with_context(|| format!("cannot listen on {address}; choose another with --webhook"))?;
+        let (client, provider) = (client.clone(), provider.clone());
+        // It serves whoever leads, and ends with the process.
+        tokio::spawn(async move { ::machines::webhook::serve(listener, &folder, client, provider).await });
+    }
     let settings = Settings {
         namespace: arguments.namespace,
         identity: arguments.identity.unwrap_or_else(identity),

@@ -216,12 +216,12 @@ impl Fleet<'_> {
             ..::operator::Installation::default()
         };
         installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
-        installation.machine_access = ::operator::machine_access(&installation, &::machines::ROLES);
+        installation.machine_access = ::operator::machine_access(&installation, &::machines::webhook::with_roles());
         let authority = match server {
             Server::Embedded(server) => Some(server.certificate_authority().to_owned()),
             Server::Other(_) => None,
         };
-        self.parts.spawn(components::machine_operator(client.clone(), installation.clone(), stopped.clone()));
+        let machine_installation = installation.clone();
         self.parts.spawn(components::operator(client.clone(), installation, authority, stopped.clone()));
         let folder = self.folder.path().join("config-server");
         let url = server.address().to_owned();
@@ -229,15 +229,20 @@ impl Fleet<'_> {
             self.parts.spawn(config_server::run(client, folder, configs, url, stopped));
         }
         self.parts.spawn(components::controller(self.client.clone(), self.stopped.clone()));
+        let (admission, address) = config_server::reserve().await?;
         let names = nodes::names(self.arguments.control_plane, self.arguments.nodes);
         let names = if self.arguments.systemd {
             self.start_containers(&names, server).await?;
             names
         } else if self.arguments.in_memory {
-            self.start_in_memory(names).await?
+            self.start_in_memory(names, admission).await?
         } else {
-            self.start_on_folders(names).await?
+            self.start_on_folders(names, admission).await?
         };
+        // After the initial Machines, which are right and need not be admitted one by one.
+        let (client, stopped) = (self.client.clone(), self.stopped.clone());
+        let url = format!("https://{address}");
+        self.parts.spawn(components::machine_operator(client, machine_installation, url, stopped));
         let options = standins::Options {
             machines: self.machines.clone(),
             daemon_sets: !self.arguments.in_memory,
@@ -252,7 +257,7 @@ impl Fleet<'_> {
     }
 
     /// Nodes that the fleet plays, and their Machines.
-    async fn start_in_memory(&mut self, names: Names) -> anyhow::Result<Names> {
+    async fn start_in_memory(&mut self, names: Names, admission: TcpListener) -> anyhow::Result<Names> {
         let fleet = nodes::fleet(&self.client);
         let cloud = self.open_cloud(Arc::new(played::Played::new(self.client.clone(), fleet.clone())))?;
         let names = still_there(names, &cloud);
@@ -264,12 +269,12 @@ impl Fleet<'_> {
                 () = told_to_stop(stopped) => Ok(()),
             }
         });
-        self.start_machines(&names, nodes, cloud).await?;
+        self.start_machines(&names, nodes, cloud, admission).await?;
         Ok(names)
     }
 
     /// Nodes whose daemon runs on a folder, and their Machines.
-    async fn start_on_folders(&mut self, names: Names) -> anyhow::Result<Names> {
+    async fn start_on_folders(&mut self, names: Names, admission: TcpListener) -> anyhow::Result<Names> {
         let folder = self.folder.nodes();
         let (hosts, failures) = hosts::Hosts::new(self.client.clone(), self.machines.clone(), folder);
         let cloud = self.open_cloud(Arc::new(hosts.clone()))?;
@@ -281,7 +286,7 @@ impl Fleet<'_> {
         let nodes = nodes::create(&self.client, &blank, true).await?;
         names.iter().for_each(|(name, _)| hosts.switch_on(name));
         self.parts.spawn(hosts.run(failures, self.stopped.clone()));
-        self.start_machines(&names, nodes, cloud).await?;
+        self.start_machines(&names, nodes, cloud, admission).await?;
         Ok(names)
     }
 
@@ -307,11 +312,20 @@ impl Fleet<'_> {
         Cloud::open(&self.folder.account(), boot).context("the simulated cloud cannot open its account")
     }
 
-    async fn start_machines(&mut self, names: &Names, nodes: Vec<Node>, cloud: Cloud) -> anyhow::Result<()> {
+    async fn start_machines(
+        &mut self,
+        names: &Names,
+        nodes: Vec<Node>,
+        cloud: Cloud,
+        admission: TcpListener,
+    ) -> anyhow::Result<()> {
         cluster::ensure_namespace(&self.client, api::names::MACHINE_API_NAMESPACE).await?;
         machines::install(&self.client, names, nodes, &cloud).await?;
         cloud.resume();
         let provider = Arc::new(Memory::new(cloud));
+        let folder = self.folder.path().join("admission");
+        let (client, stopped) = (self.client.clone(), self.stopped.clone());
+        self.parts.spawn(components::admission(client, admission, folder, provider.clone(), stopped));
         self.parts.spawn(components::machines(self.client.clone(), provider, self.stopped.clone()));
         Ok(())
     }

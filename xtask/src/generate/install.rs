@@ -21,7 +21,7 @@ const FILES: &[(&str, &[&str])] = &[
 pub(super) fn files() -> anyhow::Result<Vec<File>> {
     let mut installation = Installation::default();
     installation.access = operator::access(&installation, &controllers::ROLES, &server::ROLES);
-    installation.machine_access = operator::machine_access(&installation, &machines::ROLES);
+    installation.machine_access = operator::machine_access(&installation, &machines::webhook::with_roles());
     let mut objects = installed(&installation);
     objects.extend(operate::machine_api::installed(&installation));
     let mut files = Vec::new();

@@ -9,14 +9,16 @@ use cluster::rights::{Role, manifests};
 use super::File;
 
 /// Each process's service account, its namespace and the table that its code declares.
-const PROCESSES: &[(&str, &str, &[Role])] = &[
-    ("machine-config-controller", NAMESPACE, &controllers::ROLES),
-    ("machine-config-server", NAMESPACE, &server::ROLES),
-    ("machine-api-controllers", MACHINE_API_NAMESPACE, &machines::ROLES),
-];
+fn processes() -> [(&'static str, &'static str, Vec<Role>); 3] {
+    [
+        ("machine-config-controller", NAMESPACE, controllers::ROLES.to_vec()),
+        ("machine-config-server", NAMESPACE, server::ROLES.to_vec()),
+        ("machine-api-controllers", MACHINE_API_NAMESPACE, machines::webhook::with_roles()),
+    ]
+}
 
 pub(super) fn files() -> anyhow::Result<Vec<File>> {
-    PROCESSES.iter().map(|(process, namespace, roles)| file(process, namespace, roles)).collect()
+    processes().iter().map(|(process, namespace, roles)| file(process, namespace, roles)).collect()
 }
 
 fn file(process: &str, namespace: &str, roles: &[Role]) -> anyhow::Result<File> {

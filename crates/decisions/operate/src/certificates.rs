@@ -21,7 +21,7 @@ pub const AUTHORITY_LIFE: SignedDuration = SignedDuration::from_hours(3650 * DAY
 const AUTHORITY_RENEW: SignedDuration = SignedDuration::from_hours(730 * DAY);
 /// A leaf is renewed without anybody noticing, so it need not be old.
 pub const LEAF_LIFE: SignedDuration = SignedDuration::from_hours(365 * DAY);
-const LEAF_RENEW: SignedDuration = SignedDuration::from_hours(120 * DAY);
+pub(crate) const LEAF_RENEW: SignedDuration = SignedDuration::from_hours(120 * DAY);
 /// Certificates begin this much earlier, for machines whose clock is a little behind.
 pub const BACKDATE: SignedDuration = SignedDuration::from_hours(1);
 /// Clocks that are set by the network differ by less.

@@ -6,11 +6,13 @@
 
 pub mod images;
 pub mod status;
+pub mod webhook;
 
 use serde_json::{Value, json};
+use webhook::Webhook;
 
 use crate::installation::Installation;
-use crate::objects::{Desired, Keep, Step};
+use crate::objects::{Desired, Id, Keep, Step};
 use crate::workloads::{METRICS_PORT, Place, container, network, probed, service, wherever_possible, workload};
 
 pub const OPERATOR: &str = "machine-api-operator";
@@ -87,10 +89,22 @@ pub fn installed(installation: &Installation) -> Vec<Desired> {
 }
 
 /// What the operator makes and heals.
-pub fn kept(namespace: &str, controllers: &Controllers) -> Vec<Desired> {
+pub fn kept(namespace: &str, controllers: &Controllers, webhook: Option<&Webhook>) -> Vec<Desired> {
     let place = place(namespace);
-    let objects = [deployment(&place, namespace, controllers), service(&place), network(&place, &[METRICS_PORT])];
+    let mut objects = vec![
+        deployment(&place, namespace, controllers),
+        service(&place),
+        network(&place, &[METRICS_PORT, webhook::PORT]),
+    ];
+    objects.extend(webhook.into_iter().flat_map(|webhook| webhook::objects(namespace, webhook)));
     objects.into_iter().map(|object| Desired::new(Step::MachineApi, Keep::Whole, object)).collect()
+}
+
+/// Everything of [`kept`], to be looked for and taken away.
+pub fn kept_ids(namespace: &str) -> Vec<Id> {
+    let any = Controllers { image: String::new(), provider: "", environment: Vec::new() };
+    let webhook = Webhook { bundle: String::new(), url: None };
+    kept(namespace, &any, Some(&webhook)).iter().map(Desired::id).collect()
 }
 
 /// Upstream's labels, which scripts select by and which a Deployment cannot change.
@@ -124,20 +138,25 @@ fn deployment(place: &Place, namespace: &str, controllers: &Controllers) -> Valu
         format!("--provider={provider}"),
         format!("--namespace={namespace}"),
         format!("--listen=0.0.0.0:{METRICS_PORT}"),
+        format!("--webhook=0.0.0.0:{}", webhook::PORT),
+        format!("--webhook-certificate={}", webhook::FOLDER),
     ];
+    let mut mounts = vec![json!({"name": "certificate", "mountPath": webhook::FOLDER, "readOnly": true})];
+    // Without its certificate admission waits, and the controllers need not.
+    let mut volumes = vec![json!({"name": "certificate", "secret": {"secretName": webhook::SECRET, "optional": true}})];
     if is_simulated {
         arguments.push(format!("--account={ACCOUNT}/account.json"));
-        container["volumeMounts"] = json!([{"name": "account", "mountPath": ACCOUNT}]);
+        mounts.push(json!({"name": "account", "mountPath": ACCOUNT}));
+        volumes.push(json!({"name": "account", "emptyDir": {}}));
     }
     container["args"] = json!(arguments);
+    container["volumeMounts"] = json!(mounts);
     if let Some(present) = container["env"].as_array_mut() {
         present.extend(environment.iter().map(|(name, value)| json!({"name": name, "value": value})));
     }
     probed(&mut container);
     let mut pod = wherever_possible(CONTROLLERS, container);
-    if is_simulated {
-        pod["volumes"] = json!([{"name": "account", "emptyDir": {}}]);
-    }
+    pod["volumes"] = json!(volumes);
     // The Lease decides who leads, so old and new may overlap.
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
     let mut deployment = workload("Deployment", place, json!({"replicas": 1, "strategy": strategy}), pod);
@@ -155,7 +174,7 @@ mod tests {
     }
 
     fn deployed(provider: &'static str) -> Value {
-        let objects = kept("elsewhere", &controllers(provider)).into_iter();
+        let objects = kept("elsewhere", &controllers(provider), None).into_iter();
         objects.map(|one| one.object).find(|object| object["kind"] == "Deployment").expect("there is one")
     }
 
@@ -173,9 +192,9 @@ mod tests {
 
     #[test]
     fn only_a_simulated_cloud_has_an_account_to_keep() {
-        assert!(deployed("aws")["spec"]["template"]["spec"]["volumes"].is_null());
-        let simulated = deployed("kubemark");
-        assert_eq!(simulated["spec"]["template"]["spec"]["volumes"][0]["name"], "account");
+        let has_account =
+            |provider| deployed(provider)["spec"]["template"]["spec"]["volumes"].to_string().contains("account");
+        assert!(has_account("kubemark") && !has_account("aws"));
     }
 
     #[test]

@@ -42,10 +42,9 @@ pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
     let mut removals = Vec::new();
     // First whoever would put things back, the operators before the others because they would put back those too.
     let everything = Installation { api_url: Some(String::new()), ..installation.clone() };
-    let any = machine_api::Controllers { image: String::new(), provider: "", environment: Vec::new() };
     let objects = installed(&everything).into_iter().chain(machine_api::installed(&everything));
-    let objects = objects.chain(machine_api::kept(&everything.machine_namespace, &any));
-    let parts: Vec<_> = objects.map(|one| (one.id(), one.keep)).collect();
+    let made = machine_api::kept_ids(&everything.machine_namespace).into_iter().map(|id| (id, Keep::Whole));
+    let parts: Vec<_> = objects.map(|one| (one.id(), one.keep)).chain(made).collect();
     let mut workloads: Vec<&Id> = parts.iter().map(|(id, _)| id).filter(|id| is_workload(id)).collect();
     workloads.sort_by_key(|id| ![workloads::OPERATOR, machine_api::OPERATOR].contains(&id.name.as_str()));
     removals.extend(workloads.into_iter().cloned().map(Removal::Delete));

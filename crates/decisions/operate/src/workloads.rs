@@ -266,6 +266,10 @@ impl<'a> Place<'a> {
         Self { labels, ..self }
     }
 
+    pub(crate) fn labels(&self) -> &Value {
+        &self.labels
+    }
+
     fn metadata(&self) -> Value {
         json!({"name": self.name, "namespace": self.namespace, "labels": self.labels})
     }

@@ -2,15 +2,18 @@
 //!
 //! `kubectl scale deploy/machine-config-controller --replicas=0` really stops it, as on a cluster where it is a pod.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use machine::provider::Provider;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::told_to_stop;
@@ -91,9 +94,11 @@ pub(super) async fn operator(
 pub(super) async fn machine_operator(
     client: Client,
     installation: ::operator::Installation,
+    webhook_url: String,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let settings = ::operator::machine_api::Settings {
+        webhook_url: Some(webhook_url),
         platform: installation.platform.clone(),
         identity: "machinist-up".to_owned(),
         installs: Some(installation),
@@ -102,6 +107,37 @@ pub(super) async fn machine_operator(
     let ended = ::operator::machine_api::run(client, settings, told_to_stop(stopped)).await;
     ended.context("the operator of the Machine API failed")?;
     Ok(())
+}
+
+/// Admits Machines with the certificate that the operator makes, which a kubelet would bring to the pod's folder.
+pub(super) async fn admission(
+    client: Client,
+    listener: TcpListener,
+    folder: PathBuf,
+    provider: Arc<dyn Provider>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), api::names::MACHINE_API_NAMESPACE);
+    let mut states = watch_object(secrets, ::operator::machine_api::WEBHOOK_SECRET).boxed();
+    let follow = async {
+        while let Some(state) = states.next().await {
+            let data = state.ok().flatten().and_then(|secret| secret.data).unwrap_or_default();
+            // The key first: the certificate's time tells that both are there.
+            for name in ["tls.key", "tls.crt"] {
+                if let Some(contents) = data.get(name) {
+                    let path = folder.join(name);
+                    std::fs::write(&path, &contents.0).with_context(|| format!("cannot write {}", path.display()))?;
+                }
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        followed = follow => followed,
+        () = ::machines::webhook::serve(listener, &folder, client, provider) => Ok(()),
+        () = told_to_stop(stopped) => Ok(()),
+    }
 }
 
 /// Waits until the component is wanted or not; false at the end of the fleet.

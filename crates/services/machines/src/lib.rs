@@ -21,6 +21,7 @@ mod owners;
 mod roles;
 mod set;
 mod settings;
+pub mod webhook;
 mod world;
 mod write;
 

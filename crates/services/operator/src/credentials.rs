@@ -204,14 +204,14 @@ fn secret(leading: &Leading, name: &str) -> Result<Fresh<Option<Arc<Secret>>>, U
     Ok(reading.fresh("secrets", Timestamp::now())?.map(Clone::clone))
 }
 
-fn held(secret: Option<Arc<Secret>>) -> Held {
+pub(crate) fn held(secret: Option<Arc<Secret>>) -> Held {
     let Some(secret) = secret else { return Held::Nothing };
     let certificate = text(&secret, "tls.crt").unwrap_or_default();
     let pair = sign::pair(&certificate, &text(&secret, "tls.key").unwrap_or_default());
     pair.map_or(Held::Garbage, Held::Pair)
 }
 
-fn text(secret: &Secret, key: &str) -> Option<String> {
+pub(crate) fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
 }
 

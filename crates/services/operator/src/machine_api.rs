@@ -4,6 +4,7 @@
 //! It gathers, asks what should run, writes exactly that and reports. While its own Deployment is scaled to 0 it writes
 //! nothing at all. It neither makes Machines nor hands out rights.
 
+mod certificate;
 mod decide;
 mod report;
 mod sync;
@@ -24,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 pub use operate::machine_api::SIMULATED;
+pub use operate::machine_api::webhook::SECRET as WEBHOOK_SECRET;
 
 use crate::metrics::Metrics;
 use crate::{End, Error};
@@ -54,6 +56,8 @@ pub struct Settings {
     pub lease: Option<Duration>,
     /// Where `/healthz`, `/readyz` and `/metrics` are served; absent, nowhere.
     pub listen: Option<SocketAddr>,
+    /// Where admission is served, such as `https://127.0.0.1:8443`; absent, behind its Service.
+    pub webhook_url: Option<String>,
     /// Brings what `machinist install` prints for the Machine API, where nobody else does.
     pub installs: Option<Installation>,
     /// The clock; another one only in tests.
@@ -70,6 +74,7 @@ impl Default for Settings {
             identity: "machinist".to_owned(),
             lease: None,
             listen: None,
+            webhook_url: None,
             installs: None,
             now: Timestamp::now,
         }
@@ -87,6 +92,8 @@ struct Context {
     queue: Queue<()>,
     /// What was decided last. It is kept while a new decision cannot be made.
     decision: Mutex<Option<Decision>>,
+    /// What the API server trusts of admission, as last known.
+    bundle: Mutex<Option<String>>,
     memory: Mutex<Memory>,
 }
 
@@ -115,6 +122,7 @@ pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = 
         health,
         queue: Queue::default(),
         decision: Mutex::default(),
+        bundle: Mutex::default(),
         memory: Mutex::default(),
         settings,
     };

@@ -17,11 +17,11 @@ pub const ROLES: &[Role] = &[
         everywhere: &[
             Right { group: "", resource: "namespaces", verbs: WRITE },
             Right { group: "", resource: "nodes", verbs: WATCH },
-            Right { group: "", resource: "services", verbs: WRITE },
-            Right { group: "", resource: "serviceaccounts", verbs: WRITE },
+            // The API's own, and DNS.
+            Right { group: "", resource: "services", verbs: WATCH },
             Right { group: "", resource: "configmaps", verbs: WATCH },
-            Right { group: "apps", resource: "deployments", verbs: WRITE },
-            Right { group: "apps", resource: "daemonsets", verbs: WRITE },
+            // Another operator is found by its Deployment.
+            Right { group: "apps", resource: "deployments", verbs: &["get"] },
             Right { group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: WRITE },
             Right { group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", verbs: WRITE },
             Right {
@@ -33,7 +33,6 @@ pub const ROLES: &[Role] = &[
             Right { group: RBAC, resource: "clusterrolebindings", verbs: WRITE },
             Right { group: RBAC, resource: "roles", verbs: WRITE },
             Right { group: RBAC, resource: "rolebindings", verbs: WRITE },
-            Right { group: "monitoring.coreos.com", resource: "prometheusrules", verbs: WRITE },
             Right { group: MCO, resource: "machineconfigpools", verbs: WRITE },
             Right { group: MCO, resource: "controllerconfigs", verbs: WRITE },
             Right { group: "machinist.dev", resource: "clustersettings", verbs: WRITE },
@@ -44,7 +43,6 @@ pub const ROLES: &[Role] = &[
                 resource: "machineconfigurations/status",
                 verbs: &["get", "patch"],
             },
-            Right { group: "networking.k8s.io", resource: "networkpolicies", verbs: WRITE },
             Right { group: "discovery.k8s.io", resource: "endpointslices", verbs: &["list"] },
             Right { group: "config.openshift.io", resource: "infrastructures", verbs: &["get"] },
             Right { group: "config.openshift.io", resource: "dnses", verbs: &["get"] },
@@ -53,6 +51,12 @@ pub const ROLES: &[Role] = &[
         at_home: &[
             Right { group: "", resource: "configmaps", verbs: WRITE },
             Right { group: "", resource: "pods", verbs: WATCH },
+            Right { group: "", resource: "services", verbs: WRITE },
+            Right { group: "", resource: "serviceaccounts", verbs: WRITE },
+            Right { group: "apps", resource: "deployments", verbs: WRITE },
+            Right { group: "apps", resource: "daemonsets", verbs: WRITE },
+            Right { group: "networking.k8s.io", resource: "networkpolicies", verbs: WRITE },
+            Right { group: "monitoring.coreos.com", resource: "prometheusrules", verbs: WRITE },
         ],
     },
     Role {
@@ -138,12 +142,46 @@ pub const MACHINE_API_ROLES: &[Role] = &[
     PROCESS,
 ];
 
+/// What the table cannot say of the Machine API's operator: it may only touch the Secret and the configurations of
+/// admission. Whoever creates something cannot be held to its name.
+fn admission(namespace: &str) -> Vec<Value> {
+    use operate::machine_api::webhook::{CONFIGURATION, SECRET};
+    let account = operate::machine_api::OPERATOR;
+    let name = format!("{account}-webhook");
+    let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
+    let rules = |group: &str, resources: &[&str], of: &str, verbs: &[&str]| {
+        json!([
+            {"apiGroups": [group], "resources": resources, "resourceNames": [of], "verbs": verbs},
+            {"apiGroups": [group], "resources": resources, "verbs": ["create"]},
+        ])
+    };
+    let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    let wide = rules("admissionregistration.k8s.io", &configurations, CONFIGURATION, &["get", "patch", "delete"]);
+    let narrow = rules("", &["secrets"], SECRET, &["get", "patch"]);
+    let object = |kind: &str, metadata: Value, part: &str, value: Value| {
+        let mut object = json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, part: value});
+        if part == "roleRef" {
+            object["subjects"] = subjects.clone();
+        }
+        object
+    };
+    let (everywhere, home) = (json!({"name": name}), json!({"name": name, "namespace": namespace}));
+    let of = |kind: &str| json!({"apiGroup": RBAC, "kind": kind, "name": name});
+    vec![
+        object("ClusterRole", everywhere.clone(), "rules", wide),
+        object("ClusterRoleBinding", everywhere, "roleRef", of("ClusterRole")),
+        object("Role", home.clone(), "rules", narrow),
+        object("RoleBinding", home, "roleRef", of("Role")),
+    ]
+}
+
 /// RBAC of the Machine API's operator and of its controllers, whose table is `machines`.
 pub fn machine_access(installation: &operate::Installation, machines: &[Role]) -> Vec<Value> {
     let namespace = &installation.machine_namespace;
     let name = operate::machine_api::OPERATOR;
     let mut objects = cluster::rights::manifests(name, namespace, MACHINE_API_ROLES);
     objects.extend(cluster::rights::manifests(operate::machine_api::CONTROLLERS, namespace, machines));
+    objects.extend(admission(namespace));
     // The install-config of 2019 names the platform.
     let (config, namespaced) = ("cluster-config-v1", json!({"name": name, "namespace": "kube-system"}));
     objects.push(json!({

@@ -19,11 +19,7 @@ pub(crate) struct Made {
 /// A new authority; with an `old` one, also signed by it.
 pub(crate) fn authority(now: Timestamp, old: Option<(&str, &str)>) -> Result<Made, rcgen::Error> {
     let key = KeyPair::generate()?;
-    // The name tells authorities apart: a leaf names its issuer.
-    let mut parameters = parameters(&format!("machine-config-server-ca@{}", now.as_second()), now, AUTHORITY_LIFE);
-    parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
-    parameters.key_usages =
-        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    let parameters = signing("machine-config-server-ca", now);
     let certificate = parameters.self_signed(&key)?.pem();
     let cross = match old {
         // A predecessor that cannot be used any more signs nothing; its machines get new user data.
@@ -36,10 +32,36 @@ pub(crate) fn authority(now: Timestamp, old: Option<(&str, &str)>) -> Result<Mad
     Ok(Made { certificate, key: key.serialize_pem(), cross })
 }
 
-/// The server's certificate for `names`, signed by the authority.
-pub(crate) fn leaf(authority: (&str, &str), names: &[String], now: Timestamp) -> Result<Made, rcgen::Error> {
+/// A new authority of this name without a predecessor.
+pub(crate) fn authority_of(name: &str, now: Timestamp) -> Result<Made, rcgen::Error> {
     let key = KeyPair::generate()?;
-    let mut parameters = parameters("machine-config-server", now, LEAF_LIFE);
+    let certificate = signing(name, now).self_signed(&key)?.pem();
+    Ok(Made { certificate, key: key.serialize_pem(), cross: None })
+}
+
+fn signing(name: &str, now: Timestamp) -> CertificateParams {
+    // The name tells authorities apart: a leaf names its issuer.
+    let mut parameters = parameters(&format!("{name}@{}", now.as_second()), now, AUTHORITY_LIFE);
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
+    parameters.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    parameters
+}
+
+/// The config server's certificate for `names`, signed by the authority.
+pub(crate) fn leaf(authority: (&str, &str), names: &[String], now: Timestamp) -> Result<Made, rcgen::Error> {
+    leaf_of("machine-config-server", authority, names, now)
+}
+
+/// A server's certificate for `names`, signed by the authority.
+pub(crate) fn leaf_of(
+    server: &str,
+    authority: (&str, &str),
+    names: &[String],
+    now: Timestamp,
+) -> Result<Made, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut parameters = parameters(server, now, LEAF_LIFE);
     parameters.subject_alt_names = names
         .iter()
         .map(|name| match name.parse() {

@@ -176,10 +176,13 @@ impl World {
             slim::<ClusterOperator>,
             |_| [Work::Report],
         );
-        for gvk in kinds(context) {
+        for (gvk, namespace) in kinds(context) {
             let config = all().labels(&format!("{}={}", labels::PART_OF, labels::PART_OF_MACHINIST));
             let kind = (gvk.api_version(), gvk.kind.clone());
-            let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(&gvk));
+            let api: Api<DynamicObject> = match namespace.as_str() {
+                "" => Api::all_with(client.clone(), &resource(&gvk)),
+                namespace => Api::namespaced_with(client.clone(), namespace, &resource(&gvk)),
+            };
             start.watch_hints(
                 api,
                 config,
@@ -328,8 +331,8 @@ impl Start<'_> {
     }
 }
 
-/// The kinds of everything that may be kept.
-fn kinds(context: &Context) -> Vec<GroupVersionKind> {
+/// The kinds of everything that may be kept, each with the namespace it is kept in: the operator has no rights elsewhere.
+fn kinds(context: &Context) -> Vec<(GroupVersionKind, String)> {
     let installation = &context.settings.installation;
     let known = operate::Facts {
         api_ca: Some(String::new()),
@@ -338,8 +341,8 @@ fn kinds(context: &Context) -> Vec<GroupVersionKind> {
         ..operate::Facts::default()
     };
     let objects = operate::installed(installation).into_iter().chain(operate::found(installation, &known));
-    let mut kinds: Vec<GroupVersionKind> = objects.map(|one| gvk(&one.id())).collect();
-    kinds.sort_by_key(|gvk| (gvk.group.clone(), gvk.kind.clone()));
+    let mut kinds: Vec<_> = objects.map(|one| (gvk(&one.id()), one.id().namespace)).collect();
+    kinds.sort_by_key(|(gvk, namespace)| (gvk.group.clone(), gvk.kind.clone(), namespace.clone()));
     kinds.dedup();
     kinds
 }

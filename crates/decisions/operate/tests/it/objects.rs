@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use operate::machine_api::webhook::Webhook;
 use operate::machine_api::{self, Controllers};
 use operate::uninstall::{self, Removal, Snapshot};
 use operate::{Facts, Id, Installation, Keep, found, installed};
@@ -20,7 +21,9 @@ fn facts() -> Facts {
 fn everything(installation: &Installation) -> impl Iterator<Item = operate::Desired> {
     let controllers = Controllers { image: "machinist".into(), provider: "aws", environment: Vec::new() };
     let machine_api = machine_api::installed(installation).into_iter();
-    let machine_api = machine_api.chain(machine_api::kept(&installation.machine_namespace, &controllers));
+    let webhook = Webhook { bundle: String::new(), url: None };
+    let kept = machine_api::kept(&installation.machine_namespace, &controllers, Some(&webhook));
+    let machine_api = machine_api.chain(kept);
     installed(installation).into_iter().chain(found(installation, &facts())).chain(machine_api)
 }
 

@@ -10,10 +10,12 @@ use cluster::{Outcome, Problem, problem, write};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
 use operate::machine_api::status::State;
-use operate::machine_api::{CONTROLLERS, Controllers, kept};
+use operate::machine_api::webhook::Webhook;
+use operate::machine_api::{CONTROLLERS, Controllers, kept, kept_ids};
 use operate::trouble::{self, Workload};
 use operate::{Desired, Id, Step};
 
+use super::certificate;
 use super::decide::{Decision, decide};
 use super::report::report;
 use super::world::World;
@@ -74,7 +76,16 @@ fn state(context: &Context, world: &World) -> State {
 /// Writes what does not look as it was last written; `false` when it should be tried again.
 async fn deploy(context: &Context, world: &World, controllers: &Controllers, troubles: &mut Vec<String>) -> bool {
     let mut is_written = true;
-    for desired in kept(&context.settings.namespace, controllers) {
+    match certificate::bundle(context).await {
+        Ok(bundle) => *context.bundle.lock() = Some(bundle),
+        Err(error) => {
+            troubles.push(cluster::error::chain(&error));
+            is_written = false;
+        }
+    }
+    let bundle = context.bundle.lock().clone();
+    let webhook = bundle.map(|bundle| Webhook { bundle, url: context.settings.webhook_url.clone() });
+    for desired in kept(&context.settings.namespace, controllers, webhook.as_ref()) {
         let id = desired.id();
         let seen = world.seen(&id).map(|object| looks(&object));
         let is_right = |(was, look): &(Desired, u64)| *was == desired && Some(*look) == seen;
@@ -120,10 +131,9 @@ fn remember(context: &Context, desired: Desired, now: u64, changed: bool) {
 /// Takes away what an earlier platform needed, if it was ours.
 async fn clear(context: &Context, world: &World, troubles: &mut Vec<String>) -> bool {
     context.memory.lock().clear();
-    let any = Controllers { image: String::new(), provider: "", environment: Vec::new() };
     let mut is_clear = true;
-    for id in kept(&context.settings.namespace, &any).iter().map(Desired::id) {
-        if world.seen(&id).is_none() {
+    for id in kept_ids(&context.settings.namespace) {
+        if World::watches(&id) && world.seen(&id).is_none() {
             continue;
         }
         if let Err(error) = remove(context, &id).await {

@@ -74,14 +74,22 @@ impl World {
         Ok(own.is_some_and(|own| is_off(&own)))
     }
 
-    /// An object that is kept, as it was last seen.
+    /// An object that is kept, as it was last seen. Nothing of those that are not watched: these are written at each look,
+    /// which makes no difference where there is none.
     pub(super) fn seen(&self, id: &Id) -> Option<std::sync::Arc<Value>> {
         let store = match id.kind.as_str() {
             "Deployment" => &self.deployments,
             "Service" => &self.services,
-            _ => &self.policies,
+            "NetworkPolicy" => &self.policies,
+            _ => return None,
         };
         store.get(&Key::in_namespace(&id.namespace, &id.name))
+    }
+
+    /// Whether objects of this kind are watched. Configurations of webhooks are not: a watch would need the right to read
+    /// everybody's.
+    pub(super) fn watches(id: &Id) -> bool {
+        !id.namespace.is_empty()
     }
 
     /// What cannot be read now, and why.

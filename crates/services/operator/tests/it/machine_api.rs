@@ -22,17 +22,17 @@ const OPERATOR: &str = "machine-api-operator";
 const CONTROLLERS: &str = "machine-api-controllers";
 const IMAGES: &str = "machine-api-operator-images";
 
-struct Stage {
-    control_plane: ControlPlane,
-    client: Client,
-    deployments: Api<Deployment>,
+pub(crate) struct Stage {
+    pub(crate) control_plane: ControlPlane,
+    pub(crate) client: Client,
+    pub(crate) deployments: Api<Deployment>,
     images: Api<ConfigMap>,
     operators: Api<ClusterOperator>,
 }
 
 impl Stage {
     /// A cluster with what `machinist install` prints for the Machine API.
-    async fn start(kind: Kind) -> Option<Self> {
+    pub(crate) async fn start(kind: Kind) -> Option<Self> {
         if !needs::kubectl() {
             return None;
         }
@@ -41,7 +41,7 @@ impl Stage {
         let client = cluster::connect(Some(&control_plane.kubeconfig())).await.unwrap();
         cluster::ensure_namespace(&client, NAMESPACE).await.unwrap();
         let mut installation = Installation::default();
-        installation.machine_access = operator::machine_access(&installation, &machines::ROLES);
+        installation.machine_access = operator::machine_access(&installation, &machines::webhook::with_roles());
         let objects = operate::machine_api::installed(&installation).into_iter().map(|one| one.object);
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects.collect::<Vec<_>>()});
         control_plane.apply(&list.to_string());
@@ -56,11 +56,15 @@ impl Stage {
 
     /// Starts the operator with its own account.
     async fn operate(&self, platform: Option<&str>) -> JoinHandle<()> {
+        self.operate_with(Settings { platform: platform.map(str::to_owned), ..Settings::default() }).await
+    }
+
+    pub(crate) async fn operate_with(&self, settings: Settings) -> JoinHandle<()> {
         let account = format!("system:serviceaccount:{NAMESPACE}:{OPERATOR}");
         let kubeconfig = self.control_plane.user_kubeconfig(&account, None);
         let client = cluster::connect(Some(&kubeconfig)).await.unwrap();
         let lease = Some(Duration::from_secs(30));
-        let settings = Settings { platform: platform.map(str::to_owned), lease, ..Settings::default() };
+        let settings = Settings { lease, ..settings };
         tokio::spawn(async move {
             operator::machine_api::run(client, settings, std::future::pending()).await.unwrap();
         })

@@ -1,7 +1,10 @@
 //! The operator on the embedded API, with reads that fail, and the Machine API's operator on both servers.
 #![allow(clippy::unwrap_used)]
 
+mod alerts;
 mod machine_api;
 mod platform;
+mod rights;
 mod stage;
 mod unread;
+mod webhook;

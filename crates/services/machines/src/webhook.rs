@@ -1,0 +1,159 @@
+//! Admission of Machines, MachineSets and MachineHealthChecks over HTTPS: what is filled in, refused or warned of.
+//!
+//! Every process serves, whether it leads or not: a request must not depend on an election. What an answer is made of is
+//! decided in [`review`]; here requests are read, and Machines are watched to know who holds an instance. Nothing is
+//! written.
+
+mod review;
+mod tls;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::machine::Machine;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path as UrlPath, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::post;
+use cluster::rights::{Role, WATCH, right};
+use cluster::{Store, Watch, read};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::runtime::watcher;
+use machine::provider::{Provider, Surroundings};
+use review::{Around, Holder};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+
+/// What admission reads besides what the controllers do.
+pub const ROLE: Role = Role {
+    name: "webhook",
+    everywhere: &[
+        right(api::machine::GROUP, "machines", WATCH),
+        // The cluster's name in its cloud, and its region.
+        right("config.openshift.io", "infrastructures", &["get"]),
+    ],
+    at_home: &[],
+};
+
+/// The rights of a process that also admits.
+pub fn with_roles() -> Vec<Role> {
+    let mut roles = crate::ROLES.to_vec();
+    roles.push(ROLE);
+    roles
+}
+
+/// A review holds an object before and after, and an object may have a megabyte and a half.
+const BODY_LIMIT: usize = 8 << 20;
+/// The API server keeps a few connections open; more than this is somebody else.
+const CONNECTIONS: usize = 256;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long the Infrastructure object is believed. It changes at an installation and hardly ever afterwards.
+const BELIEVED: Duration = Duration::from_secs(60);
+
+/// Serves for ever. The folder holds `tls.crt` and `tls.key`, now or later; they are read again when they change.
+pub async fn serve(listener: TcpListener, certificates: &Path, client: Client, provider: Arc<dyn Provider>) {
+    let mut tasks = JoinSet::new();
+    let watch = Watch::default();
+    let court = Arc::new(Court { provider, machines: watch.store(), around: Mutex::default(), client: client.clone() });
+    let config = watcher::Config::default().any_semantic().page_size(500);
+    tasks.spawn(watch.run(Api::<Machine>::all(client), config, |machine| machine.spec.provider_id));
+    let router =
+        Router::new().route("/{path}", post(answer)).layer(DefaultBodyLimit::max(BODY_LIMIT)).with_state(court);
+    let acceptor = TlsAcceptor::from(Arc::new(tls::config(certificates)));
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "a connection could not be taken");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(router.clone()));
+        tasks.spawn(async move {
+            let _place = place;
+            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+            let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        });
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+/// What answers are made from.
+struct Court {
+    provider: Arc<dyn Provider>,
+    /// The instance that each Machine holds.
+    machines: Store<Option<String>>,
+    around: Mutex<Option<(Instant, Surroundings)>>,
+    client: Client,
+}
+
+async fn answer(State(court): State<Arc<Court>>, UrlPath(path): UrlPath<String>, body: Bytes) -> Response {
+    let review: Value = match serde_json::from_slice(&body) {
+        Ok(review) => review,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("not an AdmissionReview: {error}")).into_response(),
+    };
+    let surroundings = court.surroundings().await;
+    let around =
+        Around { rules: court.provider.rules(), surroundings: &surroundings, holder: &|id, own| court.holder(id, own) };
+    match review::answer(&path, &review["request"], &around) {
+        Some(answer) => Json(answer.response(&review["request"]["uid"])).into_response(),
+        None => (StatusCode::NOT_FOUND, format!("nothing is reviewed at /{path}")).into_response(),
+    }
+}
+
+impl Court {
+    /// The Machine, other than `own`, that holds an instance.
+    fn holder(&self, id: &str, own: &str) -> Holder {
+        if let Err(unread) = self.machines.contact().fresh("machines", Timestamp::now()) {
+            return Holder::Unknown(unread.to_string());
+        }
+        let named = self.machines.keys().into_iter().filter(|key| format!("{}/{}", key.namespace, key.name) != own);
+        let mut holders = named.filter(|key| self.machines.get(key).is_some_and(|held| held.as_deref() == Some(id)));
+        holders.next().map_or(Holder::Nobody, |key| Holder::Machine(format!("{}/{}", key.namespace, key.name)))
+    }
+
+    /// What the Infrastructure object says. What was last read stands while it cannot be read.
+    async fn surroundings(&self) -> Surroundings {
+        let mut around = self.around.lock().await;
+        if let Some((read, known)) = &*around
+            && read.elapsed() < BELIEVED
+        {
+            return known.clone();
+        }
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "Infrastructure"));
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
+        let found = read::get(&api, api::names::CLUSTER).await;
+        match found.fresh("infrastructures", Timestamp::now()) {
+            Ok(found) => {
+                let status = found.as_ref().map(|object| object.data["status"].clone()).unwrap_or_default();
+                let known = Surroundings {
+                    cluster: status["infrastructureName"].as_str().unwrap_or_default().to_owned(),
+                    platform_status: status["platformStatus"].clone(),
+                    ..Surroundings::default()
+                };
+                *around = Some((Instant::now(), known.clone()));
+                known
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "defaults go by what was known before");
+                around.as_ref().map(|(_, known)| known.clone()).unwrap_or_default()
+            }
+        }
+    }
+}

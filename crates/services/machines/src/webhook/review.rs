@@ -1,0 +1,231 @@
+//! Decides what an admission request is answered: errors, warnings and changes.
+//!
+//! Objects are changed as they came and not as a type of ours would write them, so that no field is lost that we do not
+//! know. An update is judged only where it changes something: a Machine whose spec a newer rule refuses can still be
+//! labelled, drained and deleted.
+
+use api::labels::{MACHINE_CLUSTER, MACHINE_ROLE};
+use api::machine::{Machine, MachineHealthCheck, MachineSet};
+use base64::Engine as _;
+use machine::admission::{Review, review_health_check, review_machine, review_set, settle_copy, skips_provider_checks};
+use machine::provider::{SpecRules, Surroundings};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Who holds an instance.
+pub(super) enum Holder {
+    Nobody,
+    /// Namespace and name.
+    Machine(String),
+    /// Machines cannot be read now, for this reason.
+    Unknown(String),
+}
+
+/// What an answer depends on besides the request.
+pub(super) struct Around<'a> {
+    pub(super) rules: &'a dyn SpecRules,
+    pub(super) surroundings: &'a Surroundings,
+    /// Takes a provider ID and the Machine that asks, as namespace and name.
+    pub(super) holder: &'a dyn Fn(&str, &str) -> Holder,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) errors: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    /// Operations of a JSON patch.
+    pub(super) patch: Vec<Value>,
+}
+
+/// Where the provider's part of an object is.
+const OF_MACHINE: &str = "/spec/providerSpec";
+const OF_TEMPLATE: &str = "/spec/template/spec/providerSpec";
+
+/// The answer to a request at one of upstream's paths; `None` where nothing is reviewed.
+pub(super) fn answer(path: &str, request: &Value, around: &Around<'_>) -> Option<Answer> {
+    let (new, old) = (&request["object"], Some(&request["oldObject"]).filter(|old| !old.is_null()));
+    let judged = match path {
+        "mutate-machine-openshift-io-v1beta1-machine" => mutate_machine(request, new, around),
+        "mutate-machine-openshift-io-v1beta1-machineset" => Ok(mutate_set(request, new, around)),
+        "validate-machine-openshift-io-v1beta1-machine" => validate_machine(request, new, old, around),
+        "validate-machine-openshift-io-v1beta1-machineset" => validate_set(request, new, old, around),
+        "validate-machine-openshift-io-v1beta1-machinehealthcheck" => {
+            parse::<MachineHealthCheck>(new).map(|check| Answer::from(review_health_check(&check)))
+        }
+        _ => return None,
+    };
+    Some(judged.unwrap_or_else(|error| Answer { errors: vec![error], ..Answer::default() }))
+}
+
+impl From<Review> for Answer {
+    fn from(Review { errors, warnings }: Review) -> Self {
+        Self { errors, warnings, patch: Vec::new() }
+    }
+}
+
+impl Answer {
+    /// The AdmissionReview that is sent back.
+    pub(super) fn response(&self, uid: &Value) -> Value {
+        let Self { errors, warnings, patch } = self;
+        let mut response = json!({"uid": uid, "allowed": errors.is_empty()});
+        if !warnings.is_empty() {
+            response["warnings"] = json!(warnings);
+        }
+        match &errors[..] {
+            [] if patch.is_empty() => {}
+            [] => {
+                let text = Value::from(patch.clone()).to_string();
+                response["patchType"] = json!("JSONPatch");
+                response["patch"] = json!(base64::engine::general_purpose::STANDARD.encode(text));
+            }
+            [one] => response["status"] = json!({"code": 403, "reason": "Forbidden", "message": one}),
+            several => {
+                let message = format!("[{}]", several.join(", "));
+                response["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
+            }
+        }
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+    }
+}
+
+fn mutate_machine(request: &Value, object: &Value, around: &Around<'_>) -> Result<Answer, String> {
+    let machine: Machine = parse(object)?;
+    let mut new = object.clone();
+    let mut warnings = Vec::new();
+    let holder = holder(request, machine.spec.provider_id.as_deref(), around)?;
+    if let Some(change) = settle_copy(&machine, holder.as_deref()) {
+        if change.provider_id {
+            remove(&mut new, "/spec", "providerID");
+        }
+        if change.owner_references {
+            remove(&mut new, "/metadata", "ownerReferences");
+        }
+        for annotation in &change.annotations {
+            remove(&mut new, "/metadata/annotations", annotation);
+        }
+        warnings.push(change.warning);
+    }
+    let cluster = &around.surroundings.cluster;
+    if !cluster.is_empty() && object["metadata"]["labels"].get(MACHINE_CLUSTER).is_none() {
+        new["metadata"]["labels"][MACHINE_CLUSTER] = json!(cluster);
+    }
+    default_spec(&mut new, OF_MACHINE, &surroundings(request, object, false, around), around.rules);
+    Ok(Answer { warnings, patch: difference(object, &new), errors: Vec::new() })
+}
+
+fn mutate_set(request: &Value, object: &Value, around: &Around<'_>) -> Answer {
+    let mut new = object.clone();
+    default_spec(&mut new, OF_TEMPLATE, &surroundings(request, object, true, around), around.rules);
+    Answer { patch: difference(object, &new), ..Answer::default() }
+}
+
+/// Fills in what a spec leaves out. One that cannot be read is left for validation to refuse.
+fn default_spec(object: &mut Value, path: &str, surroundings: &Surroundings, rules: &dyn SpecRules) {
+    let Some(spec) = object.pointer_mut(path).and_then(|spec| spec.get_mut("value")) else { return };
+    if let Ok(filled) = rules.default(spec, surroundings) {
+        *spec = filled;
+    }
+}
+
+fn validate_machine(
+    request: &Value,
+    object: &Value,
+    before: Option<&Value>,
+    around: &Around<'_>,
+) -> Result<Answer, String> {
+    let new: Machine = parse(object)?;
+    let old: Option<Machine> = before.map(parse).transpose()?;
+    let is_claim = old.as_ref().is_none_or(|old| old.spec.provider_id != new.spec.provider_id);
+    let claimed = new.spec.provider_id.as_deref().filter(|_| is_claim);
+    let mut answer = Answer::from(review_machine(old.as_ref(), &new, holder(request, claimed, around)?.as_deref()));
+    if !skips_provider_checks(old.as_ref(), &new) {
+        answer.judge_spec(object, before, OF_MACHINE, &surroundings(request, object, false, around), around.rules);
+    }
+    Ok(answer)
+}
+
+fn validate_set(
+    request: &Value,
+    object: &Value,
+    before: Option<&Value>,
+    around: &Around<'_>,
+) -> Result<Answer, String> {
+    let new: MachineSet = parse(object)?;
+    let old: Option<MachineSet> = before.map(parse).transpose()?;
+    let mut answer = Answer::from(review_set(old.as_ref(), &new));
+    answer.judge_spec(object, before, OF_TEMPLATE, &surroundings(request, object, true, around), around.rules);
+    Ok(answer)
+}
+
+impl Answer {
+    /// Adds what the provider says of its part, if that is new.
+    fn judge_spec(
+        &mut self,
+        new: &Value,
+        old: Option<&Value>,
+        path: &str,
+        surroundings: &Surroundings,
+        rules: &dyn SpecRules,
+    ) {
+        let spec =
+            |object: &Value| object.pointer(path).and_then(|spec| spec.get("value")).cloned().unwrap_or_default();
+        if old.is_some_and(|old| spec(old) == spec(new)) {
+            return;
+        }
+        let verdict = rules.validate(&spec(new), surroundings);
+        self.errors.extend(verdict.problems.iter().map(ToString::to_string));
+        self.warnings.extend(verdict.warnings);
+    }
+}
+
+/// The Machine that holds an instance which another one brings.
+fn holder(request: &Value, id: Option<&str>, around: &Around<'_>) -> Result<Option<String>, String> {
+    let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(None) };
+    let text = |key: &str| request[key].as_str().unwrap_or_default();
+    match (around.holder)(id, &format!("{}/{}", text("namespace"), text("name"))) {
+        Holder::Nobody => Ok(None),
+        Holder::Machine(name) => Ok(Some(name)),
+        Holder::Unknown(why) => Err(format!(
+            "spec.providerID: Forbidden: it cannot be told whether another machine holds {id}: {why}; try again, or leave it out"
+        )),
+    }
+}
+
+fn surroundings(request: &Value, object: &Value, template: bool, around: &Around<'_>) -> Surroundings {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Surroundings {
+        machine: text(&object["metadata"]["name"]),
+        namespace: text(&request["namespace"]),
+        control_plane: !template && object["metadata"]["labels"][MACHINE_ROLE] == "master",
+        template,
+        ..around.surroundings.clone()
+    }
+}
+
+fn parse<T: DeserializeOwned>(object: &Value) -> Result<T, String> {
+    T::deserialize(object).map_err(|error| format!("the object cannot be read: {error}"))
+}
+
+fn remove(object: &mut Value, parent: &str, key: &str) {
+    if let Some(parent) = object.pointer_mut(parent).and_then(Value::as_object_mut) {
+        parent.remove(key);
+    }
+}
+
+/// The operations that make `old` into `new`, for the fields that admission changes.
+fn difference(old: &Value, new: &Value) -> Vec<Value> {
+    let fields = [
+        "/metadata/labels",
+        "/metadata/annotations",
+        "/metadata/ownerReferences",
+        "/spec/providerID",
+        OF_MACHINE,
+        OF_TEMPLATE,
+    ];
+    let operation = |path: &&str| match (old.pointer(path), new.pointer(path)) {
+        (old, new) if old == new => None,
+        (_, Some(value)) => Some(json!({"op": "add", "path": path, "value": value})),
+        (_, None) => Some(json!({"op": "remove", "path": path})),
+    };
+    fields.iter().filter_map(operation).collect()
+}
