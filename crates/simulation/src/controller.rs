@@ -282,7 +282,7 @@ fn roll_out(world: &mut World, order: Order, parties: &dyn Parties) -> Result<()
         }
         Action::Hold { node, resource_version, value, config } => {
             world.write_node(&node, Some(&resource_version), |facts| {
-                facts.hold = Some(value);
+                facts.hold = value.or(facts.hold.take());
                 facts.held_config = Some(config);
             })
         }

@@ -47,9 +47,9 @@ pub enum Action {
     Target(Target),
     /// Touch the node with this resource version, so that an older write to it conflicts.
     Fence { node: String, resource_version: ResourceVersion },
-    /// Set the node's hold to this value with this resource version of the Node, and note the desired config that it
-    /// answers.
-    Hold { node: String, resource_version: ResourceVersion, value: String, config: String },
+    /// Note on the node, with this resource version, that a person's desired config was answered; with a value, by this
+    /// hold.
+    Hold { node: String, resource_version: ResourceVersion, value: Option<String>, config: String },
     /// Replace the node's taints with this resource version.
     SetTaints { node: String, resource_version: ResourceVersion, taints: Vec<Taint> },
     /// Set the node's annotation `controlPlaneTopology`.

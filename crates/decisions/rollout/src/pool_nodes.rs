@@ -70,7 +70,7 @@ pub struct Index {
     pub busy: BTreeSet<String>,
     /// Nodes that want the goal and were pinned by a person.
     pub held: BTreeSet<String>,
-    /// Those of them that a person has set another target for, which was not answered yet.
+    /// Nodes whose target a person has set, which was not answered yet.
     pub hand_set: BTreeSet<String>,
     /// Nodes that hold a share of the budget by their own state.
     pub consuming: BTreeSet<String>,
@@ -248,7 +248,7 @@ impl Standing {
             consuming: facts.consumes_budget(),
             degraded,
             turn: Turn::of(facts, wants, &goal.config),
-            hand_set: wants && facts.is_hand_set(),
+            hand_set: facts.is_hand_set(),
             taint: TaintWork::of(facts, wants, reached),
             topology_differs: rules.topology.is_some() && rules.topology != facts.topology,
             reverted: facts.reverted.as_deref() == Some(&goal.config),
@@ -261,7 +261,7 @@ impl Turn {
     fn of(facts: &NodeFacts, wants: bool, goal: &str) -> Self {
         if !wants {
             Self::None
-        } else if facts.hold.is_some() || facts.is_hand_set() {
+        } else if facts.hold.is_some() {
             Self::Held
         } else if facts.is_foreign_and_working() {
             Self::Busy
@@ -281,11 +281,10 @@ impl TaintWork {
     /// The taint stays from the time a node begins to wait until it is through, so that pods which are evicted
     /// meanwhile prefer nodes that need not be emptied again. A held node does not wait for this rollout.
     fn of(facts: &NodeFacts, wants: bool, reached: bool) -> Self {
-        let is_held = facts.hold.is_some() || facts.is_hand_set();
-        let waits = wants && !is_held;
+        let waits = wants && facts.hold.is_none();
         match (waits, facts.has_update_taint()) {
             (true, false) => Self::Missing,
-            (false, true) if reached || is_held => Self::Left,
+            (false, true) if reached || facts.hold.is_some() => Self::Left,
             (true | false, _) => Self::None,
         }
     }

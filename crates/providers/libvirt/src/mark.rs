@@ -20,8 +20,8 @@ const ELEMENT: &str = "machinist:machine";
 /// File names end at 255 bytes; the rest is for what we append.
 const LONGEST_NAME: usize = 200;
 
-/// The names of what belongs to a Machine. They depend on nothing but its mark, so they are found again without a record,
-/// and on all of it, so a Machine made anew under an old name gets others.
+/// The names of what belongs to a Machine. They depend on nothing but its name and uid, so they are found again without a
+/// record and whatever becomes of its labels, and a Machine made anew under an old name gets others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) uuid: Uuid,
@@ -34,8 +34,8 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn of(mark: &Mark) -> Self {
-        let Mark { cluster, namespace, machine, uid } = mark;
-        let digest: [u8; 32] = Sha256::digest([cluster, namespace, machine, uid].map(String::as_str).join("\n")).into();
+        let Mark { machine, uid, .. } = mark;
+        let digest: [u8; 32] = Sha256::digest(format!("{machine}\n{uid}")).into();
         let [a, b, c, d, ..] = digest;
         let bytes: [u8; 16] = std::array::from_fn(|index| digest[8 + index]);
         let stem: String = machine.chars().take(LONGEST_NAME).collect();

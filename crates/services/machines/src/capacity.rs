@@ -39,8 +39,11 @@ pub(crate) struct Capacities {
     queue: Queue<Key>,
     secrets: SecretCache,
     /// What providers said, by namespace and spec.
-    known: Mutex<HashMap<(String, String), (Instant, Option<Capacity>)>>,
+    known: Mutex<HashMap<Place, (Instant, Option<Capacity>)>>,
 }
+
+/// Namespace and spec, in which a provider's answer holds.
+type Place = (String, String);
 
 impl Capacities {
     pub(crate) fn new(context: Arc<Context>) -> Self {

@@ -88,7 +88,7 @@ pub(super) fn choose(snapshot: &Snapshot, limit: usize, gate: Option<&Waiting>) 
         draft.fence_unwanted(waiting.is_some());
     }
     if !is_blind(waiting.as_ref()) {
-        draft.hold_requested();
+        draft.answer_people();
     }
     let waiting = waiting.unwrap_or_else(|| draft.waiting());
     let spending = draft.spending;
@@ -113,6 +113,8 @@ struct Draft<'a> {
     is_refilled: bool,
     targets: Vec<Target>,
     fences: Vec<Action>,
+    /// Nodes that a person sends to an older config, and that are to be held there.
+    requested: BTreeSet<String>,
     holds: Vec<Action>,
     probes: Vec<Probe>,
     events: Vec<Event>,
@@ -143,6 +145,7 @@ impl<'a> Draft<'a> {
             },
             targets: Vec::new(),
             fences: Vec::new(),
+            requested: requests::of(snapshot),
             holds: Vec::new(),
             probes: Vec::new(),
             events: Vec::new(),
@@ -240,7 +243,8 @@ impl<'a> Draft<'a> {
         let last_is_leader = waiting.len() == 1;
         let in_line: BTreeSet<String> = self.next.iter().map(|one| one.node.clone()).collect();
         for place in waiting {
-            if self.claims.contains_key(&place.name) || in_line.contains(&place.name) {
+            let is_taken = self.claims.contains_key(&place.name) || in_line.contains(&place.name);
+            if is_taken || self.requested.contains(&place.name) {
                 continue;
             }
             let used = self.spending.used + self.spending.taken;
@@ -273,7 +277,7 @@ impl<'a> Draft<'a> {
         let before: BTreeSet<String> = self.next.iter().map(|one| one.node.clone()).collect();
         let leader = self.snapshot.settings.leader_node.as_ref();
         let waiting = self.snapshot.nodes.index().waiting.iter().map(|place| &place.name);
-        let waiting = waiting.filter(|name| Some(*name) != leader);
+        let waiting = waiting.filter(|name| Some(*name) != leader && !self.requested.contains(*name));
         let mut others = waiting.filter(|name| !self.claims.contains_key(*name) && !before.contains(*name));
         while self.next.len() < room
             && let Some(facts) = others.next().and_then(|name| self.snapshot.nodes.get(name))
@@ -311,7 +315,7 @@ impl<'a> Draft<'a> {
     fn wanting(&self, node: &str) -> Option<&'a NodeFacts> {
         let facts = self.snapshot.nodes.get(node)?;
         let wants = !self.snapshot.nodes.goal().is_desired_by(facts);
-        let is_held = facts.hold.is_some() || self.is_requested(facts);
+        let is_held = facts.hold.is_some() || self.requested.contains(node);
         (wants && !is_held && !facts.is_foreign_and_working()).then_some(facts)
     }
 

@@ -5,14 +5,23 @@ use rollout::node::State;
 use rollout::{Action, NodeFacts, Plan, Snapshot, Waiting, plan};
 use serde_json::{Value, json};
 
-use crate::world::{NEW, OLD, carry_out, change, node, workers};
+use crate::world::{NEW, OLD, carry_out, change, ledger, node, workers};
 
 /// Nodes that run the pool's target, one of which a person has just sent back to an older config.
 fn sent_back() -> Snapshot {
     let mut world = workers(json!(1), vec![node("w1", NEW, json!({})), node("w2", NEW, json!({}))]);
     world.rendered = [OLD.to_owned()].into();
+    want(&mut world, NEW, "2025-12-31T00:00:00Z");
     send(&mut world, "w1", OLD);
     world
+}
+
+/// The pool wants this config since then.
+fn want(world: &mut Snapshot, config: &str, since: &str) {
+    world.ledger = ledger(json!({"target": {"config": config, "since": since}}));
+    let mut facts = world.pool.clone();
+    facts.configuration.as_mut().unwrap().name = Some(config.to_owned());
+    world.observe_pool(facts, None);
 }
 
 fn send(world: &mut Snapshot, name: &str, config: &str) {
@@ -34,7 +43,7 @@ fn let_go(world: &mut Snapshot, name: &str) {
 
 fn holds(plan: &Plan) -> Vec<(&str, &str)> {
     let holds = plan.actions.iter().filter_map(|action| match action {
-        Action::Hold { node, value, .. } => Some((node.as_str(), value.as_str())),
+        Action::Hold { node, value: Some(value), .. } => Some((node.as_str(), value.as_str())),
         _ => None,
     });
     holds.collect()
@@ -105,12 +114,37 @@ fn a_request_is_recorded_while_the_pool_is_paused() {
 }
 
 #[test]
-fn the_pools_own_target_set_by_hand_is_no_hold() {
+fn the_pools_own_target_set_by_hand_is_obeyed_once() {
     let mut world = sent_back();
     send(&mut world, "w1", NEW);
     let next = plan(&world);
     assert!(holds(&next).is_empty());
     assert_ne!(next.next, rollout::Next::OnChange(Waiting::Held { nodes: 1 }));
+    carry_out(&mut world, &next);
+    assert_eq!(world.nodes.get("w1").unwrap().held_config.as_deref(), Some(NEW), "it is noted as answered");
+    world.rendered = [NEW.to_owned()].into();
+    // Even where the clock that dates targets is behind.
+    want(&mut world, "rendered-worker-3", "2025-12-31T00:00:00Z");
+    let next = plan(&world);
+    assert!(holds(&next).is_empty());
+    assert_eq!(targeted(&next), [("w1", "rendered-worker-3")]);
+}
+
+#[test]
+fn what_was_set_before_the_pool_had_its_target_says_nothing_about_it() {
+    let mut world = sent_back();
+    want(&mut world, NEW, "2026-01-02T00:00:00Z");
+    let next = plan(&world);
+    assert!(holds(&next).is_empty());
+    assert_eq!(targeted(&next), [("w1", NEW)]);
+}
+
+#[test]
+fn a_node_that_rests_at_a_config_of_another_pool_gets_its_turn_whoever_set_that() {
+    let mut world = sent_back();
+    send(&mut world, "w1", "rendered-other-1");
+    let_go(&mut world, "w1");
+    assert_eq!(targeted(&plan(&world)), [("w1", NEW)]);
 }
 
 #[test]

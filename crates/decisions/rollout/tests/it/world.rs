@@ -120,7 +120,7 @@ pub(crate) fn told(plan: &Plan) -> String {
                 writeln!(words, "target {}@{} with {}", target.node, target.resource_version, target.config).unwrap()
             }
             Action::Fence { node, .. } => writeln!(words, "fence {node}").unwrap(),
-            Action::Hold { node, value, .. } => writeln!(words, "hold {node}: {value}").unwrap(),
+            Action::Hold { node, value, .. } => writeln!(words, "hold {node}: {value:?}").unwrap(),
             Action::SetTaints { node, taints, .. } => writeln!(words, "taint {node}: {}", taints.len()).unwrap(),
             Action::SetTopology { node, topology } => writeln!(words, "topology of {node}: {topology}").unwrap(),
             Action::DegradeNode { node, message } => writeln!(words, "degrade {node}: {message}").unwrap(),
@@ -152,7 +152,7 @@ pub(crate) fn carry_out(snapshot: &mut Snapshot, plan: &Plan) {
                 (facts.set_by, facts.held_config) = (None, None);
             }),
             Action::Hold { node, value, config, .. } => change(snapshot, node, &bumped, |facts| {
-                facts.hold = Some(value.clone());
+                facts.hold = value.clone().or(facts.hold.take());
                 facts.held_config = Some(config.clone());
             }),
             Action::SetTaints { node, taints, .. } => {

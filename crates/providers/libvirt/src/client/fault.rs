@@ -98,6 +98,11 @@ impl Fault {
         self.kind() == ErrorKind::NotFound
     }
 
+    /// The pool is not there, which says nothing about its volumes: it may only be undefined for a while.
+    pub(crate) fn is_pool_missing(&self) -> bool {
+        self.says("failed to get pool")
+    }
+
     /// Whether libvirt's words contain these.
     pub(crate) fn says(&self, words: &str) -> bool {
         matches!(self, Self::Refused(said) if said.contains(words))

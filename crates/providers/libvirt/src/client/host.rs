@@ -166,7 +166,7 @@ impl Host {
 
     pub(crate) async fn delete_volume(&self, pool: &str, name: &str) -> Result<(), Fault> {
         let deleted = self.call(&["vol-delete", "--pool", pool, "--vol", name], &[]).await;
-        ignoring(deleted, Fault::is_not_found)
+        ignoring(deleted, |fault| fault.is_not_found() && !fault.is_pool_missing())
     }
 
     pub(crate) async fn network(&self, name: &str) -> Result<Network, Fault> {

@@ -4,7 +4,7 @@ use machine::provider::{Deletion, Error, Request};
 
 use super::{Libvirt, lookup, spec_of};
 use crate::client::{Described, Host};
-use crate::mark::{Label, Names};
+use crate::mark::{Label, Names, Stage};
 use crate::xml::Element;
 
 /// By mark, and by the names that follow from it: a domain that a person undefined leaves its volumes behind.
@@ -19,7 +19,7 @@ pub(super) async fn delete(libvirt: &Libvirt, request: &Request) -> Result<Delet
     }
     let names = Names::of(&request.mark);
     if let Some(volume) = spec.volume.filter(|volume| !volume.pool_name.is_empty()) {
-        remove_volumes(&host, &volume.pool_name, &[names.disk, names.boot]).await?;
+        remove_volumes(&host, &volume.pool_name, &[names.disk, names.boot], Stage::Making).await?;
     }
     if !spec.network_interface_name.is_empty() {
         release(&host, &spec.network_interface_name, &names.mac).await?;
@@ -30,7 +30,7 @@ pub(super) async fn delete(libvirt: &Libvirt, request: &Request) -> Result<Delet
 /// The domain goes last, because its label tells what else there is.
 pub(super) async fn remove(host: &Host, domain: &Described, label: &Label) -> Result<(), Error> {
     host.destroy(domain.uuid).await.map_err(|fault| fault.error("cannot switch the domain off"))?;
-    remove_volumes(host, &label.pool, &label.volumes).await?;
+    remove_volumes(host, &label.pool, &label.volumes, label.stage).await?;
     let interfaces = domain.definition.at(&["devices"]).into_iter().flat_map(|devices| devices.all("interface"));
     for interface in interfaces {
         let attribute = |path: &str, name| interface.at(&[path]).and_then(|it: &Element| it.attribute(name));
@@ -41,9 +41,14 @@ pub(super) async fn remove(host: &Host, domain: &Described, label: &Label) -> Re
     host.undefine(domain).await.map_err(|fault| fault.error("cannot undefine the domain"))
 }
 
-async fn remove_volumes(host: &Host, pool: &str, volumes: &[String]) -> Result<(), Error> {
+/// Where the domain was never started, the pool may never have existed. Where it was, volumes are in it, and they are not
+/// gone because the pool cannot be found now.
+async fn remove_volumes(host: &Host, pool: &str, volumes: &[String], stage: Stage) -> Result<(), Error> {
     for volume in volumes {
-        let deleted = host.delete_volume(pool, volume).await;
+        let deleted = match host.delete_volume(pool, volume).await {
+            Err(fault) if stage == Stage::Making && fault.is_pool_missing() => Ok(()),
+            deleted => deleted,
+        };
         deleted.map_err(|fault| fault.error(&format!("cannot delete volume {volume} of pool {pool}")))?;
     }
     Ok(())

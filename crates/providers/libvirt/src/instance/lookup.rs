@@ -86,11 +86,12 @@ fn known_id(request: &Request) -> Option<Uuid> {
     convert::uuid(request.provider_id.as_deref()).or_else(in_status)
 }
 
-/// The mark decides. A domain without one is the Machine's if it is known by id, or by name if we never made one.
+/// The mark decides, and of it only the uid: labels of a Machine may be edited or lost. A domain without a mark is the
+/// Machine's only if the Machine knows it by its id. A name is no proof: somebody may have a domain of that name, which must
+/// not go when the Machine goes.
 fn belongs(domain: &Described, request: &Request) -> bool {
     match Label::of(&domain.definition) {
-        Some(label) => label.mark == request.mark,
-        None if known_id(request).is_some() => known_id(request) == Some(domain.uuid),
-        None => request.intent.is_none() && convert::name(domain) == request.mark.machine,
+        Some(label) => label.mark.uid == request.mark.uid,
+        None => known_id(request) == Some(domain.uuid),
     }
 }

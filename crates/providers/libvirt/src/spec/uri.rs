@@ -8,8 +8,9 @@ use url::Url;
 /// Transports that reach a libvirt daemon. `ext` is missing because it runs any program.
 const TRANSPORTS: [&str; 7] = ["", "unix", "tcp", "tls", "ssh", "libssh", "libssh2"];
 
-/// Parameters that make the client run a program, or let it talk to an unknown host.
-const DANGEROUS: [&str; 5] = ["command", "netcat", "proxy", "no_verify", "no_tty"];
+/// Parameters that only say where the daemon and the keys are. Others make the client run a program (`command`, `netcat`,
+/// `proxy`) or let it talk to a host that it does not know (`no_verify`, `known_hosts_verify`).
+const PARAMETERS: [&str; 7] = ["socket", "keyfile", "pkipath", "name", "mode", "sshauth", "no_tty"];
 
 /// What is wrong with a URI, if anything is.
 pub(crate) fn fault(uri: &str) -> Option<String> {
@@ -27,8 +28,12 @@ pub(crate) fn fault(uri: &str) -> Option<String> {
     if url.host_str().is_some_and(starts_with_dash) || starts_with_dash(url.username()) {
         return Some("host and user must not begin with a dash".to_owned());
     }
-    let dangerous = url.query_pairs().find(|(key, _)| DANGEROUS.contains(&key.to_lowercase().as_str()));
-    dangerous.map(|(key, _)| format!("parameter {key:?} is not accepted: it changes what runs on this side"))
+    // libvirt begins a new parameter at a semicolon too, where this parser sees one long value.
+    if url.query().is_some_and(|query| query.contains(';')) {
+        return Some("must separate parameters by &, and contain no semicolon".to_owned());
+    }
+    let unknown = url.query_pairs().find(|(key, _)| !PARAMETERS.contains(&key.as_ref()));
+    unknown.map(|(key, _)| format!("parameter {key:?} is not accepted; use {}", PARAMETERS.join(", ")))
 }
 
 #[cfg(test)]
@@ -58,6 +63,9 @@ mod tests {
             "qemu+ssh://host/system?command=/bin/sh",
             "qemu+ssh://host/system?Command=/bin/sh",
             "qemu+ssh://host/system?no_verify=1",
+            "qemu+ssh://host/system?keyfile=/k;command=/bin/sh",
+            "qemu+ssh://host/system?mode=direct;NO_VERIFY=1",
+            "qemu+libssh2://host/system?known_hosts_verify=ignore",
             "qemu+ssh://-oProxyCommand=x/system",
             "qemu+ssh://-l@host/system",
             "qemu+tcp://user:secret@host/system",

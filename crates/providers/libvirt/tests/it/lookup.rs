@@ -63,7 +63,9 @@ fn define_unmarked(world: &World, name: &str) {
 async fn a_domain_that_upstream_made_is_taken_over_marked_and_removed_with_its_volumes() {
     let Some(world) = World::start("taken").await else { return };
     define_unmarked(&world, "taken-m");
-    let request = Request { intent: None, ..world.machine("m", &world.spec()) };
+    let id = world.ask(&["domuuid", "taken-m"]).trim().to_owned();
+    let known = Some(serde_json::json!({"instanceID": id}));
+    let request = Request { intent: None, provider_status: known, ..world.machine("m", &world.spec()) };
     let seen = world.look(&request).await;
     assert_eq!(seen.len(), 1);
     world.provider.update(&request, &seen[0]).await.unwrap();
@@ -83,6 +85,10 @@ async fn a_domain_of_the_same_name_that_is_not_the_machines_is_left_alone() {
     assert!(error.message.contains("another domain same-m"), "{error}");
     world.provider.delete(&request).await.unwrap();
     assert_eq!(world.domains(), ["same-m"]);
+    let unused = Request { intent: None, ..request.clone() };
+    assert!(world.look(&unused).await.is_empty(), "a name is no proof");
+    world.provider.delete(&unused).await.unwrap();
+    assert_eq!(world.domains(), ["same-m"], "a Machine that never had a domain takes none with it");
 
     let older = world.machine("n", &world.spec());
     world.create(&older).await.unwrap();
@@ -90,4 +96,15 @@ async fn a_domain_of_the_same_name_that_is_not_the_machines_is_left_alone() {
     assert!(world.look(&newer).await.is_empty());
     world.provider.delete(&newer).await.unwrap();
     assert_eq!(world.look(&older).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_machine_that_lost_its_cluster_label_keeps_its_domain_and_takes_it_along() {
+    let Some(world) = World::start("label").await else { return };
+    let request = world.machine("m", &world.spec());
+    world.create(&request).await.unwrap();
+    let without = Request { mark: Mark { cluster: String::new(), ..request.mark.clone() }, ..request.clone() };
+    assert_eq!(world.look(&without).await.len(), 1);
+    world.provider.delete(&without).await.unwrap();
+    world.assert_empty("after deletion");
 }

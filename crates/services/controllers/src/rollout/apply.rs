@@ -413,7 +413,8 @@ fn node_write(action: &Action) -> Option<Write> {
             Some(versioned(node, resource_version, json!({ "metadata": { "annotations": fence } })))
         }
         Action::Hold { node, resource_version, value, config } => {
-            let hold = BTreeMap::from([(annotations::HOLD, value), (annotations::HELD_CONFIG, config)]);
+            let mut hold = BTreeMap::from([(annotations::HELD_CONFIG, config)]);
+            hold.extend(value.as_ref().map(|value| (annotations::HOLD, value)));
             Some(versioned(node, resource_version, json!({ "metadata": { "annotations": hold } })))
         }
         Action::SetTaints { node, resource_version, taints } => {

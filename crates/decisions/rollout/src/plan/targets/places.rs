@@ -185,7 +185,7 @@ impl Draft<'_> {
     }
 
     fn place(&mut self, facts: &NodeFacts) -> Room {
-        if !self.lacks_place(&facts.name) {
+        if !self.lacks_place(&facts.name) || self.requested.contains(&facts.name) {
             return Room::Enough;
         }
         if !self.has_place_for(facts) {
