@@ -36,8 +36,11 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
     events: Events,
     /// What was told about each object, so that each look does not tell it again.
-    told: Mutex<HashMap<(&'static str, Key), HashMap<String, Instant>>>,
+    told: Mutex<HashMap<(&'static str, Key), Told>>,
 }
+
+/// Texts, and when each was last to be told.
+type Told = HashMap<String, Instant>;
 
 impl Context {
     pub(crate) fn new(world: World, settings: Settings, provider: Arc<dyn Provider>, metrics: Arc<Metrics>) -> Self {
