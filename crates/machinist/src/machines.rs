@@ -49,10 +49,10 @@ pub(crate) struct Arguments {
     /// are replaced; absent, none is taken away while etcd's members cannot be seen
     #[arg(long)]
     external_etcd: bool,
-    /// Remove what carries this cluster's mark in the cloud and belongs to no Machine, an hour after it was made; absent, it
-    /// is only told of
-    #[arg(long)]
-    remove_orphans: bool,
+    /// Remove what carries the mark of this cluster in the cloud and belongs to no Machine, an hour after it was made; absent,
+    /// it is only told of. The id is that of label machine.openshift.io/cluster-api-cluster, and no other cluster may have it
+    #[arg(long, value_name = "CLUSTER-ID")]
+    remove_orphans: Option<String>,
     /// Where /healthz, /readyz and /metrics are served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8799")]
     listen: SocketAddr,
@@ -107,7 +107,10 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
         lease: (arguments.lease_duration > 0).then(|| Duration::from_secs(arguments.lease_duration)),
         listen: Some(arguments.listen),
         etcd_elsewhere: arguments.external_etcd,
-        orphans: if arguments.remove_orphans { Orphans::Remove } else { Orphans::Report },
+        orphans: match &arguments.remove_orphans {
+            Some(cluster) => Orphans::Remove { cluster: cluster.clone() },
+            None => Orphans::Report,
+        },
         ..Settings::default()
     };
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;

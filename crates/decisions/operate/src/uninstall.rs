@@ -65,6 +65,13 @@ pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
     removals
 }
 
+/// Whether an object is ours only if it carries our label. Kinds of our own are ours by themselves; everything else has
+/// names that OpenShift's own operators use too.
+pub fn needs_label(id: &Id) -> bool {
+    let group = id.api_version.split_once('/').map_or("", |(group, _)| group);
+    ![api::machineconfiguration::GROUP, api::machinist::GROUP, api::config::GROUP].contains(&group)
+}
+
 /// Whether an object runs our processes. As long as these run they make objects anew, so what they make cannot go before
 /// their pods have ended.
 pub fn is_workload(id: &Id) -> bool {
@@ -116,7 +123,8 @@ fn is_ours(object: &Value) -> bool {
     match id.kind.as_str() {
         "MachineConfig" => label(labels::RENDERED_FOR).is_some() || id.name.starts_with(names::RENDERED_PREFIX),
         "PoolLedger" | "RenderedProvenance" | "MachineConfigNode" | "ControllerConfig" => true,
-        "ClusterOperator" => [names::CLUSTER_OPERATOR, names::MACHINE_API_CLUSTER_OPERATOR].contains(&id.name.as_str()),
+        // The Machine API may be the platform's own, of which we never took a part; its report has the same name.
+        "ClusterOperator" if id.name == names::CLUSTER_OPERATOR => true,
         _ => label(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_MACHINIST),
     }
 }

@@ -16,7 +16,7 @@ use machine::provider::Provider;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::told_to_stop;
+use super::{config_server, machines, told_to_stop};
 
 /// The Deployment of the controllers.
 pub(super) const CONTROLLER: &str = "machine-config-controller";
@@ -54,7 +54,7 @@ pub(super) async fn machines(
             // It is the embedded API's own store, which loses nothing with a node.
             etcd_elsewhere: true,
             // The cloud is ours alone.
-            orphans: ::machines::Orphans::Remove,
+            orphans: ::machines::Orphans::Remove { cluster: machines::CLUSTER.to_owned() },
             ..Default::default()
         };
         tracing::info!(component = MACHINES, "starting");
@@ -126,8 +126,8 @@ pub(super) async fn admission(
             // The key first: the certificate's time tells that both are there.
             for name in ["tls.key", "tls.crt"] {
                 if let Some(contents) = data.get(name) {
-                    let path = folder.join(name);
-                    std::fs::write(&path, &contents.0).with_context(|| format!("cannot write {}", path.display()))?;
+                    let written = config_server::write_private(&folder, name, &contents.0);
+                    written.with_context(|| format!("cannot write {} in {}", name, folder.display()))?;
                 }
             }
         }

@@ -85,15 +85,17 @@ async fn keep_files(client: Client, name: &'static str, folder: PathBuf) -> anyh
 }
 
 fn write_all(secret: &Secret, folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut files = secret.data.iter().flatten();
+    files.try_for_each(|(key, value)| write_private(folder, key, &value.0))
+}
+
+/// Writes a file that only we may read. Whoever reads meanwhile finds the old file or the new one.
+pub(super) fn write_private(folder: &Path, name: &str, contents: &[u8]) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
-    std::fs::create_dir_all(folder)?;
-    for (key, value) in secret.data.iter().flatten() {
-        // Whoever reads meanwhile finds the old file or the new one.
-        let beside = folder.join(format!(".{key}.new"));
-        let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
-        file.write_all(&value.0)?;
-        std::fs::rename(beside, folder.join(key))?;
-    }
-    Ok(())
+    let beside = folder.join(format!(".{name}.new"));
+    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
+    file.write_all(contents)?;
+    std::fs::rename(beside, folder.join(name))
 }

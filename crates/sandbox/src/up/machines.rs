@@ -24,7 +24,7 @@ use super::content::MANAGER;
 use super::nodes::zone_of;
 
 /// The id of this cluster in its cloud.
-const CLUSTER: &str = "up";
+pub(super) const CLUSTER: &str = "up";
 /// Writes at once.
 const AT_ONCE: usize = 32;
 

@@ -39,11 +39,11 @@ pub(crate) struct Capacities {
     queue: Queue<Key>,
     secrets: SecretCache,
     /// What providers said, by namespace and spec.
-    known: Mutex<HashMap<Place, (Instant, Option<Capacity>)>>,
+    known: Mutex<HashMap<(String, String), Answer>>,
 }
 
-/// Namespace and spec, in which a provider's answer holds.
-type Place = (String, String);
+/// What a provider said, and when.
+type Answer = (Instant, Option<Capacity>);
 
 impl Capacities {
     pub(crate) fn new(context: Arc<Context>) -> Self {

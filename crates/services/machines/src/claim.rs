@@ -30,7 +30,8 @@ const RESPECTED_FOR: Duration = Duration::from_secs(60);
 /// The claims that a process takes and meets.
 #[derive(Default)]
 pub(crate) struct Claims {
-    /// The claim of another process on each object, and when it was first seen here: its own time may be of a wrong clock.
+    /// The claim of another process on each object, and when it was first seen here. The time that it names is for people:
+    /// the clock that it comes from may be wrong.
     met: Mutex<HashMap<Key, (String, Instant)>>,
 }
 
@@ -48,7 +49,7 @@ impl Claims {
     /// How much longer another process may act for this object.
     pub(crate) fn foreign<K: Resource>(&self, key: &Key, object: &K, identity: &str) -> Option<Duration> {
         let claim = object.annotations().get(annotation::CLAIM)?;
-        let (owner, time) = claim.split_once(' ').and_then(|(owner, rest)| Some((owner, rest.split(' ').next()?)))?;
+        let (owner, _) = claim.split_once(' ')?;
         let mut met = self.met.lock();
         if owner == identity {
             met.remove(key);
@@ -58,9 +59,7 @@ impl Claims {
             met.insert(key.clone(), (claim.clone(), Instant::now()));
         }
         let seen = met.get(key).map_or(Duration::ZERO, |(_, since)| since.elapsed());
-        let age = time.parse::<Timestamp>().ok().map(|time| Timestamp::now().duration_since(time));
-        let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
-        RESPECTED_FOR.checked_sub(age.max(seen)).filter(|left| !left.is_zero())
+        RESPECTED_FOR.checked_sub(seen).filter(|left| !left.is_zero())
     }
 
     /// Claims `object` for a plan about these machines. An object that has changed since is a conflict.

@@ -39,7 +39,7 @@ pub(crate) struct Context {
     told: Mutex<HashMap<(&'static str, Key), Told>>,
 }
 
-/// What was said, and when.
+/// Texts, and when each was last to be told.
 type Told = HashMap<String, Instant>;
 
 impl Context {

@@ -25,14 +25,15 @@ pub struct Settings {
 }
 
 /// What happens to things in the cloud that belong to no Machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Orphans {
     /// They are told of in events and in the log. A cluster that was restored from an old backup does not know its younger
     /// Machines, so this is what happens unless somebody says otherwise.
     #[default]
     Report,
-    /// They are told of, and removed at the next look.
-    Remove,
+    /// They are told of, and those that carry the mark of this cluster's id are removed at the next look. The id is said
+    /// and not read from Machines: a MachineSet that was copied from another cluster names that one.
+    Remove { cluster: String },
 }
 
 impl Default for Settings {

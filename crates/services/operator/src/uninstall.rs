@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use cluster::{Problem, problem, write};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
-use operate::uninstall::{Removal, Snapshot, app, is_workload, plan};
+use operate::uninstall::{Removal, Snapshot, app, is_workload, needs_label, plan};
 use operate::{Id, Installation};
 use serde_json::Value;
 
@@ -95,9 +95,9 @@ pub async fn remove(client: &Client, installation: &Installation, mut tell: impl
         if let Removal::Delete(id) = removal
             && is_workload(&id)
         {
-            tell(&format!("delete {id}"));
-            delete(client, &id).await?;
-            ended(client, &id, &mut tell).await?;
+            if delete(client, &id, &mut tell).await? {
+                ended(client, &id, &mut tell).await?;
+            }
         }
     }
     // A second look, for what the processes made until their end.
@@ -105,8 +105,7 @@ pub async fn remove(client: &Client, installation: &Installation, mut tell: impl
         match removal {
             Removal::Delete(id) if is_workload(&id) => {}
             Removal::Delete(id) => {
-                tell(&format!("delete {id}"));
-                delete(client, &id).await?;
+                delete(client, &id, &mut tell).await?;
             }
             Removal::CleanNode { name, patch } => {
                 tell(&format!("clean Node {name}"));
@@ -143,9 +142,28 @@ async fn ended(client: &Client, workload: &Id, tell: &mut impl FnMut(&str)) -> R
     }
 }
 
-async fn delete(client: &Client, id: &Id) -> Result<(), Error> {
-    let deleted = write::in_time(api(client, id).delete(&id.name, &DeleteParams::default())).await;
-    ignore_missing(deleted.map(drop), || id.to_string())
+/// Deletes an object if it is ours, and says whether it was. An object that has only the name of one of ours stays: on
+/// OpenShift the platform's own Machine API has the same names.
+async fn delete(client: &Client, id: &Id, tell: &mut impl FnMut(&str)) -> Result<bool, Error> {
+    let mut parameters = DeleteParams::default();
+    if needs_label(id) {
+        let present = write::in_time(api(client, id).get_metadata_opt(&id.name)).await;
+        let present = match present {
+            Err(error) if problem(&error) == Problem::NotFound => None,
+            Err(source) => return Err(Error::Remove { what: id.to_string(), source }),
+            Ok(present) => present,
+        };
+        let Some(present) = present else { return Ok(false) };
+        if present.labels().get(api::labels::PART_OF).is_none_or(|of| of != api::labels::PART_OF_MACHINIST) {
+            tell(&format!("keep {id}: it has no label {}, so it is not ours", api::labels::PART_OF));
+            return Ok(false);
+        }
+        parameters.preconditions = Some(Preconditions { uid: present.uid(), resource_version: None });
+    }
+    tell(&format!("delete {id}"));
+    let deleted = write::in_time(api(client, id).delete(&id.name, &parameters)).await;
+    ignore_missing(deleted.map(drop), || id.to_string())?;
+    Ok(true)
 }
 
 fn ignore_missing(answer: Result<(), kube::Error>, what: impl FnOnce() -> String) -> Result<(), Error> {

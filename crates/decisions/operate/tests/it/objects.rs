@@ -103,7 +103,7 @@ fn an_uninstallation_takes_what_is_ours_and_keeps_what_the_user_made() {
             object("MachineConfigPool", "infra", json!({})),
             object("PoolLedger", "worker", json!({})),
             object("ClusterOperator", "machine-config", json!({})),
-            object("ClusterOperator", "machine-api", json!({})),
+            object("ClusterOperator", "machine-api", ours.clone()),
             object("ClusterOperator", "etcd", json!({})),
         ],
         nodes: vec![json!({
@@ -121,6 +121,11 @@ fn an_uninstallation_takes_what_is_ours_and_keeps_what_the_user_made() {
     assert!(deleted("PoolLedger", "worker") && deleted("ClusterOperator", "machine-config"));
     assert!(deleted("ClusterOperator", "machine-api"));
     assert!(!deleted("ClusterOperator", "etcd"));
+    let foreign =
+        Snapshot { objects: vec![object("ClusterOperator", "machine-api", json!({}))], ..Snapshot::default() };
+    let foreign = uninstall::plan(&Installation::default(), &foreign);
+    let is_report = |one: &Removal| matches!(one, Removal::Delete(id) if id.kind == "ClusterOperator");
+    assert!(!foreign.iter().any(is_report), "the platform's own Machine API keeps its report");
     let definition = |name: &str| deleted("CustomResourceDefinition", name);
     assert!(definition("poolledgers.machinist.dev"), "nobody else has a ledger");
     for kept in ["machineconfigs", "machineconfigpools"] {

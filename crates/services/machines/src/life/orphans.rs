@@ -100,24 +100,30 @@ impl Machines {
         let Marked { mark, kind, id, .. } = orphan;
         let whose = format!("{}/{} (uid {})", mark.namespace, mark.machine, mark.uid);
         let is_news = self.reported.lock().insert(format!("{kind} {id}"));
-        let policy = self.context.settings.orphans;
+        let may_remove =
+            matches!(&self.context.settings.orphans, Orphans::Remove { cluster } if *cluster == search.cluster);
         if is_news {
-            let what_now = match policy {
-                Orphans::Report => "remove it in the cloud, or run the machine controllers with --remove-orphans",
-                Orphans::Remove => "it will be removed at the next look",
+            let cluster = &search.cluster;
+            let what_now = if may_remove {
+                "it will be removed at the next look".to_owned()
+            } else {
+                format!(
+                    "if {cluster} is the id of this cluster alone, remove it in the cloud, or run the machine controllers \
+                     with --remove-orphans={cluster}"
+                )
             };
             let message = format!("{kind} {id} belongs to machine {whose}, which does not exist; {what_now}");
             tracing::warn!(
                 kind,
                 id,
                 machine = whose,
-                ?policy,
+                may_remove,
                 "found something in the cloud that belongs to no machine"
             );
             self.tell_of_cloud(Severity::Warning, "OrphanFound", &message);
             return;
         }
-        if policy == Orphans::Report {
+        if !may_remove {
             return;
         }
         match in_time(self.context.provider.remove(search, orphan)).await {

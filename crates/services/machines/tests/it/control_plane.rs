@@ -128,7 +128,7 @@ async fn the_set_is_claimed_before_a_master_is_deleted(kind: Kind) {
     stage.settings.etcd_elsewhere = true;
     let first = stage.control();
     let sets = masters(&stage).await;
-    first.life.hold_deletions(true);
+    first.life.hold(Some("DELETE"));
     resize(&sets, 2).await;
     first.life.sent(|request| request.starts_with("DELETE") && request.contains("/machines/c-master-")).await;
     let set = sets.get("cluster").await.unwrap();

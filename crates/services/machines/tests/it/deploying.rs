@@ -12,8 +12,30 @@ use crate::stage::{NAMESPACE, Stage};
 
 on_both!(
     a_new_template_replaces_every_machine_and_the_old_one_can_come_back,
-    a_deployment_that_cannot_be_acted_on_says_so
+    a_deployment_that_cannot_be_acted_on_says_so,
+    a_set_of_the_history_that_somebody_changes_is_not_deleted_unseen,
 );
+
+async fn a_set_of_the_history_that_somebody_changes_is_not_deleted_unseen(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let controllers = stage.control();
+    let deployments: Api<MachineDeployment> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let mut object = deployment(1, 1);
+    object["spec"]["revisionHistoryLimit"] = json!(0);
+    deployments.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    complete(&deployments, 1, "1").await;
+    let old = stage.sets.list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let delete = format!("DELETE /apis/machine.openshift.io/v1beta1/namespaces/{NAMESPACE}/machinesets/{old}");
+    controllers.life.hold(Some(&delete));
+    let template = json!({"spec": {"template": {"spec": {"providerSpec": {"value": {"size": 2}}}}}});
+    deployments.patch("web", &PatchParams::default(), &Patch::Merge(template)).await.unwrap();
+    controllers.life.sent_again(&delete, 0).await;
+    let touched = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
+    stage.sets.patch(&old, &PatchParams::default(), &touched).await.unwrap();
+    controllers.life.hold(None);
+    wait_for(&stage.sets, &old, "the old set to be gone", |set| set.is_none()).await;
+    assert!(controllers.life.count(&delete) > 1, "the first deletion was planned on an older view of the set");
+}
 
 fn deployment(replicas: i32, size: i32) -> Value {
     let labels = json!({"machine.openshift.io/cluster-api-cluster": "c", "app": "web"});

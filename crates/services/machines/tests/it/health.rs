@@ -21,6 +21,7 @@ on_both!(
     another_controller_is_asked_where_the_check_names_its_template,
     the_brake_holds_for_two_processes_that_both_lead,
     nothing_is_told_of_a_deletion_that_was_refused,
+    a_machine_that_got_the_name_of_a_sick_one_is_not_power_cycled,
 );
 
 pub(crate) async fn check(stage: &Stage, more: Value) -> Api<MachineHealthCheck> {
@@ -232,7 +233,7 @@ async fn the_brake_holds_for_two_processes_that_both_lead(kind: Kind) {
     let all = machines(&stage).await;
 
     // The first process is on its way to delete one machine and is held up.
-    first.life.hold_deletions(true);
+    first.life.hold(Some("DELETE"));
     set_ready(&stage.nodes, &all[0], "False").await;
     first.life.sent(|request| request.starts_with("DELETE") && request.ends_with(&all[0])).await;
     // That machine recovers and others fall ill. Another process leads by now, and sees nobody under remediation.
@@ -263,6 +264,33 @@ async fn nothing_is_told_of_a_deletion_that_was_refused(kind: Kind) {
     assert!(told.iter().all(|event| event.reason.as_deref() != Some("MachineDeleted")));
     controllers.life.refuse_deletions(false);
     stage.event("MachineDeleted", &format!("{NAMESPACE}/check/{sick}/")).await;
+}
+
+async fn a_machine_that_got_the_name_of_a_sick_one_is_not_power_cycled(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let controllers = stage.control();
+    let labels = json!({"machine.openshift.io/cluster-api-machineset": "worker"});
+    stage.create_machine("a", json!({"metadata": {"labels": labels}})).await;
+    stage.running("a").await;
+    let checks = check(&stage, json!({})).await;
+    let strategy =
+        json!({"metadata": {"annotations": {"machine.openshift.io/remediation-strategy": "external-baremetal"}}});
+    checks.patch("check", &PatchParams::default(), &Patch::Merge(strategy)).await.unwrap();
+    let patch = format!("PATCH /apis/machine.openshift.io/v1beta1/namespaces/{NAMESPACE}/machines/a");
+    controllers.life.hold(Some(&patch));
+    set_ready(&stage.nodes, "a", "False").await;
+    let before = controllers.life.count(&patch);
+    controllers.life.sent_again(&patch, before).await;
+    // While the request is on its way, the machine goes and another one gets its name.
+    stage.patch_machine("a", json!({"metadata": {"finalizers": null}})).await;
+    stage.delete_machine("a").await;
+    stage.machine_gone("a").await;
+    let other = stage.create_machine("a", json!({"metadata": {"labels": {"app": "other"}}})).await;
+    controllers.life.hold(None);
+    // The old node has its name, so it does not become one.
+    let running = stage.machine_is("a", "made", |machine| crate::stage::phase(machine) == Some("Provisioned")).await;
+    assert_eq!(running.uid(), other.uid());
+    assert!(!running.annotations().contains_key("host.metal3.io/external-remediation"), "{:?}", running.annotations());
 }
 
 pub(crate) async fn install(stage: &Stage, kind: &str, plural: &str) {

@@ -42,12 +42,19 @@ async fn what_belongs_to_no_machine_is_told_of_and_removed_by_policy(kind: Kind)
     assert!(stage.account.lock().unwrap().has("fake:///901"), "it is only told of");
     first.kill().await;
 
-    stage.settings.orphans = Orphans::Remove;
+    stage.settings.orphans = Orphans::Remove { cluster: "c".to_owned() };
+    // A Machine that was copied from another cluster leads there, and is no reason to remove what is that cluster's.
+    let copied = json!({"metadata": {"labels": {api::labels::MACHINE_CLUSTER: "another"}}});
+    stage.create_machine("copied", copied).await;
     let _second = stage.control();
+    stage.event("OrphanFound", "instance fake:///903 belongs to machine ns/gone (uid foreign)").await;
+    let searches = stage.account.lock().unwrap().searches;
+    let looked = async || (stage.account.lock().unwrap().searches > searches + 4).then_some(());
+    wait_until("more looks", looked).await;
     stage.event("OrphanRemoved", "removed instance fake:///901 of machine ns/gone").await;
     let account = stage.account.lock().unwrap();
     assert!(!account.has("fake:///901"));
     assert!(account.has("fake:///902"), "it is too young");
     assert!(account.has("fake:///903"), "it is another cluster's");
-    assert_eq!(account.entries.len(), 3);
+    assert_eq!(account.entries.len(), 4);
 }

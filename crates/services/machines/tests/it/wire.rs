@@ -19,8 +19,8 @@ pub(crate) struct Life {
     /// The number of the effect that it dies with.
     last: usize,
     dead: watch::Sender<bool>,
-    /// While it is set, deletions do not get through.
-    held: watch::Sender<bool>,
+    /// Requests that begin with this do not get through.
+    held: watch::Sender<Option<String>>,
     /// While it is set, deletions are answered as by a webhook that refuses them.
     refused: watch::Sender<bool>,
     /// Methods and paths of all requests.
@@ -38,15 +38,26 @@ impl Life {
             effects: Arc::default(),
             last,
             dead: watch::channel(false).0,
-            held: watch::channel(false).0,
+            held: watch::channel(None).0,
             refused: watch::channel(false).0,
             requests: watch::channel(Vec::new()).0,
         }
     }
 
-    /// Holds deletions back on their way, or lets them go on.
-    pub(crate) fn hold_deletions(&self, held: bool) {
-        self.held.send_replace(held);
+    /// Holds requests back on their way whose method and path begin with this, or lets all go on.
+    pub(crate) fn hold(&self, held: Option<&str>) {
+        self.held.send_replace(held.map(str::to_owned));
+    }
+
+    /// Waits until this request was sent more often than `before`.
+    pub(crate) async fn sent_again(&self, line: &str, before: usize) {
+        let is_more = |all: &Vec<String>| all.iter().filter(|request| *request == line).count() > before;
+        let _ = self.requests.subscribe().wait_for(is_more).await;
+    }
+
+    /// How many requests were sent whose method and path are this.
+    pub(crate) fn count(&self, line: &str) -> usize {
+        self.requests.borrow().iter().filter(|request| *request == line).count()
     }
 
     /// Refuses deletions, or lets them happen again.
@@ -111,14 +122,11 @@ impl Life {
 
     async fn send(&self, client: &Client, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
         let line = format!("{} {}", request.method(), request.uri().path());
-        self.requests.send_modify(|all| all.push(line));
-        if request.method() == Method::DELETE {
-            let _ = self.held.subscribe().wait_for(|held| !held).await;
-            if *self.refused.borrow() {
-                return Err(kube::Error::Api(
-                    Status::failure("a webhook refuses it", "Forbidden").with_code(403).boxed(),
-                ));
-            }
+        self.requests.send_modify(|all| all.push(line.clone()));
+        let passes = |held: &Option<String>| held.as_ref().is_none_or(|held| !line.starts_with(held.as_str()));
+        let _ = self.held.subscribe().wait_for(passes).await;
+        if request.method() == Method::DELETE && *self.refused.borrow() {
+            return Err(kube::Error::Api(Status::failure("a webhook refuses it", "Forbidden").with_code(403).boxed()));
         }
         // Events are news, and nothing depends on them.
         let is_effect = request.method() != Method::GET && !request.uri().path().contains("/events");
