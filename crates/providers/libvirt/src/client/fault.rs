@@ -108,6 +108,11 @@ impl Fault {
         matches!(self, Self::Refused(said) if said.contains(words))
     }
 
+    /// There is a volume of that name already; drivers say so in different order.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.says("already exists") || self.says("exists already")
+    }
+
     /// The hypervisor has no such call.
     pub(crate) fn is_unsupported(&self) -> bool {
         self.says("not supported by the connection driver")

@@ -150,12 +150,21 @@ impl Host {
         self.create_volume(pool, &volume).await
     }
 
-    /// Makes a volume with this content.
+    /// Makes a volume with this content. One that is there and has another size is replaced; of the same size, it is written
+    /// again in place, which nobody notices who reads it at that moment.
     pub(crate) async fn create_file(&self, pool: &str, name: &str, content: &[u8]) -> Result<(), Fault> {
         let target = Element::new("target").holding(Element::new("format").with("type", "raw"));
         let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let volume = volume(name, size).holding(target);
-        self.create_volume(pool, &volume).await?;
+        match self.create_volume(pool, &volume).await {
+            Err(fault) if fault.is_taken() => {
+                if self.image(pool, name).await?.capacity != size {
+                    self.delete_volume(pool, name).await?;
+                    self.create_volume(pool, &volume).await?;
+                }
+            }
+            made => made?,
+        }
         self.call(&["vol-upload", "--pool", pool, "--vol", name, "--file", "/dev/stdin"], content).await.map(drop)
     }
 

@@ -43,13 +43,12 @@ pub(super) async fn create(libvirt: &Libvirt, request: &Request, intent: &Intent
         spec::usable(&request.spec).map_err(|problem| Error::new(ErrorKind::InvalidSpec, problem.to_string()))?;
     let host = libvirt.host(&spec)?;
     let names = Names::of(&request.mark);
-    if let Some(domain) = existing(&host, request, names.uuid).await?
-        && !convert::is_half_made(&domain)
-    {
-        return Ok(convert::instance(&domain));
+    let existing = existing(&host, request, names.uuid).await?;
+    if let Some(domain) = existing.as_ref().filter(|domain| !convert::is_half_made(domain)) {
+        return Ok(convert::instance(domain));
     }
     let ground = ground(libvirt, &host, request, spec, &names).await?;
-    let domain = make(&host, request, intent, &names, &ground).await?;
+    let domain = make(&host, request, intent, &names, &ground, existing.is_some()).await?;
     libvirt.seen.forget(&host.uri, names.uuid);
     Ok(convert::instance(&domain))
 }
@@ -130,13 +129,15 @@ async fn source(host: &Host, request: &Request, spec: &LibvirtSpec, volume: &Vol
     }
 }
 
-/// Every step may be the first of a new process, and finds what earlier ones left.
+/// Every step may be the first of a new process, and finds what earlier ones left. Another process may even be at the same
+/// machine, so nothing is taken back that was whole: a domain that is started in between has its config.
 async fn make(
     host: &Host,
     request: &Request,
     intent: &Intent,
     names: &Names,
     ground: &Ground,
+    is_defined: bool,
 ) -> Result<Described, Error> {
     let Ground { spec, volume: Volume { pool_name: pool, volume_size, .. }, hypervisor, image, range, first_boot } =
         ground;
@@ -153,12 +154,14 @@ async fn make(
         domain::define(&Definition { name: machine, uuid, mac, label: &label, spec, hypervisor, disk, first_boot })
     };
     let defining = |fault: crate::client::Fault| fault.error("cannot define the domain");
-    host.define(&definition(None)).await.map_err(defining)?;
+    if !is_defined {
+        host.define(&definition(None)).await.map_err(defining)?;
+    }
 
     let size = volume_size.as_deref().and_then(quantity::bytes).unwrap_or(DISK).max(image.capacity);
     match host.create_disk(pool, &names.disk, size, image).await {
         // Its name is nobody else's, so an earlier try made it.
-        Err(fault) if fault.says("already exists") || fault.says("exists already") => {}
+        Err(fault) if fault.is_taken() => {}
         made => made.map_err(|fault| fault.error("cannot make the disk"))?,
     }
     let (content, ready) = match first_boot {
@@ -166,9 +169,6 @@ async fn make(
         Source::Ignition(content) | Source::CloudInit(content) => (Some(content), None),
     };
     if let Some(content) = content {
-        // An earlier try may have left half of it, or the Secret may have changed since.
-        let removed = host.delete_volume(pool, &names.boot).await;
-        removed.map_err(|fault| fault.error("cannot replace the volume of the first boot"))?;
         let made = host.create_file(pool, &names.boot, content).await;
         made.map_err(|fault| fault.error("cannot make the volume of the first boot"))?;
     }
