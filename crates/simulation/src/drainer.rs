@@ -212,12 +212,7 @@ impl Drainer {
                 self.refusals.insert(pod.uid.clone(), Refusal { at: world.now + clock, cause });
                 return Ok(());
             }
-            // An eviction that arrives after its drain was called off costs a pod. It does not take the node away.
-            Some(Evicted::Leaving) => {
-                if world.nodes.get(node).is_some_and(|node| asks_for_drain(&node.facts)) {
-                    empty(world, node);
-                }
-            }
+            Some(Evicted::Leaving) => begin_to_empty(world, node),
             Some(Evicted::OfDaemonSet(set)) => {
                 let why = doubt.map(|why| format!("; {why}")).unwrap_or_default();
                 world.violate(
@@ -238,9 +233,13 @@ fn empty(world: &mut World, node: &str) {
     }
 }
 
-/// Whether the last thing that the daemon asked for is a drain.
-fn asks_for_drain(facts: &NodeFacts) -> bool {
-    facts.desired_drain.as_deref().is_some_and(|asked| asked.starts_with("drain-"))
+/// Marks the node as emptied by an eviction. One that arrives after its drain was called off costs a pod. It does not take the
+/// node away.
+fn begin_to_empty(world: &mut World, node: &str) {
+    let asked = world.nodes.get(node).and_then(|node| node.facts.desired_drain.as_deref());
+    if asked.is_some_and(|asked| asked.starts_with("drain-")) {
+        empty(world, node);
+    }
 }
 
 /// Whether the daemon waits for an answer, or one of our annotations may have outlived its request.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drain::{DisruptionBudget, Owner, PodFacts};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
@@ -36,6 +36,9 @@ pub(crate) struct Pod {
 
 const NAMESPACE: &str = "shop";
 
+/// A kubelet kills pods that take longer than this to stop.
+const GRACE: SignedDuration = SignedDuration::from_secs(30);
+
 impl Node {
     /// Pods that are not terminating and do not belong to a DaemonSet.
     pub(crate) fn serving_pods<'a>(&'a self, workloads: &'a [Workload]) -> impl Iterator<Item = &'a Pod> {
@@ -50,9 +53,11 @@ pub(crate) fn is_of_daemon_set(workloads: &[Workload], workload: usize) -> bool 
 
 /// Removes terminated pods and creates missing ones.
 pub(crate) fn live(world: &mut World, random: &mut Random) {
+    let now = world.now;
     for node in world.nodes.values_mut().filter(|node| node.host.is_up()) {
         // Only a reachable kubelet can confirm that a pod has stopped.
-        node.pods.retain(|pod| pod.terminating.is_none() || random.once_in(2));
+        let mut stays = |since| random.once_in(2) && now.duration_since(since) < GRACE;
+        node.pods.retain(|pod| pod.terminating.is_none_or(&mut stays));
     }
     for workload in 0..world.workloads.len() {
         match world.workloads[workload].kind {
