@@ -94,10 +94,9 @@ pub async fn remove(client: &Client, installation: &Installation, mut tell: impl
     for removal in look(client, installation).await? {
         if let Removal::Delete(id) = removal
             && is_workload(&id)
+            && delete(client, &id, &mut tell).await?
         {
-            if delete(client, &id, &mut tell).await? {
-                ended(client, &id, &mut tell).await?;
-            }
+            ended(client, &id, &mut tell).await?;
         }
     }
     // A second look, for what the processes made until their end.
