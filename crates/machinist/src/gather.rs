@@ -483,7 +483,7 @@ mod tests {
         let pod = |name: &str, owner: &str, set: &str| {
             let owners = json!([{"apiVersion": "apps/v1", "kind": owner, "name": set, "uid": "u", "controller": true}]);
             let metadata = json!({"name": name, "namespace": "shop", "ownerReferences": owners});
-            PodFacts::from_object(&serde_json::from_value(json!({"metadata": metadata})).unwrap())
+            PodFacts::from_object(&serde_json::from_value(json!({"metadata": metadata})).expect("it is valid"))
         };
         let sets = Reading::known(BTreeSet::from(["shop/agent".to_owned()]), now);
         assert!(!is_moved(&pod("agent-1", "DaemonSet", "agent"), &sets, now));

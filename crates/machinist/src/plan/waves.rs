@@ -127,7 +127,7 @@ mod tests {
             serde_json::from_value(json!({
                 "metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
             }))
-            .unwrap()
+            .expect("it is valid")
         };
         let pool = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": "worker"},
@@ -138,9 +138,9 @@ mod tests {
             "metadata": {"name": "worker", "resourceVersion": "9"}, "spec": ledger,
         });
         Objects {
-            pools: vec![serde_json::from_value(pool).unwrap()],
+            pools: vec![serde_json::from_value(pool).expect("it is valid")],
             nodes: vec![node("one", "5"), node("two", "6")],
-            ledgers: vec![serde_json::from_value(ledger).unwrap()],
+            ledgers: vec![serde_json::from_value(ledger).expect("it is valid")],
             etcd: Reading::known(Vec::new(), Timestamp::now()),
             ..Objects::default()
         }
