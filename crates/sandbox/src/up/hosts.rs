@@ -4,7 +4,7 @@
 //! the config server, write it, and join with a Node of their own.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt as _};
 use memory::{Boot, Start};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::nodes::{self, Place};
@@ -25,6 +25,9 @@ use crate::standins::Machines;
 /// In the folder of a machine that the cloud started, once its first boot is over: its pool.
 const BOOTED: &str = "booted";
 
+/// In the folder of a machine that the cloud started, from the beginning: the folder goes with the machine.
+const MADE: &str = "made-by-the-cloud";
+
 #[derive(Clone)]
 pub(super) struct Hosts(Arc<Inner>);
 
@@ -34,6 +37,8 @@ struct Inner {
     /// The folder of all nodes.
     folder: PathBuf,
     running: Mutex<BTreeMap<String, Running>>,
+    /// First boots that are being written. They cannot be cut off, so whoever removes their machine waits for them.
+    writing: Mutex<BTreeMap<String, JoinHandle<()>>>,
     failed: mpsc::UnboundedSender<anyhow::Error>,
 }
 
@@ -50,7 +55,17 @@ impl Hosts {
         folder: PathBuf,
     ) -> (Self, mpsc::UnboundedReceiver<anyhow::Error>) {
         let (failed, failures) = mpsc::unbounded_channel();
-        (Self(Arc::new(Inner { client, machines, folder, running: Mutex::default(), failed })), failures)
+        (
+            Self(Arc::new(Inner {
+                client,
+                machines,
+                folder,
+                running: Mutex::default(),
+                writing: Mutex::default(),
+                failed,
+            })),
+            failures,
+        )
     }
 
     /// Waits for the end of the fleet, or for a machine that fails, and stops all of them.
@@ -118,16 +133,38 @@ impl Hosts {
     /// The first boot of a machine, unless it is over, and its Node.
     async fn boot(self, start: Start, root: PathBuf) -> anyhow::Result<()> {
         let Start { name, .. } = &start;
-        let booted = self.0.folder.join(name).join(BOOTED);
+        let folder = self.0.folder.join(name);
+        let booted = folder.join(BOOTED);
         let pool = match std::fs::read_to_string(&booted) {
             Ok(pool) => pool.trim().to_owned(),
             Err(_) => {
-                let pool = ignite(&start, &root).await?;
+                let made = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(MADE), ""));
+                made.with_context(|| format!("cannot make {}", folder.display()))?;
+                let pool = self.ignite(&start, root).await?;
                 std::fs::write(&booted, &pool).with_context(|| format!("cannot write {}", booted.display()))?;
                 pool
             }
         };
         nodes::register(&self.0.client, &node_of(&start, &pool)).await
+    }
+
+    /// Fetches and writes the machine's config; returns the pool it is for.
+    async fn ignite(&self, start: &Start, root: PathBuf) -> anyhow::Result<String> {
+        let Start { name, user_data, .. } = start;
+        let served = first_boot::fetch(name, user_data).await?;
+        let pool = served.pool.clone();
+        nodes::furnish(&root).with_context(|| format!("cannot make {}", root.display()))?;
+        let host = Directory::image_based(&root).with_context(|| format!("cannot open {}", root.display()))?;
+        let (done, written) = oneshot::channel();
+        let of = name.clone();
+        let writing = tokio::spawn(async move {
+            let _ = done.send(first_boot::complete(&of, &root, Arc::new(host), served).await);
+        });
+        self.0.writing.lock().insert(name.clone(), writing);
+        written.await.context("the first boot was given up")??;
+        self.0.writing.lock().remove(name);
+        tracing::info!(machine = name, pool, "first boot is over");
+        Ok(pool)
     }
 
     async fn remove(&self, name: &str) {
@@ -136,10 +173,14 @@ impl Hosts {
             let _ = stop.send(true);
             let _ = task.await;
         }
+        let writing = self.0.writing.lock().remove(name);
+        if let Some(writing) = writing {
+            let _ = writing.await;
+        }
         self.0.machines.remove(name);
         let folder = self.0.folder.join(name);
         // What the cloud did not make is somebody's to look at.
-        if folder.join(BOOTED).exists()
+        if (folder.join(MADE).exists() || folder.join(BOOTED).exists())
             && let Err(error) = std::fs::remove_dir_all(&folder)
         {
             tracing::warn!(error = &error as &dyn std::error::Error, name, "a machine's folder is still there");
@@ -177,18 +218,6 @@ async fn cut_off(stopped: watch::Receiver<bool>, machines: Machines, name: Strin
     }
 }
 
-/// Fetches and writes the machine's config; returns the pool it is for.
-async fn ignite(start: &Start, root: &Path) -> anyhow::Result<String> {
-    let Start { name, user_data, .. } = start;
-    let served = first_boot::fetch(name, user_data).await?;
-    let pool = served.pool.clone();
-    nodes::furnish(root).with_context(|| format!("cannot make {}", root.display()))?;
-    let host = Directory::image_based(root).with_context(|| format!("cannot open {}", root.display()))?;
-    first_boot::complete(name, root, Arc::new(host), served).await?;
-    tracing::info!(machine = name, pool, "first boot is over");
-    Ok(pool)
-}
-
 /// The Node as the kubelet registers it.
 fn node_of(start: &Start, pool: &str) -> Node {
     let role = if pool == "master" { "control-plane" } else { "worker" };
@@ -197,4 +226,39 @@ fn node_of(start: &Start, pool: &str) -> Node {
         node.labels_mut().insert(format!("{}{pool}", api::labels::NODE_ROLE_PREFIX), String::new());
     }
     node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_machine_that_goes_before_its_first_boot_is_over_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
+        });
+        let client = Client::new(nobody, "default");
+        let (hosts, _failures) = Hosts::new(client, Machines::default(), folder.path().to_owned());
+        let start = Start {
+            name: "worker-a-x".to_owned(),
+            provider_id: String::new(),
+            region: String::new(),
+            zone: String::new(),
+            instance_type: String::new(),
+            user_data: b"nonsense".to_vec(),
+        };
+        hosts.start(start).await;
+        let machine = folder.path().join("worker-a-x");
+        while !machine.join(MADE).exists() {
+            tokio::task::yield_now().await;
+        }
+        std::fs::create_dir_all(machine.join("root/etc")).expect("a folder");
+        std::fs::write(machine.join("root/etc/credential"), "secret").expect("a file");
+        hosts.stop("worker-a-x", "").await;
+        assert!(!machine.exists(), "the next machine of that name would boot upon it");
+        std::fs::create_dir_all(folder.path().join("worker-1/root")).expect("a folder");
+        hosts.stop("worker-1", "").await;
+        assert!(folder.path().join("worker-1").exists(), "the cloud did not make it");
+    }
 }
