@@ -18,7 +18,7 @@ use tokio::process::Command;
 
 pub(crate) use batch::Described;
 pub use fault::Fault;
-pub(crate) use host::{Host, Image};
+pub(crate) use host::{Host, Image, Pool};
 
 /// The program that speaks to libvirt.
 pub trait Virsh: Send + Sync {

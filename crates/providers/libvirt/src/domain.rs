@@ -58,8 +58,7 @@ pub(crate) struct Definition<'a> {
     pub(crate) hypervisor: &'a Hypervisor,
     /// The volume with the disk, in the label's pool.
     pub(crate) disk: &'a str,
-    /// `None` while it is being made.
-    pub(crate) first_boot: Option<FirstBoot<'a>>,
+    pub(crate) first_boot: FirstBoot<'a>,
 }
 
 /// What the machine reads at its first boot, by path on the host.
@@ -72,11 +71,11 @@ pub(crate) enum FirstBoot<'a> {
 pub(crate) fn define(definition: &Definition) -> String {
     let Definition { name, uuid, mac: _, label, spec, hypervisor, disk: _, first_boot } = definition;
     let sysinfo = match first_boot {
-        Some(FirstBoot::Ignition(path)) if hypervisor.has_firmware_config() => {
+        FirstBoot::Ignition(path) if hypervisor.has_firmware_config() => {
             let entry = Element::new("entry").with("name", IGNITION).with("file", path);
             Some(Element::new("sysinfo").with("type", "fwcfg").holding(entry))
         }
-        _ => None,
+        FirstBoot::Ignition(_) | FirstBoot::CloudInit(_) => None,
     };
     let passthrough = || Element::new("cpu").with("mode", "host-passthrough");
     Element::new("domain")
@@ -142,12 +141,12 @@ fn devices(definition: &Definition) -> Element {
         disk.holding(driver("raw")).holding(source).holding(target("vdb")).holding(Element::new("readonly"))
     };
     let second = match first_boot {
-        Some(FirstBoot::CloudInit(path)) => Some(read_only(path)),
+        FirstBoot::CloudInit(path) => Some(read_only(path)),
         // Ignition finds this disk by its serial number.
-        Some(FirstBoot::Ignition(path)) if !hypervisor.has_firmware_config() => {
+        FirstBoot::Ignition(path) if !hypervisor.has_firmware_config() => {
             Some(read_only(path).holding(Element::new("serial").saying("ignition")))
         }
-        Some(FirstBoot::Ignition(_)) | None => None,
+        FirstBoot::Ignition(_) => None,
     };
     let interface = Element::new("interface")
         .with("type", "network")

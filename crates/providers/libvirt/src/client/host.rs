@@ -18,6 +18,15 @@ pub(crate) struct Host {
     pub(crate) uri: String,
 }
 
+/// A storage pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pool {
+    /// Bytes that are free; `None` where it does not say.
+    pub(crate) left: Option<u64>,
+    /// Where its volumes are on the host.
+    pub(crate) folder: String,
+}
+
 /// A volume that others are based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
@@ -113,11 +122,13 @@ impl Host {
         ignoring(self.call(&arguments, &[]).await, Fault::is_not_found)
     }
 
-    /// How many bytes a pool has left; `None` where it does not say.
-    pub(crate) async fn left(&self, pool: &str) -> Result<Option<u64>, Fault> {
-        let pool = self.document(&["pool-dumpxml", "--pool", pool]).await?;
+    pub(crate) async fn pool(&self, name: &str) -> Result<Pool, Fault> {
+        let pool = self.document(&["pool-dumpxml", "--pool", name]).await?;
         let bytes = |name| pool.at(&[name]).and_then(|it| it.text().parse::<u64>().ok());
-        Ok(bytes("capacity").filter(|capacity| *capacity > 0).and(bytes("available")))
+        let left = bytes("capacity").filter(|capacity| *capacity > 0).and(bytes("available"));
+        let folder = pool.at(&["target", "path"]).map(|path| path.text().to_owned());
+        let folder = folder.ok_or_else(|| Fault::Unreadable(format!("pool {name} has no folder for volumes")))?;
+        Ok(Pool { left, folder })
     }
 
     /// A volume by its name in a pool or by its key.

@@ -32,7 +32,7 @@ fn hypervisor(kind: &str, architecture: &str) -> Hypervisor {
     Hypervisor { kind: kind.to_owned(), architecture: architecture.to_owned() }
 }
 
-fn defined(spec: &LibvirtSpec, hypervisor: &Hypervisor, first_boot: Option<FirstBoot>) -> String {
+fn defined(spec: &LibvirtSpec, hypervisor: &Hypervisor, first_boot: FirstBoot) -> String {
     let (label, disk) = (label(), "m-1.qcow2");
     let (name, mac, uuid) = ("m-1", "52:54:00:00:00:01", Uuid::from_u128(1));
     define(&Definition { name, uuid, mac, label: &label, spec, hypervisor, disk, first_boot })
@@ -40,7 +40,7 @@ fn defined(spec: &LibvirtSpec, hypervisor: &Hypervisor, first_boot: Option<First
 
 #[test]
 fn a_machine_on_kvm_is_defined_like_this() {
-    let text = defined(&spec(), &hypervisor("kvm", "x86_64"), Some(FirstBoot::Ignition("/p/m-1.boot")));
+    let text = defined(&spec(), &hypervisor("kvm", "x86_64"), FirstBoot::Ignition("/p/m-1.boot"));
     expect![[r#"
         <domain type="kvm">
           <name>m-1</name>
@@ -93,20 +93,19 @@ fn a_machine_on_kvm_is_defined_like_this() {
 
 #[test]
 fn an_emulated_machine_has_no_cpu_of_the_host_and_a_limit_for_its_translations() {
-    let text = defined(&spec(), &hypervisor("qemu", "x86_64"), None);
+    let text = defined(&spec(), &hypervisor("qemu", "x86_64"), FirstBoot::Ignition("/p/b"));
     assert!(!text.contains("passthrough") && text.contains("<tb-cache unit=\"MiB\">128</tb-cache>"), "{text}");
-    assert!(!text.contains("sysinfo"), "{text}");
 }
 
 #[test]
 fn ignition_is_a_disk_where_there_is_no_firmware_config() {
-    let text = defined(&spec(), &hypervisor("kvm", "s390x"), Some(FirstBoot::Ignition("/p/b")));
+    let text = defined(&spec(), &hypervisor("kvm", "s390x"), FirstBoot::Ignition("/p/b"));
     assert!(text.contains("<serial>ignition</serial>") && !text.contains("fwcfg") && !text.contains("acpi"), "{text}");
 }
 
 #[test]
 fn cloud_init_is_a_disk_that_cannot_be_written() {
-    let text = defined(&spec(), &hypervisor("kvm", "x86_64"), Some(FirstBoot::CloudInit("/p/b")));
+    let text = defined(&spec(), &hypervisor("kvm", "x86_64"), FirstBoot::CloudInit("/p/b"));
     assert!(text.contains("<source file=\"/p/b\"/>") && text.contains("<readonly/>"), "{text}");
 }
 
@@ -114,9 +113,9 @@ fn cloud_init_is_a_disk_that_cannot_be_written() {
 fn firmware_comes_from_the_spec_or_is_found_by_libvirt() {
     let nvram = Some(Nvram { nvram_template: "/fw/vars".to_owned(), ..Nvram::default() });
     let given = LibvirtSpec { firmware: "/fw/code".to_owned(), nvram, ..spec() };
-    let text = defined(&given, &hypervisor("kvm", "x86_64"), None);
+    let text = defined(&given, &hypervisor("kvm", "x86_64"), FirstBoot::Ignition("/p/b"));
     assert!(text.contains(">/fw/code</loader>") && text.contains("<nvram template=\"/fw/vars\"/>"), "{text}");
-    let text = defined(&spec(), &hypervisor("kvm", "aarch64"), None);
+    let text = defined(&spec(), &hypervisor("kvm", "aarch64"), FirstBoot::Ignition("/p/b"));
     assert!(text.contains("<os firmware=\"efi\">"), "{text}");
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{Libvirt, convert, lookup};
 use crate::cidata;
-use crate::client::{Described, Host, Image};
+use crate::client::{Described, Host, Image, Pool};
 use crate::domain::{self, Definition, FirstBoot, Hypervisor};
 use crate::mark::{Label, Names, Stage};
 use crate::network::{self, Range};
@@ -24,6 +24,7 @@ const ROOM: u64 = 64 << 20;
 struct Ground {
     spec: LibvirtSpec,
     volume: Volume,
+    pool: Pool,
     hypervisor: Hypervisor,
     image: Image,
     range: Option<Range>,
@@ -43,12 +44,13 @@ pub(super) async fn create(libvirt: &Libvirt, request: &Request, intent: &Intent
         spec::usable(&request.spec).map_err(|problem| Error::new(ErrorKind::InvalidSpec, problem.to_string()))?;
     let host = libvirt.host(&spec)?;
     let names = Names::of(&request.mark);
-    let existing = existing(&host, request, names.uuid).await?;
-    if let Some(domain) = existing.as_ref().filter(|domain| !convert::is_half_made(domain)) {
-        return Ok(convert::instance(domain));
+    if let Some(domain) = existing(&host, request, names.uuid).await?
+        && !convert::is_half_made(&domain)
+    {
+        return Ok(convert::instance(&domain));
     }
     let ground = ground(libvirt, &host, request, spec, &names).await?;
-    let domain = make(&host, request, intent, &names, &ground, existing.is_some()).await?;
+    let domain = make(&host, request, intent, &names, &ground).await?;
     libvirt.seen.forget(&host.uri, names.uuid);
     Ok(convert::instance(&domain))
 }
@@ -82,9 +84,9 @@ async fn ground(
     })?;
     let image = host.image(&volume.pool_name, &volume.base_volume_id).await;
     let image = image.map_err(|fault| fault.error("cannot use providerSpec.volume.baseVolumeID"))?;
-    let left = host.left(&volume.pool_name).await;
-    let left = left.map_err(|fault| fault.error("cannot use providerSpec.volume.poolName"))?;
-    if let Some(left) = left.filter(|left| *left < ROOM) {
+    let pool = host.pool(&volume.pool_name).await;
+    let pool = pool.map_err(|fault| fault.error("cannot use providerSpec.volume.poolName"))?;
+    if let Some(left) = pool.left.filter(|left| *left < ROOM) {
         let message = format!("storage pool {} is full: {left} bytes are left; free some", volume.pool_name);
         return Err(Error::new(ErrorKind::NoCapacity, message));
     }
@@ -103,7 +105,7 @@ async fn ground(
         return Err(Error::new(ErrorKind::NoCapacity, message));
     }
     let first_boot = source(host, request, &spec, &volume).await?;
-    Ok(Ground { spec, volume, hypervisor, image, range, first_boot })
+    Ok(Ground { spec, volume, pool, hypervisor, image, range, first_boot })
 }
 
 async fn source(host: &Host, request: &Request, spec: &LibvirtSpec, volume: &Volume) -> Result<Source, Error> {
@@ -130,63 +132,44 @@ async fn source(host: &Host, request: &Request, spec: &LibvirtSpec, volume: &Vol
 }
 
 /// Every step may be the first of a new process, and finds what earlier ones left. Another process may even be at the same
-/// machine, so nothing is taken back that was whole: a domain that is started in between has its config.
+/// machine: each defines the same domain, and none starts it before it has written the config itself.
 async fn make(
     host: &Host,
     request: &Request,
     intent: &Intent,
     names: &Names,
     ground: &Ground,
-    is_defined: bool,
 ) -> Result<Described, Error> {
-    let Ground { spec, volume: Volume { pool_name: pool, volume_size, .. }, hypervisor, image, range, first_boot } =
-        ground;
+    let Ground { spec, volume, pool, hypervisor, image, range, first_boot } = ground;
     let machine = request.mark.machine.as_str();
     let mut label = Label {
         mark: request.mark.clone(),
         stage: Stage::Making,
         created: Some(whole_seconds(intent.recorded)),
-        pool: pool.clone(),
+        pool: volume.pool_name.clone(),
         volumes: vec![names.disk.clone(), names.boot.clone()],
     };
-    let definition = |first_boot| {
-        let (uuid, mac, disk) = (names.uuid, names.mac.as_str(), names.disk.as_str());
-        domain::define(&Definition { name: machine, uuid, mac, label: &label, spec, hypervisor, disk, first_boot })
+    let path = format!("{}/{}", pool.folder.trim_end_matches('/'), names.boot);
+    let (reads, content) = match first_boot {
+        Source::Ready(path) => (FirstBoot::Ignition(path), None),
+        Source::Ignition(content) => (FirstBoot::Ignition(&path), Some(content)),
+        Source::CloudInit(content) => (FirstBoot::CloudInit(&path), Some(content)),
     };
-    let defining = |fault: crate::client::Fault| fault.error("cannot define the domain");
-    if !is_defined {
-        host.define(&definition(None)).await.map_err(defining)?;
-    }
-
-    let size = volume_size.as_deref().and_then(quantity::bytes).unwrap_or(DISK).max(image.capacity);
-    match host.create_disk(pool, &names.disk, size, image).await {
-        // Its name is nobody else's, so an earlier try made it.
-        Err(fault) if fault.is_taken() => {}
-        made => made.map_err(|fault| fault.error("cannot make the disk"))?,
-    }
-    let (content, ready) = match first_boot {
-        Source::Ready(path) => (None, Some(path.clone())),
-        Source::Ignition(content) | Source::CloudInit(content) => (Some(content), None),
+    let definition = Definition {
+        name: machine,
+        uuid: names.uuid,
+        mac: &names.mac,
+        label: &label,
+        spec,
+        hypervisor,
+        disk: &names.disk,
+        first_boot: reads,
     };
-    if let Some(content) = content {
-        let made = host.create_file(pool, &names.boot, content).await;
-        made.map_err(|fault| fault.error("cannot make the volume of the first boot"))?;
-    }
-    let path = match ready {
-        Some(path) => path,
-        None => {
-            let image = host.image(pool, &names.boot).await;
-            image.map_err(|fault| fault.error("cannot find the volume of the first boot"))?.path
-        }
-    };
+    host.define(&domain::define(&definition)).await.map_err(|fault| fault.error("cannot define the domain"))?;
+    make_volumes(host, volume, names, image, content.map(Vec::as_slice)).await?;
     if let Some(range) = range {
         reserve(host, spec, *range, names, machine).await?;
     }
-    let first_boot = match first_boot {
-        Source::Ready(_) | Source::Ignition(_) => FirstBoot::Ignition(&path),
-        Source::CloudInit(_) => FirstBoot::CloudInit(&path),
-    };
-    host.define(&definition(Some(first_boot))).await.map_err(defining)?;
     if spec.autostart {
         let set = host.set_autostart(names.uuid, true).await;
         set.map_err(|fault| fault.error("cannot make the domain start with its host"))?;
@@ -196,6 +179,27 @@ async fn make(
     host.label(names.uuid, &label, true).await.map_err(|fault| fault.error("cannot mark the domain"))?;
     let domain = lookup::by_id(host, names.uuid).await?;
     domain.ok_or_else(|| Error::new(ErrorKind::Other, "the domain was started and is gone"))
+}
+
+async fn make_volumes(
+    host: &Host,
+    volume: &Volume,
+    names: &Names,
+    image: &Image,
+    content: Option<&[u8]>,
+) -> Result<(), Error> {
+    let Volume { pool_name: pool, volume_size, .. } = volume;
+    let size = volume_size.as_deref().and_then(quantity::bytes).unwrap_or(DISK).max(image.capacity);
+    match host.create_disk(pool, &names.disk, size, image).await {
+        // Its name is nobody else's, so an earlier try made it.
+        Err(fault) if fault.is_taken() => {}
+        made => made.map_err(|fault| fault.error("cannot make the disk"))?,
+    }
+    if let Some(content) = content {
+        let made = host.create_file(pool, &names.boot, content).await;
+        made.map_err(|fault| fault.error("cannot make the volume of the first boot"))?;
+    }
+    Ok(())
 }
 
 /// Reserves an address of the range for the machine.

@@ -37,8 +37,8 @@ async fn a_creation_that_was_interrupted_is_finished_by_the_next_one() {
         assert_eq!(provider.delete(&request).await.unwrap(), Deletion::Gone);
         world.assert_empty(&name);
     }
-    // Define, the disk, the volume of the first boot and its content, the address, define again, start, mark.
-    assert_eq!(interrupted, 8);
+    // Define, the disk, the volume of the first boot and its content, the address, start, mark.
+    assert_eq!(interrupted, 7);
 }
 
 #[tokio::test]
