@@ -38,6 +38,7 @@ pub struct Controllers {
 pub fn provider(platform: &str) -> Option<&'static str> {
     match platform {
         "AWS" => Some("aws"),
+        "Libvirt" => Some("libvirt"),
         "kubemark" => Some("kubemark"),
         SIMULATED => Some("memory"),
         _ => None,

@@ -7,7 +7,8 @@ pub const KEY: &str = "images.json";
 
 /// Keys of all eras for what this release has. The operator, which also holds the simulated cloud, and each provider may
 /// come from an image of its own.
-const KEYS: [&str; 3] = ["machineAPIOperator", "clusterAPIControllerAWS", "clusterAPIControllerKubemark"];
+const KEYS: [&str; 4] =
+    ["machineAPIOperator", "clusterAPIControllerAWS", "clusterAPIControllerKubemark", "clusterAPIControllerLibvirt"];
 
 /// Required by upstream since 4.6. Nothing of ours runs it: files without it are as good.
 const PROXY: &str = "kubeRBACProxy";

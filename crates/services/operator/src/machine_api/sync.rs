@@ -92,6 +92,10 @@ async fn deploy(context: &Context, world: &World, controllers: &Controllers, tro
         if context.memory.lock().get(&id).is_some_and(is_right) {
             continue;
         }
+        // Somebody may have scaled the operator to 0 since this look began, and what differs is their edit.
+        if !matches!(world.is_switched_off(&context.settings.namespace), Ok(false)) {
+            return true;
+        }
         match write_one(&context.client, MANAGER, &desired).await {
             Ok(written) => {
                 if let Some(written) = written {
