@@ -30,6 +30,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("virsh", "libvirt-clients"),
     ("libvirtd", "libvirt-daemon"),
     ("qemu-img", "qemu-utils"),
+    ("promtool", "prometheus"),
     // The real Ignition is built against it.
     ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];
