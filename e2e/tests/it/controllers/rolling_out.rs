@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use sandbox::fleet::{Behaviour, Fault};
 use serde_json::json;
 use testkit::objects::{file_config, pool};
-use testkit::{Kind, wait_for, wait_for_all};
+use testkit::{Kind, wait_for, wait_for_all, wait_until};
 
 use super::on_both;
 use super::stage::Stage;
@@ -130,6 +130,12 @@ async fn a_node_that_a_person_sends_to_an_older_config_is_held_there_until_it_is
     let first = stage.settled_pool("worker", &["a", "b"]).await;
     stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
     let second = stage.updated("worker", &first, 2).await;
+    // What a node was created with is nobody's request, and the API server writes whole seconds.
+    let created = stage.nodes.get("a").await.unwrap().metadata.creation_timestamp.unwrap().0.as_second();
+    wait_until("the second after the node was created", || async {
+        (jiff::Timestamp::now().as_second() > created).then_some(())
+    })
+    .await;
     let by_hand = json!({
         api::annotations::CURRENT_CONFIG: first, api::annotations::DESIRED_CONFIG: first,
     });

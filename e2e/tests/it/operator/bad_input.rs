@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use operator::Settings;
@@ -146,13 +146,17 @@ async fn missing_rights_and_a_terminating_namespace_are_named_with_the_fix() {
     .await;
     own.abort();
     let _ = own.await;
-    let roles: Api<ClusterRole> = Api::all(stage.client.clone());
+    let roles: Api<Role> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let mut role = roles.get("machine-config-operator").await.unwrap();
+    let everywhere: Api<ClusterRole> = Api::all(stage.client.clone());
+    let mut wide = everywhere.get("machine-config-operator").await.unwrap();
     let has = |rule: &k8s_openapi::api::rbac::v1::PolicyRule, resource: &str| {
         rule.resources.as_ref().is_some_and(|resources| resources.iter().any(|one| one == resource))
     };
-    role.rules.as_mut().unwrap().retain(|rule| !has(rule, "daemonsets") && !has(rule, "clusterroles"));
+    role.rules.as_mut().unwrap().retain(|rule| !has(rule, "daemonsets"));
     roles.replace("machine-config-operator", &PostParams::default(), &role).await.unwrap();
+    wide.rules.as_mut().unwrap().retain(|rule| !has(rule, "roles") && !has(rule, "clusterroles"));
+    everywhere.replace("machine-config-operator", &PostParams::default(), &wide).await.unwrap();
     let client = cluster::connect(Some(&kubeconfig)).await.unwrap();
     let own = tokio::spawn(operator::run(client, settings(), std::future::pending()));
     stage

@@ -63,7 +63,7 @@ impl Stage {
     /// The config that all nodes of the pool run, if they do.
     pub(super) async fn running(&self, pool: &str) -> String {
         let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
-        let pool = pools.get(pool).await.unwrap();
+        let pool = wait_for(&pools, pool, "the operator to make the pool", |pool| pool.is_some()).await.unwrap();
         pool.status.and_then(|status| status.configuration?.name).unwrap_or_default()
     }
 
