@@ -389,8 +389,8 @@ impl NodeFacts {
 }
 
 /// Controllers and daemons that set a node's desired config in the course of a rollout, ours and upstream's. Anybody else
-/// is a person, whatever tool they use.
-const CONTROLLERS: [&str; 2] = ["machinist", "machine-config-"];
+/// is a person, whatever tool they use. The last one stands for everybody who wrote before the API server kept records.
+const CONTROLLERS: [&str; 3] = ["machinist", "machine-config-", "before-first-apply"];
 
 /// The person who set the desired config. What a node was created with is nobody's request.
 fn set_by(metadata: &ObjectMeta) -> Option<Writer> {

@@ -186,5 +186,6 @@ fn only_what_no_controller_wrote_is_a_request() {
     assert!(!written_by(&["machinist-rollout"]).is_hand_set());
     assert!(!written_by(&["machine-config-controller"]).is_hand_set(), "upstream's controller");
     assert!(!written_by(&["kubectl-edit", "machinist-rollout"]).is_hand_set(), "both wrote the same");
+    assert!(!written_by(&["before-first-apply"]).is_hand_set(), "nobody knows who it was");
     assert!(!written_at("2026-01-01T00:00:00Z", &["kubectl-create"]).is_hand_set(), "it was created so");
 }
