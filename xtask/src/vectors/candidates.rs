@@ -76,11 +76,16 @@ fn is_at_work(node: &Value) -> bool {
     matches!(Seen(node).says("state"), "Working" | "Rebooting")
 }
 
-/// Whether a daemon may take its node down right now. One that runs its target only has to say that it is done; no node of
-/// the vectors was emptied.
-fn is_changing(node: &Value) -> bool {
+/// Whether a daemon works and may ask for a drain at any moment; no node of the vectors was emptied. One that runs its
+/// target only has to say that it is done.
+fn works_undrained(node: &Value) -> bool {
     let seen = Seen(node);
     is_at_work(node) && seen.says("currentConfig") != seen.says("desiredConfig")
+}
+
+/// Whether a daemon has refused its target and waits for another.
+fn has_given_up(node: &Value) -> bool {
+    Seen(node).is_failing() && Seen(node).says("state") == "Unreconcilable"
 }
 
 fn is_negative(limit: &Value) -> bool {
@@ -129,11 +134,16 @@ fn newest_wins(input: &Value, expected: Expected) -> Expected {
 
     let capacity = limit.saturating_sub(by_name.iter().filter(|node| !is_well(node)).count());
     let (mut places, mut gone) = (0, by_name.iter().filter(|node| !serves(node)).count());
-    let mut selected = Vec::new();
+    let (mut selected, mut placed) = (Vec::new(), Vec::new());
     for node in moving.chain(away).chain(impaired).filter(|node| !is_unreachable(node)) {
-        let is_spared = serves(node) && !is_changing(node) && Seen(node).says("currentConfig") != target;
-        if places < limit && (!is_spared || gone < limit) {
+        let is_spared = serves(node) && !has_given_up(node) && Seen(node).says("currentConfig") != target;
+        // Whoever works without a place may ask for a drain, so others wait for it.
+        let is_unplaced = |other: &&&Value| !placed.contains(&name(other)) && name(other) != name(node);
+        let at_it = by_name.iter().filter(|other| works_undrained(other) && !is_unreachable(other));
+        let working = if works_undrained(node) { 0 } else { at_it.filter(is_unplaced).count() };
+        if places + working < limit && (!is_spared || gone < limit) {
             places += 1;
+            placed.push(name(node));
             gone += usize::from(serves(node));
             // A daemon that is not ours keeps its target until it is done with it.
             if Seen(node).is_candidate(target) && !is_at_work(node) {
