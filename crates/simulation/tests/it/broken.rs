@@ -11,7 +11,7 @@ use rollout::{Action, Next, NodeFacts, Plan, PoolNodes, Snapshot, Target, Waitin
 use simulation::{Before, Kind, Parties, TrialClock, run};
 
 /// Enough runs for every broken party to meet the situation that exposes it.
-const RUNS: u64 = 1500;
+const RUNS: u64 = 2000;
 
 /// The first violation of some run is of this kind.
 #[track_caller]
