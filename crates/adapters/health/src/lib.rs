@@ -12,6 +12,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// How ready this process is, in words for the person who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,14 @@ pub enum Readiness {
     /// It leads and cannot do all of its work, or not yet; each reason is a sentence.
     Hindered(Vec<String>),
     Leading,
+}
+
+/// The address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}; choose another address with --listen")]
+pub struct ListenError {
+    address: SocketAddr,
+    source: std::io::Error,
 }
 
 #[derive(Clone)]
@@ -39,8 +48,17 @@ impl Health {
         self.readiness.send_replace(readiness);
     }
 
+    /// Serves as one of `tasks`, if there is an address to listen on.
+    pub async fn serve_in(&self, tasks: &mut JoinSet<()>, address: Option<SocketAddr>) -> Result<(), ListenError> {
+        let Some(address) = address else { return Ok(()) };
+        let (bound, serve) = self.serve(address).await.map_err(|source| ListenError { address, source })?;
+        tracing::info!(%bound, "serving health and metrics");
+        tasks.spawn(serve);
+        Ok(())
+    }
+
     /// Binds `address` and serves until the task is dropped; returns where it listens.
-    pub async fn serve(&self, address: SocketAddr) -> std::io::Result<(SocketAddr, impl Future<Output = ()> + use<>)> {
+    async fn serve(&self, address: SocketAddr) -> std::io::Result<(SocketAddr, impl Future<Output = ()> + use<>)> {
         let listener = TcpListener::bind(address).await?;
         let bound = listener.local_addr()?;
         let router = Router::new()

@@ -25,7 +25,6 @@ pub mod webhook;
 mod world;
 mod write;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,12 +51,8 @@ pub enum Error {
         #[source]
         source: cluster::connect::Error,
     },
-    #[error("cannot listen on {address}; choose another address with --listen")]
-    Listen {
-        address: SocketAddr,
-        #[source]
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ::health::ListenError),
     #[error(transparent)]
     Election(#[from] leader::Error),
 }
@@ -76,11 +71,7 @@ pub async fn run(
     let rendered = metrics.clone();
     let health = Health::new(move || rendered.render());
     let mut tasks = JoinSet::new();
-    if let Some(address) = settings.listen {
-        let (bound, serve) = health.serve(address).await.map_err(|source| Error::Listen { address, source })?;
-        tracing::info!(%bound, "serving health and metrics");
-        tasks.spawn(serve);
-    }
+    health.serve_in(&mut tasks, settings.listen).await?;
     let namespace = settings.namespace.clone();
     let fail = |source| Error::Namespace { name: namespace.clone(), source };
     cluster::ensure_namespace(&client, &namespace).await.map_err(fail)?;

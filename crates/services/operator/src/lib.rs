@@ -21,7 +21,6 @@ pub mod uninstall;
 mod user_data;
 mod world;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,12 +44,8 @@ pub enum Error {
         #[source]
         source: cluster::connect::Error,
     },
-    #[error("cannot listen on {address}; choose another address with --listen")]
-    Listen {
-        address: SocketAddr,
-        #[source]
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] health::ListenError),
     #[error(transparent)]
     Election(#[from] leader::Error),
 }
@@ -64,11 +59,7 @@ pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = 
     let rendered = metrics.clone();
     let health = Health::new(move || rendered.render());
     let mut tasks = JoinSet::new();
-    if let Some(address) = settings.listen {
-        let (bound, serve) = health.serve(address).await.map_err(|source| Error::Listen { address, source })?;
-        tracing::info!(%bound, "serving health and metrics");
-        tasks.spawn(serve);
-    }
+    health.serve_in(&mut tasks, settings.listen).await?;
     let leadership = match settings.lease {
         Some(duration) => {
             let namespace = settings.installation.namespace.clone();
