@@ -27,7 +27,7 @@ impl Directory {
         let host = Self::open(root)?.with_backend(Backend::RpmOstree);
         let line = HostPath::parse(COMMAND_LINE)
             .map_err(|error| Error::new(ErrorKind::Refused, "look at", COMMAND_LINE, error.problem))?;
-        // Whoever opens it first has switched it on.
+        // The first process that opens it switches it on.
         if host.root.look(&line)?.is_none() {
             host.simulation.boot(&host.root)?;
         }

@@ -15,7 +15,7 @@ use crate::lifecycle::Joining;
 /// The condition that the config server writes about a first boot.
 const FIRST_BOOT: &str = "FirstBoot";
 
-/// Who signs the certificates with which kubelets register.
+/// The signer of the certificates with which kubelets register.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
 /// A kubelet's request for its certificate.

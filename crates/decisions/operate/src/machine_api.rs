@@ -21,7 +21,7 @@ pub const CONTROLLERS: &str = "machine-api-controllers";
 /// The container of the controllers. Upstream has one for each controller; the log that people read is this one's.
 pub const CONTAINER: &str = "machine-controller";
 
-/// Where the simulated cloud of a pod keeps its account.
+/// The folder in which a pod's simulated cloud keeps its account.
 const ACCOUNT: &str = "/var/lib/machinist";
 
 /// What the controllers run for a platform.

@@ -250,7 +250,7 @@ fn tolerant_pod(name: &str, container: Value) -> Value {
     })
 }
 
-/// Where the objects of one process are, and the labels by which its pods are found.
+/// The place of one process's objects, and the labels of its pods.
 pub(crate) struct Place<'a> {
     name: &'a str,
     namespace: &'a str,

@@ -32,7 +32,7 @@ pub struct NodeFacts {
     pub reason: Option<String>,
     /// A person pinned the node to what it runs; the value says why.
     pub hold: Option<String>,
-    /// Who set the desired config, where that was neither a controller nor a daemon.
+    /// The person who set the desired config; nobody if a controller or daemon did.
     pub set_by: Option<Writer>,
     /// The desired config of a person that a hold has answered already.
     pub held_config: Option<String>,

@@ -41,8 +41,8 @@ pub(super) async fn remove(host: &Host, domain: &Described, label: &Label) -> Re
     host.undefine(domain).await.map_err(|fault| fault.error("cannot undefine the domain"))
 }
 
-/// Where the domain was never started, the pool may never have existed. Where it was, volumes are in it, and they are not
-/// gone because the pool cannot be found now.
+/// A domain that was never started may name a pool that never existed. For one that was started, a missing pool is an error:
+/// its volumes are in that pool.
 async fn remove_volumes(host: &Host, pool: &str, volumes: &[String], stage: Stage) -> Result<(), Error> {
     for volume in volumes {
         let deleted = match host.delete_volume(pool, volume).await {

@@ -73,7 +73,7 @@ impl Draft<'_> {
         let busy = self.claims.len() - given_up.len();
         for node in taken {
             let Some(facts) = self.wanting(&node) else { continue };
-            // Whoever overwrites the state of a daemon that works does not make it rest.
+            // Overwriting the state of a working daemon does not make it rest.
             let works = matches!(facts.state, State::Working | State::Unknown(_));
             let is_away = facts.is_at_work() || facts.drain_started.is_some();
             let is_early = works && ((busy > limit && !is_away) || (self.away > limit && facts.is_serving()));
