@@ -2,6 +2,7 @@
 //!
 //! Each check is a function that returns what it found; this file runs them all, so that one run names every problem.
 
+mod dependencies;
 mod layers;
 mod licences;
 mod proofs;
@@ -17,6 +18,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         serde_json::from_str(&workspace::capture("cargo", &["metadata", "--format-version", "1", "--locked"])?)?;
     let files = workspace::files()?;
     let mut problems = Vec::new();
+    problems.extend(dependencies::problems(&metadata)?);
     problems.extend(layers::problems(&metadata));
     problems.extend(licences::problems(&metadata));
     problems.extend(proofs::problems(&files)?);
