@@ -7,10 +7,10 @@ use semver::Version;
 /// The media subtype Ignition asks for.
 const SUBTYPE: &str = "vnd.coreos.ignition+json";
 
-/// The newest version that is served; a client that asks for a newer 3.x reads it too.
+/// The newest version that is served. A client that accepts a newer 3.x can read this one as well.
 const NEWEST: Version = Version::new(3, 5, 0);
 
-/// What clients that name no version get: they are old enough to send none.
+/// The version for clients that name none: only old clients send no version.
 const OLDEST: Version = Version::new(2, 2, 0);
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +21,7 @@ pub struct UnsupportedVersion {
     pub header: String,
 }
 
-/// The version to serve for an `Accept` header; an empty header stands for none.
+/// Returns the version to serve for an `Accept` header. An empty header means that the client sent none.
 pub fn negotiate(header: &str) -> Result<Version, UnsupportedVersion> {
     let mut entries: Vec<Entry> = header.split(',').filter_map(Entry::parse).collect();
     // The sort is stable: entries of equal quality keep the client's order.
@@ -36,7 +36,7 @@ pub fn negotiate(header: &str) -> Result<Version, UnsupportedVersion> {
 
 struct Entry {
     quality: f64,
-    /// Only of an entry that asks for Ignition in a version that can be read.
+    /// Set only if the entry asks for Ignition and its version parses.
     version: Option<Version>,
 }
 
@@ -88,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn a_version_nobody_can_serve_is_refused_by_name() {
+    fn an_unsupported_version_is_refused_by_name() {
         check("application/vnd.coreos.ignition+json;version=2.1.0", None);
         check("application/vnd.coreos.ignition+json;version=4.0.0", None);
     }
 
     #[test]
-    fn absurd_qualities_do_not_upset_the_order() {
+    fn absurd_qualities_do_not_change_the_order() {
         check("application/vnd.coreos.ignition+json;version=3.1.0;q=NaN", Some("3.1.0"));
         check("application/vnd.coreos.ignition+json;version=3.1.0;q=1e999,x/y;q=-inf", Some("3.1.0"));
     }

@@ -1,4 +1,4 @@
-//! Decides which rendered config, and which image, a new machine of a pool is born with.
+//! Decides which rendered config and which OS image a new machine of a pool boots with.
 
 use api::machineconfiguration::MachineConfigPool;
 
@@ -11,9 +11,10 @@ pub struct Layered<'a> {
     pub succeeded: bool,
 }
 
-/// The rendered config a new machine gets: the newest once a node runs it, else the last one that all of them ran.
+/// Returns the rendered config for a new machine: the newest one if a node of the pool already runs it, otherwise the
+/// last one that all nodes ran.
 ///
-/// `None` while the pool has none: the machine should ask again.
+/// `None` means that the pool has no rendered config yet; the machine should retry.
 pub fn config(pool: &MachineConfigPool) -> Option<&str> {
     let name = if is_proven(pool) {
         pool.spec.configuration.as_ref().and_then(|reference| reference.name.as_deref())
@@ -24,7 +25,8 @@ pub fn config(pool: &MachineConfigPool) -> Option<&str> {
     name.filter(|name| !name.is_empty())
 }
 
-/// The layered image to be born on. One in the cluster's own registry cannot be pulled before the cluster is joined.
+/// Returns the layered image to boot with. An image in the cluster's own registry does not qualify: it cannot be pulled
+/// before the machine has joined the cluster.
 pub fn image<'a>(
     pool: &MachineConfigPool,
     config: &str,
@@ -41,7 +43,7 @@ pub fn image<'a>(
     is_usable.then_some(layered.image)
 }
 
-/// A node of the pool runs the newest config already.
+/// Whether a node of the pool already runs the newest config.
 fn is_proven(pool: &MachineConfigPool) -> bool {
     pool.status.as_ref().is_some_and(|status| status.updated_machine_count > Some(0))
 }

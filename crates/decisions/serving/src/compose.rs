@@ -1,6 +1,7 @@
-//! Builds what a new machine is served: the pool's config, fresh certificates, and what its daemon needs to start.
+//! Builds the Ignition config that a new machine is served: the pool's config, fresh certificates, and the files its
+//! daemon needs to start.
 //!
-//! It works on copies: the objects it is given are shared by every request.
+//! It works on copies, because the input objects are shared by all requests.
 
 use std::collections::BTreeMap;
 
@@ -18,31 +19,31 @@ const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
 const NODE_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
-/// What the machine checks the config server by, when it tells how its first boot went.
+/// The CA with which the machine verifies the config server when it reports on its first boot.
 pub const SERVER_CA: &str = "/etc/machinist/config-server-ca.crt";
 const CONTENT: &str = "/etc/mcs-machine-config-content.json";
 const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
 
-/// Upstream's mode for everything it adds. The daemon narrows what holds secrets when it takes over.
+/// The mode that upstream gives to every file it adds. The daemon restricts files that hold secrets when it takes over.
 const MODE: i64 = 0o644;
 
-/// Everything one answer is made from.
+/// The input of one response.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     pub machine_config: &'a MachineConfig,
-    /// The layered image the machine should be born on, where one is built for this config.
+    /// The layered image to boot with, if one was built for this config.
     pub image: Option<&'a str>,
-    /// What the kubelet trusts; empty when the cluster does not say.
+    /// The CA that the kubelet trusts; empty if the cluster does not provide one.
     pub kubelet_ca: &'a [u8],
-    /// What the cloud provider's API is checked by; empty when the cluster does not say.
+    /// The CA of the cloud provider's API; empty if the cluster does not provide one.
     pub cloud_ca: &'a [u8],
     /// The kubelet's first kubeconfig, as YAML.
     pub kubeconfig: &'a str,
-    /// The authority of the config server itself; empty when it is not told.
+    /// The CA of the config server itself; empty if it is not known.
     pub server_ca: &'a [u8],
-    /// Authorities of registries that are needed before there is a cluster: host and certificate.
+    /// CAs of registries that are needed before there is a cluster: host and certificate.
     pub registries: &'a [(String, Vec<u8>)],
-    /// The daemon's binary, where machines may lack it.
+    /// The daemon's binary, for images that may not contain it.
     pub daemon: Option<&'a Fetched>,
 }
 
@@ -56,7 +57,7 @@ pub enum Error {
     Lower { name: String, version: Version, source: ignition::Error },
 }
 
-/// The Ignition config for a machine of this pool, in `version`.
+/// Builds the Ignition config for a machine of this pool, in `version`.
 pub fn compose(parts: &Parts<'_>, version: Version) -> Result<Value, Error> {
     let name = parts.machine_config.metadata.name.clone().unwrap_or_default();
     let mut served = parts.machine_config.clone();
@@ -74,7 +75,8 @@ pub fn compose(parts: &Parts<'_>, version: Version) -> Result<Value, Error> {
     let image = pre_built.as_deref().or(parts.image);
     append(&mut config, NODE_ANNOTATIONS, &pretty(&node_annotations(&name, image)));
     append(&mut config, KUBECONFIG, parts.kubeconfig.as_bytes());
-    // Kernel arguments that an older spec cannot say move into the MachineConfig, so these two are filled after lowering.
+    // Lowering moves kernel arguments that an older spec cannot express into the MachineConfig, so these two files are
+    // filled in afterwards.
     append(&mut config, CONTENT, b"");
     for (registry, certificate) in parts.registries {
         append(&mut config, &format!("/etc/docker/certs.d/{registry}/ca.crt"), certificate);
@@ -96,15 +98,15 @@ pub fn compose(parts: &Parts<'_>, version: Version) -> Result<Value, Error> {
     Ok(lowered.config)
 }
 
-/// Puts fresh certificates in the place of those the config was rendered with: they reach new machines of a paused pool
-/// too. Nothing to put leaves the config as it is.
+/// Replaces certificates from the time of rendering with current ones, so that new machines of a paused pool get them
+/// too. Empty `bytes` leave the config unchanged.
 fn refresh(config: &mut Config, path: &str, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
     let files = config.storage.get_or_insert_default().files.get_or_insert_default();
     match files.iter_mut().find(|file| file.path == path) {
-        // The new bytes are not compressed and have another hash, whatever the old ones were.
+        // Drop the old compression and hash: neither applies to the new bytes.
         Some(file) => file.contents = Some(resource(bytes)),
         None => append(config, path, bytes),
     }
@@ -122,7 +124,7 @@ fn resource(bytes: &[u8]) -> Resource {
     Resource { source: Some(data_url::encode(bytes)), ..Resource::default() }
 }
 
-/// Replaces the contents of a file in a config of any version; the place is the same in all of them.
+/// Replaces the contents of a file in a config of any version; all versions keep files at the same place.
 fn set_source(config: &mut Value, path: &str, bytes: &[u8]) {
     let files = config.pointer_mut("/storage/files").and_then(Value::as_array_mut);
     if let Some(file) = files.into_iter().flatten().find(|file| file["path"] == path) {
@@ -130,7 +132,7 @@ fn set_source(config: &mut Value, path: &str, bytes: &[u8]) {
     }
 }
 
-/// What the daemon writes on its Node when it first sees it.
+/// Annotations that the daemon writes to its Node at first contact.
 fn node_annotations<'a>(config: &'a str, image: Option<&'a str>) -> BTreeMap<&'static str, &'a str> {
     let mut annotations = BTreeMap::from([
         (annotations::CURRENT_CONFIG, config),

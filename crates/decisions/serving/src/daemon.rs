@@ -1,23 +1,23 @@
-//! How a machine whose image lacks the daemon gets it: Ignition fetches the binary from the config server and checks its
-//! hash, and a unit of ours finishes the first boot with it.
+//! Adds the daemon to the config of a machine whose image lacks it: Ignition downloads the binary from the config
+//! server and verifies its hash, and a unit of ours completes the first boot with it.
 //!
-//! Neither is part of the rendered config, so the daemon that runs later finds nothing to compare and nothing to undo.
+//! Neither is part of the rendered config, so the running daemon neither compares nor removes them.
 
 use ignition::{Config, File, Resource, Unit, Verification};
 
-/// Where our units look for it.
+/// The path at which our units expect the binary.
 pub const PATH: &str = "/usr/local/bin/machinistd";
 
-/// What is not done by Ignition is done by this unit.
+/// The unit that completes the first boot after Ignition.
 pub const UNIT: &str = "machinistd-firstboot.service";
 
 const UNIT_TEXT: &str = include_str!("../../../../manifests/node/machinistd-firstboot.service");
 
-/// Where the binary is, and what it must be.
+/// Where the binary is downloaded from, and the hash it must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     pub source: String,
-    /// As Ignition spells a hash: function, dash, hexadecimal digits.
+    /// The hash in Ignition's format: function, dash, hexadecimal digits.
     pub verification: String,
 }
 
@@ -25,19 +25,19 @@ pub struct Fetched {
 #[error("{0:?} is not how machines can reach this server; write a name or address, and a port after a colon if needed")]
 pub struct Error(String);
 
-/// The address that a machine fetches a binary from.
+/// Returns the URL from which a machine downloads a binary.
 pub fn source(authority: &str, sha256: &str) -> String {
     format!("https://{authority}/daemon/{sha256}")
 }
 
-/// `host` or `host:port` with the port that is served where none is given.
+/// Returns `host:port`, with the served port added if `host` has none.
 pub fn authority(host: &str, port: u16) -> Result<String, Error> {
     let wrong = || Error(host.to_owned());
     let is_name = |name: &str| {
         !name.is_empty() && name.len() <= 253 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
     };
     let is_address = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
-    // An address of version 6 is full of colons, so it stands in brackets wherever a port follows.
+    // An IPv6 address contains colons, so it needs brackets before a port.
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let (name, given) = match bracketed {
         Some((address, rest)) if is_address(address) => (
@@ -56,7 +56,7 @@ pub fn authority(host: &str, port: u16) -> Result<String, Error> {
     Ok(format!("{name}:{port}"))
 }
 
-/// Adds binary and unit to a config, unless the config brings the binary itself.
+/// Adds binary and unit to a config, unless the config already contains the binary.
 pub(crate) fn add(config: &mut Config, fetched: &Fetched) {
     let files = config.storage.get_or_insert_default().files.get_or_insert_default();
     if files.iter().any(|file| file.path == PATH) {
@@ -64,7 +64,7 @@ pub(crate) fn add(config: &mut Config, fetched: &Fetched) {
     }
     let mut file = File::new(PATH.to_owned());
     file.mode = Some(0o755);
-    // An image that has an older one starts with the cluster's.
+    // Replace an older binary that the image may contain.
     file.overwrite = Some(true);
     file.contents = Some(Resource {
         source: Some(fetched.source.clone()),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_lead_a_machine_elsewhere_is_no_host() {
+    fn an_invalid_host_is_refused() {
         for host in ["", ":443", "a:b", "a:99999", "a/b", "user@a", "https://a", "[a]:1", "[::1]x", "a b", "a:1:2"] {
             assert_eq!(authority(host, 22623), Err(Error(host.to_owned())));
         }

@@ -1,6 +1,7 @@
-//! Decides what a new machine is served: which Ignition version, which config of the pool, and what is added to it.
+//! Decides what a new machine is served: the Ignition version, the config of its pool, and what is added to that
+//! config.
 //!
-//! It reads no network and no disk; the service hands in the objects, the token and the certificates.
+//! This crate reads neither network nor disk; the service passes in the objects, the token and the certificates.
 
 pub mod accept;
 pub mod choose;

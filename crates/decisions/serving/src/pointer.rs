@@ -1,18 +1,18 @@
-//! Writes the pointer config: the user data of a new machine, which only says where the real config is.
+//! Writes the pointer config: the user data of a new machine, which only refers to the real config.
 
 use ignition::data_url;
 use serde_json::{Value, json};
 
-/// The header that carries a token. Ignition sends it only to the address of the pointer config.
+/// The header that carries a token. Ignition sends it only to the URL in the pointer config.
 pub const TOKEN_HEADER: &str = "Authorization";
 
-/// Where the machine keeps what it needs to tell how its first boot went, until that is over.
+/// The file in which the machine keeps the data it needs to report on its first boot, until that boot is over.
 pub const FIRST_BOOT: &str = "/etc/machinist/firstboot.json";
 
-/// The smallest limit of user data that is met with in the field.
+/// The smallest user data limit of the platforms we know.
 pub const USER_DATA: usize = 2048;
 
-/// The user data for a machine of `pool` behind `server` (`host:port`), with the CA that signed the server's
+/// Returns the user data for a machine of `pool` behind `server` (`host:port`), with the CA that signed the server's
 /// certificate and, unless the pool is open, a token.
 pub fn pointer(server: &str, pool: &str, ca: &[u8], token: Option<&str>) -> Value {
     let mut source = json!({"source": format!("https://{server}/config/{pool}")});
@@ -21,7 +21,8 @@ pub fn pointer(server: &str, pool: &str, ca: &[u8], token: Option<&str>) -> Valu
     }
     let mut pointer = json!({
         "ignition": {
-            // HTTP headers came with 3.1, and nothing here needs more: any client that can send them reads this.
+            // HTTP headers were added in 3.1, and nothing here needs a newer version. Every client that can send
+            // headers reads this.
             "version": "3.1.0",
             "config": {"merge": [source]},
             "security": {"tls": {"certificateAuthorities": [{"source": shortest(ca)}]}},
@@ -29,7 +30,7 @@ pub fn pointer(server: &str, pool: &str, ca: &[u8], token: Option<&str>) -> Valu
     });
     if let Some(token) = token {
         let note = json!({"report": format!("https://{server}/report/{pool}"), "token": token}).to_string();
-        // Ignition has no other way to leave the token to the system it starts.
+        // Ignition has no other way to pass the token to the booted system.
         pointer["storage"] = json!({
             "files": [{"path": FIRST_BOOT, "mode": 0o600, "contents": {"source": shortest(note.as_bytes())}}]
         });
@@ -37,14 +38,14 @@ pub fn pointer(server: &str, pool: &str, ca: &[u8], token: Option<&str>) -> Valu
     pointer
 }
 
-/// The token that a pointer config carries, so that whoever keeps user data can see whether it is still good.
+/// Returns the token of a pointer config, so that the owner of stored user data can check whether it is still valid.
 pub fn token(pointer: &Value) -> Option<&str> {
     let headers = pointer.pointer("/ignition/config/merge/0/httpHeaders")?.as_array()?;
     let header = headers.iter().find(|header| header["name"] == TOKEN_HEADER)?;
     header["value"].as_str()?.strip_prefix("Bearer ")
 }
 
-/// Text is shorter escaped, unless most of it must be.
+/// Percent-encoding is shorter than base64, unless most bytes have to be escaped.
 fn shortest(bytes: &[u8]) -> String {
     let (escaped, encoded) = (data_url::escape(bytes), data_url::encode(bytes));
     if escaped.len() <= encoded.len() { escaped } else { encoded }
@@ -73,7 +74,8 @@ mod tests {
         assert!(pointer.get("storage").is_none());
     }
 
-    /// As long as a certificate of a 2048-bit RSA key with three names in it; elliptic ones have half of that.
+    /// The authority is as long as a certificate of a 2048-bit RSA key with three names; elliptic-curve ones are half
+    /// as long.
     #[test]
     fn a_pointer_with_a_usual_authority_fits_into_the_smallest_user_data() {
         let line = "MIIDXTCCAkWgAwIBAgIJAKoK/heBjcOuMA0GCSqGSIb3DQEBBQUAMEUxCzAJBgNV\n";

@@ -1,55 +1,55 @@
-//! What a new machine tells about its first boot, and how that is told on.
+//! Reads a machine's report about its first boot and turns it into an event and a condition.
 //!
-//! A report comes from a machine that is not trusted yet: it is bounded, its text is shown and never obeyed, and which
-//! Machine it is about is decided by its token or address, not by what it says.
+//! The sender is not trusted yet. Reports are limited in size, their text is only displayed, and the Machine they
+//! belong to follows from token or address and not from their content.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The longest report that is read.
+/// Longer reports are refused.
 pub const LONGEST: usize = 64 * 1024;
 
-/// The longest sentence that is told on.
+/// Longer error texts are cut.
 const SENTENCE: usize = 900;
 
-/// The condition of a Machine that says how its first boot went.
+/// The condition of a Machine that tells how its first boot went.
 pub const CONDITION: &str = "FirstBoot";
 
-/// One report.
+/// A report about one first boot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub stage: Stage,
-    /// The rendered config that was being brought up.
+    /// The rendered config that was being applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// What the machine calls itself.
+    /// The machine's own host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The steps that were begun, in order; the last one failed where there is an error.
+    /// The steps that were started, in order. If there is an error, the last step failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What Ignition left behind about itself.
+    /// The result file that Ignition wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignition: Option<Value>,
-    /// The machine boots once more before it is ready.
+    /// The machine reboots once more before it is ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reboots: bool,
 }
 
-/// Who reports.
+/// The program that reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Ignition, before the system was started.
+    /// Ignition, before the real root was started.
     Ignition,
-    /// `machinistd firstboot`, after it was.
+    /// `machinistd firstboot`, after the real root was started.
     #[default]
     FirstBoot,
 }
 
-/// A report as an event or a condition tells it.
+/// The content of an event or a condition about a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
     pub is_bad: bool,
@@ -73,7 +73,7 @@ impl Report {
         Ok(serde_json::from_slice(body)?)
     }
 
-    /// What is told about it. `address` is where it came from.
+    /// Returns the event for this report. `address` is the client's address.
     pub fn news(&self, pool: &str, address: &str) -> News {
         let who = match &self.host {
             Some(host) => format!("{} ({address})", plain(host, 80)),
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-/// Text for one line: nothing in it moves a terminal's cursor, and it ends somewhere.
+/// Returns one line of bounded length without control characters, which could move a terminal's cursor.
 fn plain(text: &str, longest: usize) -> String {
     let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(longest).collect();
     if text.chars().nth(longest).is_some() {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_report_is_refused_and_says_what_one_is() {
+    fn an_invalid_report_is_refused_with_the_expected_format() {
         for body in [&b""[..], b"[", b"[]", b"{}", b"{\"stage\": \"Later\"}", b"\xff\xfe"] {
             let error = Report::parse(body).expect_err("no report").to_string();
             assert!(error.contains("FirstBoot"), "{error}");

@@ -1,11 +1,11 @@
-//! Reads the path of a request. What is not exactly one of ours leads nowhere: no cleaning, no redirects.
+//! Parses the path of a request. Only exact matches count: paths are not normalized, and there are no redirects.
 
-/// What a request asks for.
+/// The resource that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route<'a> {
     /// The config of a pool.
     Config(&'a str),
-    /// What a machine of a pool tells about its first boot.
+    /// A machine's report about its first boot, for its pool.
     Report(&'a str),
     /// The daemon's binary, by its SHA-256 sum in lower-case hexadecimal.
     Daemon(&'a str),
@@ -15,7 +15,7 @@ pub enum Route<'a> {
     Nowhere,
 }
 
-/// Kubernetes allows no longer name, so a longer one cannot be a pool.
+/// Kubernetes allows no longer name, so a longer one cannot be a pool's.
 const LONGEST_NAME: usize = 253;
 
 pub fn route(path: &str) -> Route<'_> {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn tricks_with_paths_lead_nowhere() {
+    fn paths_that_are_not_exact_are_not_found() {
         let long = format!("/config/{}", "a".repeat(10_000_000));
         for path in [
             "/config",

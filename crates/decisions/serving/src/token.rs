@@ -1,7 +1,7 @@
-//! Decides whether a machine's token opens a pool's config.
+//! Decides whether a token gives access to a pool's config.
 //!
-//! Every refusal reads the same to the machine, so that nobody learns which tokens exist; the reason is for the log and
-//! the event.
+//! All refusals look the same to the client, so that it cannot find out which tokens exist. The reason goes to the log
+//! and the event.
 
 use std::borrow::Borrow;
 
@@ -10,46 +10,46 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 
-/// What a new token shall open.
+/// What a new token gives access to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     pub pool: String,
-    /// The machine it is for: the name of its Machine, or where it has none, of the node that it becomes.
+    /// The machine that the token is for: the name of its Machine or, without a Machine, the name of its future node.
     pub machine: Option<String>,
-    /// The uid of that Machine. Without one, the machine is none of the Machine API's.
+    /// The uid of that Machine. `None` means that the machine is not managed by the Machine API.
     pub machine_uid: Option<String>,
-    /// Without it the token does not expire.
+    /// `None`: the token does not expire.
     pub expires: Option<Timestamp>,
-    /// Without it there is no limit.
+    /// `None`: the number of uses is not limited.
     pub max_uses: Option<i64>,
 }
 
-/// What is known of a Machine when its token is shown.
+/// The state of a Machine when its token is presented.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     pub name: String,
     pub uid: Option<String>,
     pub addresses: Vec<String>,
-    /// It is being deleted.
+    /// The Machine is being deleted.
     pub is_leaving: bool,
-    /// It has become a node, so its first boot is over.
+    /// The Machine has a node, so its first boot is over.
     pub has_node: bool,
 }
 
-/// What is known of machines when the token of one of them is shown.
+/// The state of all Machines when a token for one of them is presented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines<M> {
     pub all: Vec<M>,
-    /// There is a node of the name that the token is for.
+    /// A node with the name that the token is for exists.
     pub has_node: bool,
 }
 
-/// Who asks, for what, and when.
+/// A request for a config.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'a> {
     pub secret: Option<&'a str>,
     pub pool: &'a str,
-    /// The address the request came from; behind a load balancer that is the balancer's.
+    /// The client's address. Behind a load balancer this is the balancer's address.
     pub address: &'a str,
     pub now: Timestamp,
 }
@@ -73,7 +73,7 @@ pub enum Refusal {
     MachineIsOver,
 }
 
-/// The object for a token. Only the hash of `secret` is in it.
+/// Returns the object for a token. It contains only the hash of `secret`.
 pub fn object(grant: &Grant, secret: &str) -> BootstrapToken {
     let spec = BootstrapTokenSpec {
         pool: grant.pool.clone(),
@@ -86,17 +86,17 @@ pub fn object(grant: &Grant, secret: &str) -> BootstrapToken {
     BootstrapToken::new(&name(&grant.pool, secret), spec)
 }
 
-/// The name of a token's object: whoever holds the secret finds it, and nobody finds the secret by it.
+/// Returns the name of a token's object, which is derived from the secret and does not reveal it.
 pub fn name(pool: &str, secret: &str) -> String {
-    // A name may have 253 characters; the pool's own may have as many.
+    // A name may have 253 characters, and the pool's name alone may be that long.
     let pool = &pool[..pool.len().min(200)];
     format!("{}-{}", pool.trim_end_matches(['-', '.']), &hash(secret)[..12])
 }
 
-/// The token object that a secret opens, looked up by hash, or why none of them does.
+/// Looks up the token object of a secret by hash and checks it, or returns why access is refused.
 ///
-/// The secret itself is never compared with anything: two SHA-256 sums are, in constant time. `machines` is asked only
-/// for a token that is for one machine.
+/// Secrets are never compared; their SHA-256 sums are, in constant time. `machines` is called only if the token is for
+/// one machine.
 pub fn check<T: Borrow<BootstrapToken>, M: Borrow<Machine>>(
     asking: Asking<'_>,
     tokens: impl IntoIterator<Item = T>,
@@ -117,8 +117,8 @@ pub fn check<T: Borrow<BootstrapToken>, M: Borrow<Machine>>(
     Ok(token)
 }
 
-/// The token object of a secret for a pool, whether or not it still opens anything: who has fetched a config may tell
-/// how the machine went on.
+/// Looks up the token object of a secret for a pool, even if it is expired or used up: a machine that has fetched its
+/// config may still report on its first boot.
 pub fn find<T: Borrow<BootstrapToken>>(
     secret: Option<&str>,
     pool: &str,
@@ -139,13 +139,13 @@ pub fn find<T: Borrow<BootstrapToken>>(
     Err(refusal)
 }
 
-/// What a token object keeps of its secret.
+/// Returns the hash of a secret, which is all that a token object stores of it.
 pub fn hash(secret: &str) -> String {
     hex::encode(Sha256::digest(secret.as_bytes()))
 }
 
-/// A stolen token must not outlive the boot of its machine. The address counts only where it is another machine's: the
-/// machine's own may not be known yet, and a load balancer hides it.
+/// A stolen token must not work after the first boot of its machine. The client's address leads to a refusal only if it
+/// belongs to another Machine: the machine's own address may not be known yet, and a load balancer hides it.
 fn check_machine<M: Borrow<Machine>>(
     name: &str,
     uid: Option<&str>,
@@ -155,7 +155,7 @@ fn check_machine<M: Borrow<Machine>>(
     let machines = || known.all.iter().map(Borrow::borrow);
     let machine = machines().find(|machine| machine.name == name);
     let is_over = match machine {
-        // A Machine that was made anew under the same name is another one.
+        // A Machine that was recreated under the same name is a different machine.
         Some(machine) if uid.is_some_and(|uid| machine.uid.as_deref() != Some(uid)) => true,
         Some(machine) => machine.is_leaving || machine.has_node,
         None => uid.is_some() || known.has_node,
@@ -170,7 +170,7 @@ fn check_machine<M: Borrow<Machine>>(
     Ok(())
 }
 
-/// Looks at every byte, wherever the first difference is.
+/// Compares in constant time: every byte is read, wherever the first difference is.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_secret_for_the_right_pool_opens() {
+    fn the_right_secret_gives_access_to_its_pool() {
         verdict(Some("secret"), &token(|_| {}, 0), Ok(()));
     }
 
