@@ -1,8 +1,8 @@
-//! The config server under load: requests a second, the slowest of a hundred, memory, a fleet that boots at once, and
-//! visitors that only hold a connection.
+//! Measures the config server under load: requests per second, the 99th percentile of latency, memory, a fleet that
+//! boots at once, and clients that only hold a connection.
 //!
-//! The server is a process of its own, with the runtime of `machinist server` and a cluster on the embedded API behind it;
-//! every request carries a token whose use is counted. Client, server and API share the machine's cores.
+//! The server is a separate process with the runtime of `machinist server`, backed by a cluster on the embedded API.
+//! Every request carries a token whose use is counted. Client, server and API share the machine's cores.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that fails shall say where")]
 
@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// As in `machinist`.
+/// The same allocator as in `machinist`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -39,7 +39,7 @@ const UPSTREAM: f64 = 2.0;
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // `cargo test --benches` only asks whether it builds.
+    // `cargo test --benches` only checks that this builds.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -125,7 +125,7 @@ impl Server {
         Self { child, address: address.await }
     }
 
-    /// The most memory it ever had, in MiB.
+    /// Peak resident memory in MiB.
     fn peak(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -140,7 +140,7 @@ impl Drop for Server {
     }
 }
 
-/// A client that does as little as possible itself.
+/// A client that uses as little CPU time as possible.
 struct Asker {
     connector: TlsConnector,
     address: SocketAddr,
@@ -152,7 +152,7 @@ impl Asker {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(folder.join("tls.crt")).unwrap()).unwrap();
         let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        // Every machine shakes hands for itself.
+        // Every machine does a full handshake.
         config.resumption = rustls::client::Resumption::disabled();
         let request = format!(
             "GET /config/worker HTTP/1.1\r\nHost: x\r\nAccept: application/vnd.coreos.ignition+json;version=3.5.0\r\nAuthorization: Bearer {token}\r\n\r\n"
@@ -165,7 +165,7 @@ impl Asker {
         self.connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await
     }
 
-    /// One request and its whole answer; the number of bytes of its body.
+    /// Sends one request and reads the whole response; returns the length of its body.
     async fn ask(&self, stream: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> std::io::Result<usize> {
         let broken = |what: &str| std::io::Error::other(what.to_owned());
         stream.write_all(self.request.as_bytes()).await?;
@@ -205,7 +205,7 @@ impl Asker {
     }
 }
 
-/// Requests a second, and their median and 99th percentile in milliseconds.
+/// Returns requests per second, and their median and 99th percentile in milliseconds.
 async fn load(asker: &Arc<Asker>, connections: usize, time: Duration) -> (f64, [f64; 2]) {
     let failures = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
@@ -243,7 +243,7 @@ async fn load(asker: &Arc<Asker>, connections: usize, time: Duration) -> (f64, [
     (rate, [at(0.5), at(0.99)])
 }
 
-/// How long it takes until machines that all come at once have their config.
+/// Returns how long it takes until machines that all boot at once have their configs.
 async fn fleet(asker: &Arc<Asker>) -> Duration {
     let start = Instant::now();
     let tasks: Vec<_> = (0..MACHINES)
@@ -266,7 +266,7 @@ async fn fleet(asker: &Arc<Asker>) -> Duration {
     start.elapsed()
 }
 
-/// Connections that never say a word, and readers that stop after they have asked.
+/// Opens connections that never send anything, and others whose clients stop reading after their request.
 async fn hold(asker: &Arc<Asker>, each: usize) -> (Vec<TcpStream>, Vec<TlsStream<TcpStream>>) {
     let mut readers = Vec::new();
     for _ in 0..each {
@@ -282,7 +282,7 @@ async fn hold(asker: &Arc<Asker>, each: usize) -> (Vec<TcpStream>, Vec<TlsStream
     (silent, readers)
 }
 
-/// The corpus as the rendered config of pool `worker`.
+/// Creates pool `worker` with the corpus as its rendered config.
 async fn furnish(client: &kube::Client) {
     cluster::ensure_namespace(client, names::NAMESPACE).await.unwrap();
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../corpus/worker-pool.json");

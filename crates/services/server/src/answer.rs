@@ -1,4 +1,4 @@
-//! One request to one answer. Every error says in its body what to do; none says anything secret.
+//! Turns one request into one response. The body of every error says what to do and contains no secret.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -26,17 +26,17 @@ use crate::source::{Admitted, Denied, Missing, Source};
 /// A report is small and sent at once.
 const REPORT_TIME: Duration = Duration::from_secs(10);
 
-/// What machines that come too early should wait: the cluster renders within seconds.
+/// `Retry-After` for machines that come too early: the cluster renders within seconds.
 const SOON: Duration = Duration::from_secs(5);
 
 pub(crate) struct Answerer {
     pub(crate) source: Source,
     pub(crate) bodies: Bodies,
-    /// The daemon's binary, where there is one to give.
+    /// The daemon's binary, if this server has one.
     pub(crate) daemon: Option<Daemon>,
-    /// Failed tries by address.
+    /// Failed attempts per address.
     pub(crate) limits: Limits,
-    /// Reports by address.
+    /// Reports per address.
     pub(crate) reports: Limits,
     pub(crate) metrics: Metrics,
 }
@@ -51,7 +51,7 @@ impl Answerer {
     {
         let is_head = request.method() == Method::HEAD;
         let mut answer = match route(request.uri().path()) {
-            // Few ever report, so their large future is made for them alone.
+            // Reports are rare, so their large future is boxed instead of being part of every request.
             Route::Report(_) => Box::pin(self.report(request, from)).await.unwrap_or_else(|answer| *answer),
             _ => self.route(&request, from).await,
         };
@@ -99,7 +99,7 @@ impl Answerer {
             return Err(Box::new(retry(SOON, "the server has not read the cluster's objects yet; ask again")));
         }
         let version = version(headers)?;
-        // Who has no token learns nothing, not even which pools there are.
+        // The token is checked before the pool: a client without a token must not learn which pools exist.
         let found = self.source.pool(pool);
         let is_open = found.as_ref().is_ok_and(|pool| pool.open);
         let admitted = if is_open { Admitted::default() } else { self.admit(headers, pool, is_head, from).await? };
@@ -122,13 +122,13 @@ impl Answerer {
         Ok(deliver(&body, headers))
     }
 
-    /// The daemon's binary. It holds no secret and is told by its hash, so it is given to anyone who knows that.
+    /// Serves the daemon's binary. It contains no secret and is addressed by its hash, so no token is needed.
     fn daemon(&self, sha256: &str, headers: &HeaderMap) -> Answer {
         let Some(daemon) = &self.daemon else {
             return refuse(StatusCode::NOT_FOUND, "this server has no daemon to give; start it with --daemon-binary");
         };
         if daemon.sha256() != sha256 {
-            // While servers are replaced one by one, the one that named this hash may be behind the same address.
+            // During a rolling update of the servers, the one that named this hash may be behind the same address.
             return retry(SOON, "this server has another build of the daemon; ask again, or fetch the config anew");
         }
         let etag = format!("\"{sha256}\"");
@@ -145,7 +145,7 @@ impl Answerer {
         answer.expect("our own headers are valid")
     }
 
-    /// Lets a machine in. A use is counted for a config that is handed out; a HEAD only looks.
+    /// Checks the client's token. Only a GET uses it up; a HEAD does not.
     async fn admit(
         &self,
         headers: &HeaderMap,
@@ -157,8 +157,8 @@ impl Answerer {
         admitted.map_err(|denied| Box::new(self.denied(&denied, pool, from)))
     }
 
-    /// What who is not let in hears. Good tokens are always let in, also from an address where others fail: all machines
-    /// behind a load balancer have the same one.
+    /// Returns the response for a refused client. Failures of an address never affect valid tokens, because all
+    /// machines behind a load balancer share its address.
     fn denied(&self, denied: &Denied, pool: &str, from: IpAddr) -> Answer {
         let Denied::Refused(refusal) = denied else { return retry(SOON, &denied.to_string()) };
         let now = Instant::now();
@@ -172,7 +172,7 @@ impl Answerer {
         with(refuse(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer")
     }
 
-    /// Takes what a machine tells about its first boot.
+    /// Accepts a machine's report about its first boot.
     async fn report<B>(&self, request: Request<B>, from: IpAddr) -> Result<Answer, Box<Answer>>
     where
         B: hyper::body::Body,
@@ -191,7 +191,7 @@ impl Answerer {
             return Err(Box::new(wait_for(answer, wait)));
         }
         self.reports.failed(from, Instant::now());
-        // Who has no token is not read.
+        // Without a token the body is not read.
         let secret = secret(&head.headers).ok_or(Denied::Refused(Refusal::Missing));
         let secret = secret.map_err(|denied| Box::new(self.denied(&denied, pool, from)))?;
         let body = timeout(REPORT_TIME, Limited::new(body, report::LONGEST).collect()).await;
@@ -228,7 +228,7 @@ fn version(headers: &HeaderMap) -> Result<Version, Box<Answer>> {
     })
 }
 
-/// Whether one of the values of a header that is a list is this one.
+/// Whether a header with a list of values contains `wanted`.
 fn asks(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|value| value.trim() == wanted)

@@ -1,4 +1,4 @@
-//! Built bodies: each (config, version) is composed once and shared by every machine that asks for it.
+//! Caches response bodies: each (config, version) is composed once and shared by all machines that ask for it.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -15,12 +15,12 @@ use tokio::sync::OnceCell;
 
 use crate::source::{Materials, Missing};
 
-/// One built answer, plain and compressed.
+/// One response body, plain and compressed.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) plain: Bytes,
     pub(crate) gzip: Bytes,
-    /// Strong, over the plain bytes.
+    /// A strong ETag over the plain bytes.
     pub(crate) etag: String,
 }
 
@@ -35,8 +35,8 @@ pub(crate) enum Error {
     Interrupted,
 }
 
-/// Two configs of several pools in the versions that are met with fit; those that nobody asked for longest are built
-/// again when somebody does.
+/// Enough for two configs of several pools in the common versions. The least recently used bodies are dropped, and
+/// built again on demand.
 const ROOM: usize = 8 * 1024 * 1024;
 
 /// Config, image and version.
@@ -47,9 +47,9 @@ type Cell = Arc<OnceCell<Arc<Body>>>;
 #[derive(Default)]
 pub(crate) struct Bodies {
     kept: Mutex<Kept>,
-    /// A config takes many times its size while it is built, so one is built after the other.
+    /// Building a config takes many times its size in memory, so only one is built at a time.
     building: tokio::sync::Mutex<()>,
-    /// Where machines find the daemon's binary.
+    /// Where machines download the daemon's binary.
     daemon: Option<Arc<serving::daemon::Fetched>>,
 }
 
@@ -57,13 +57,13 @@ pub(crate) struct Bodies {
 struct Kept {
     stamp: Arc<str>,
     bodies: HashMap<Key, Seat>,
-    /// How often somebody asked.
+    /// Number of requests so far; the clock of the least-recently-used order.
     asked: u64,
 }
 
 struct Seat {
     cell: Cell,
-    /// The number of the last who asked for it.
+    /// The number of the last request for this body.
     asked: u64,
 }
 
@@ -72,10 +72,11 @@ impl Bodies {
         Self { daemon: daemon.map(Arc::new), ..Self::default() }
     }
 
-    /// The body for a config, built from `materials` when it is not there; those who ask meanwhile wait for the same one.
+    /// Returns the body for a config and builds it from `materials` if it is not cached. Concurrent requests wait for
+    /// the same build.
     ///
-    /// Reading from the cluster takes a large future, so there is none unless something is built: every connection would
-    /// carry it.
+    /// The future that reads from the cluster is large. It is created only if something is built, so that connections
+    /// do not carry it otherwise.
     pub(crate) async fn get<'a>(
         &self,
         config: &str,
@@ -115,7 +116,7 @@ impl Bodies {
 }
 
 impl Kept {
-    /// Drops the bodies that were not asked for longest, until the rest fits.
+    /// Drops the least recently used bodies until the rest fits.
     fn make_room(&mut self, room: usize) {
         let size = |seat: &Seat| seat.cell.get().map_or(0, |body| body.plain.len() + body.gzip.len());
         let mut total: usize = self.bodies.values().map(size).sum();
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_asked_for_often_stays_and_all_together_never_outgrow_their_room() {
+    async fn recently_used_bodies_are_kept_and_the_cache_stays_within_its_limit() {
         let (bodies, mut hot, mut cold) = (Bodies::default(), 0, 0);
         for number in 0..40 {
             ask(&bodies, "hot", &mut hot).await;

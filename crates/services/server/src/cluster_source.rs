@@ -1,4 +1,4 @@
-//! Answers from a cluster: small objects are watched, a rendered config is read by name when it is first asked for.
+//! Serves from a cluster: small objects are watched, and a rendered config is read by name when it is first needed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,13 +27,13 @@ use serving::token::{self, Asking, Machine, Machines};
 use crate::source::{Admitted, BootstrapFiles, Denied, Materials, Missing, Pool};
 use crate::spend::Spender;
 
-/// How long the age of the token's files is believed.
+/// How long the modification times of the token's files are cached.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Room for the news of a fleet that boots at once.
+/// Enough queued events for a fleet that boots at once.
 const NEWS: usize = 16 * 1024;
 
-/// What the server writes as.
+/// The field manager of the server's writes.
 const MANAGER: &str = "machine-config-server";
 
 pub struct ClusterSource {
@@ -42,9 +42,9 @@ pub struct ClusterSource {
     policies: Store<PoolPolicy>,
     controller_configs: Store<Certificates>,
     tokens: Store<BootstrapToken>,
-    /// Only tokens that are for one machine need these; a cluster may have none.
+    /// Needed only for tokens that are for one machine. The cluster may have no such kind.
     machines: Store<Machine>,
-    /// Images built for pools; a cluster may have none.
+    /// Images built for pools. The cluster may have no such kind.
     images: Store<Image>,
     builds: Store<MachineOSBuild>,
     settings: ClusterSettings,
@@ -53,27 +53,27 @@ pub struct ClusterSource {
     stamp: Mutex<(Arc<str>, Option<Instant>)>,
 }
 
-/// How the server finds its way in a cluster.
+/// How the server works in a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
     pub files: BootstrapFiles,
-    /// What machines check this server by, when they tell how their first boot went.
+    /// The CA with which machines verify this server when they report on their first boot.
     pub server_ca: Option<PathBuf>,
-    /// Where events about pools go.
+    /// The namespace of events about pools.
     pub namespace: String,
 }
 
-/// What is kept of a ControllerConfig.
+/// The fields of a ControllerConfig that are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Certificates {
     version: String,
     kubelet: Vec<u8>,
     cloud: Vec<u8>,
-    /// Registries of the cluster itself, which nobody reaches before joining it.
+    /// The cluster's own registries, which cannot be reached before a machine has joined.
     own_registries: Vec<String>,
 }
 
-/// What is kept of a MachineOSConfig.
+/// The fields of a MachineOSConfig that are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Image {
     name: String,
@@ -82,7 +82,7 @@ struct Image {
 }
 
 impl ClusterSource {
-    /// Starts watching; answers are 503 until the first lists are complete.
+    /// Starts the watches. Responses are 503 until the first lists are complete.
     pub fn start(client: Client, settings: ClusterSettings) -> Self {
         let machines: Api<api::machine::Machine> = Api::namespaced(client.clone(), names::MACHINE_API_NAMESPACE);
         Self {
@@ -106,12 +106,12 @@ impl ClusterSource {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        // Machines are waited for too, unless they cannot be had.
+        // The Machines' first list is awaited too, unless they cannot be listed.
         let has_machines = self.machines.state() != State::Starting;
         self.trouble().is_none() && has_machines
     }
 
-    /// The first kind that could not be read yet, and why.
+    /// Returns the first kind that could not be read yet, and why.
     pub(crate) fn trouble(&self) -> Option<String> {
         let kinds = [
             ("MachineConfigPools", self.pools.state(), self.pools.has_listed()),
@@ -121,7 +121,8 @@ impl ClusterSource {
         ];
         kinds.into_iter().find_map(|(kind, state, has_listed)| match state {
             State::Synced => None,
-            // What was read once is served while the API is away: each use of a token is asked about anyway.
+            // Objects that were listed once are served while the API is away. This is safe because each use of a token
+            // is written to the API first.
             State::NotInstalled | State::Failing(_) if has_listed => None,
             State::NotInstalled => Some(format!("cannot read {kind}: the API has no such kind")),
             State::Failing(trouble) => Some(format!("cannot read {kind}: {}", trouble.text)),
@@ -141,7 +142,7 @@ impl ClusterSource {
         Ok(Pool { config, image, open: open.unwrap_or(false) })
     }
 
-    /// The image that was built for this config of the pool, if a machine can be born on it.
+    /// Returns the image built for this config of the pool, if a new machine can boot with it.
     fn image(&self, pool: &MachineConfigPool, config: &str) -> Result<Option<String>, Missing> {
         let (images, builds) = (listed(&self.images, "MachineOSConfigs")?, listed(&self.builds, "MachineOSBuilds")?);
         Ok(self.built_image(pool, config, images, builds))
@@ -197,7 +198,7 @@ impl ClusterSource {
         })
     }
 
-    /// Without it machines are served all the same; they only cannot tell how they fared.
+    /// Without this CA machines are still served, but they cannot report on their first boot.
     fn server_ca(&self) -> Vec<u8> {
         let Some(path) = &self.settings.server_ca else { return Vec::new() };
         std::fs::read(path).unwrap_or_else(|error| {
@@ -236,8 +237,8 @@ impl ClusterSource {
         Ok(Admitted { machine: token.spec.machine.clone() })
     }
 
-    /// What is known of the machine that a token is for. While that cannot be read, nobody can say whether its first boot
-    /// is over, so the machine is asked to come again.
+    /// Reads the state of the machine that a token is for. If it cannot be read, it is unknown whether the first boot
+    /// is over, so the machine has to retry.
     async fn machines_for(&self, token: &BootstrapToken) -> Result<Machines<Arc<Machine>>, Denied> {
         let Some(name) = &token.spec.machine else { return Ok(Machines { all: Vec::new(), has_node: false }) };
         let unread = |unread: Unread| {
@@ -257,7 +258,8 @@ impl ClusterSource {
         Ok(Machines { all, has_node })
     }
 
-    /// The tokens that a secret may be: those that we name are found at once, others among all.
+    /// Returns the tokens that may belong to a secret. Tokens that we issued are found by name; for others all tokens
+    /// are candidates.
     fn candidates(&self, secret: Option<&str>, pool: &str) -> Vec<Arc<BootstrapToken>> {
         let named = secret.and_then(|secret| self.tokens.named(&token::name(pool, secret)));
         named.map_or_else(|| self.tokens.all(), |token| vec![token])
@@ -294,7 +296,7 @@ impl ClusterSource {
         Ok(())
     }
 
-    /// An event and a condition on the Machine. Machines that are not ours to write are none.
+    /// Publishes an event about the Machine and sets its condition. A failed write is only logged.
     async fn tell_machine(&self, name: &str, severity: Severity, news: &News) {
         let about = ObjectReference {
             api_version: Some("machine.openshift.io/v1beta1".to_owned()),
@@ -325,7 +327,7 @@ impl Certificates {
         let version = config.resource_version().unwrap_or_default();
         let pull_secret = config.spec.internal_registry_pull_secret.unwrap_or_default().0;
         let registries = serde_json::from_slice::<BTreeMap<String, Value>>(&pull_secret).unwrap_or_default();
-        // Older secrets are the map itself, newer ones have it under `auths`.
+        // In older secrets the map is at the top level, in newer ones under `auths`.
         let auths = registries.get("auths").and_then(Value::as_object).map(|auths| auths.keys().cloned().collect());
         Self {
             version,
@@ -359,8 +361,8 @@ fn changed(path: &Path) -> Option<Duration> {
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()
 }
 
-/// Objects of a kind that a cluster may do without. Before they were listed, a machine that came up without them would be
-/// born on another image.
+/// Returns the objects of an optional kind. It is an error if they were not listed yet: a machine served before that
+/// would boot with the wrong image.
 fn listed<T>(store: &Store<T>, kind: &str) -> Result<Vec<Arc<T>>, Missing> {
     if store.has_listed() || store.state() == State::NotInstalled {
         return Ok(store.all());

@@ -1,7 +1,7 @@
-//! The node daemon's binary, for machines whose image does not have it: served by its hash, straight from disk.
+//! Serves the node daemon's binary from disk, addressed by its hash, for machines whose image does not contain it.
 //!
-//! It is read once to learn its hashes. The file stays open, so what is served is what was read, whatever happens to
-//! its path.
+//! The file is read once for its hashes and stays open, so the bytes that are served are the bytes that were hashed,
+//! even if the path is replaced.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -24,7 +24,7 @@ pub struct Error {
 #[derive(Debug)]
 pub struct Daemon {
     plain: Stored,
-    /// Only where a compressed copy lies beside it.
+    /// Set if a compressed copy lies beside the binary.
     gzip: Option<Stored>,
     sums: Sums,
 }
@@ -42,7 +42,7 @@ struct Sums {
 }
 
 impl Daemon {
-    /// Reads the binary at `path`, and `path.gz` if that holds the same bytes.
+    /// Reads the binary at `path`, and `path.gz` if it contains the same bytes.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let read = || {
             let plain = Stored::open(path)?;
@@ -59,12 +59,13 @@ impl Daemon {
         &self.sums.sha256
     }
 
-    /// As a machine of any version of Ignition checks it; the oldest know this sum only.
+    /// Returns the hash in a format that every version of Ignition verifies; the oldest support only SHA-512.
     pub(crate) fn verification(&self) -> String {
         format!("sha512-{}", self.sums.sha512)
     }
 
-    /// Its bytes and how many they are, compressed where that is wanted and can be had.
+    /// Returns the bytes, their length and whether they are compressed, which they are if the client accepts it and a
+    /// copy exists.
     pub(crate) fn parcel(&self, takes_gzip: bool) -> (Parcel, u64, bool) {
         let gzip = self.gzip.as_ref().filter(|_| takes_gzip);
         let stored = gzip.unwrap_or(&self.plain);
@@ -83,7 +84,8 @@ impl Stored {
     }
 }
 
-/// The compressed copy beside a binary. One of another build would be refused by every machine, so it is looked into.
+/// Opens the compressed copy beside a binary. It is decompressed and checked, because every machine would refuse one of
+/// another build.
 fn compressed(path: &Path, of: &Sums) -> Option<Stored> {
     let mut name = path.as_os_str().to_owned();
     name.push(".gz");

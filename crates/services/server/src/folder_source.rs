@@ -1,4 +1,4 @@
-//! Answers from a folder of manifests, before there is a cluster: upstream's layout of a bootstrap host.
+//! Serves from a folder of manifests before there is a cluster, in the layout of upstream's bootstrap host.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use serving::token::{self, Asking, Machine, Machines, Refusal};
 
 use crate::source::{Admitted, Materials, Missing, Pool};
 
-/// Pools whose machines make the cluster; all others wait until it serves them itself.
+/// Pools whose machines form the cluster. Machines of other pools wait until the cluster serves them itself.
 const SERVED: [&str; 2] = [names::POOL_MASTER, names::POOL_ARBITER];
 
 pub struct FolderSource {
@@ -25,7 +25,7 @@ pub struct FolderSource {
     open: bool,
     server_ca: Vec<u8>,
     registries: Vec<(String, Vec<u8>)>,
-    /// How often each token was used; it is forgotten with the bootstrap host.
+    /// Number of uses of each token. It is kept in memory only, like everything on a bootstrap host.
     uses: Mutex<HashMap<String, i64>>,
 }
 
@@ -44,14 +44,14 @@ impl FolderSource {
         self
     }
 
-    /// What machines check this server by, when they tell how their first boot went.
+    /// Sets the CA with which machines verify this server when they report on their first boot.
     #[must_use]
     pub fn server_ca(mut self, ca: Vec<u8>) -> Self {
         self.server_ca = ca;
         self
     }
 
-    /// Authorities of registries that machines need before there is a cluster: host and certificate.
+    /// Sets the CAs of registries that machines need before there is a cluster: host and certificate.
     #[must_use]
     pub fn registries(mut self, registries: Vec<(String, Vec<u8>)>) -> Self {
         self.registries = registries;
@@ -106,7 +106,7 @@ impl FolderSource {
         Ok(())
     }
 
-    /// The tokens of the folder with their uses so far. One that cannot be read opens nothing.
+    /// Reads the tokens of the folder and adds their uses so far. A token that cannot be read gives no access.
     fn tokens(&self, uses: &HashMap<String, i64>) -> Vec<BootstrapToken> {
         let Ok(entries) = std::fs::read_dir(self.folder.join("bootstrap-tokens")) else { return Vec::new() };
         let mut tokens: Vec<BootstrapToken> = Vec::new();
@@ -149,7 +149,7 @@ fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Missing> {
     let broken = |error: String| Missing::Broken(format!("{}: {error}", path.display()));
     match std::fs::read_to_string(path) {
         Ok(text) => {
-            // A snippet of the file would show its secrets.
+            // A snippet of the file in the error would show its secrets.
             let options = serde_saphyr::options! { with_snippet: false };
             serde_saphyr::from_str_with_options(&text, options).map(Some).map_err(|error| broken(error.to_string()))
         }
@@ -158,7 +158,7 @@ fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Missing> {
     }
 }
 
-/// Before there is a cluster there are no Machines and no nodes.
+/// Before there is a cluster, there are neither Machines nor nodes.
 fn nobody() -> Machines<Machine> {
     Machines { all: Vec::new(), has_node: false }
 }

@@ -1,7 +1,8 @@
-//! The config server: hands a new machine the Ignition config of its pool.
+//! The config server, which serves a new machine the Ignition config of its pool.
 //!
-//! What is served, and to whom, is decided in `serving`; this crate listens, looks things up, keeps the built bytes, and
-//! counts. Nothing is given without a token unless the pool is open, and no log line or answer holds a secret.
+//! The crate `serving` decides what is served and to whom; this crate listens, looks objects up, caches response bodies
+//! and counts. Nothing is served without a token unless the pool is open, and no log line or response contains a
+//! secret.
 
 mod answer;
 mod body;

@@ -1,4 +1,4 @@
-//! Slows down those who guess: too many failed tries from one address are refused before anything is looked up.
+//! Limits guessing of tokens: after too many failures, an address is refused before any lookup.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A machine with a stale token tries a few times; a search through tokens tries thousands.
+/// A machine with a stale token makes a few attempts; guessing takes thousands.
 const FAILURES: u32 = 20;
 
 /// How long failures are remembered.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Addresses remembered at once, so that a flood of forged ones cannot fill the memory.
+/// Upper bound of remembered addresses, so that a flood of spoofed ones cannot exhaust memory.
 const ADDRESSES: usize = 10_000;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// How long an address must wait, if it must.
+    /// Returns how long an address has to wait, if it has to.
     pub(crate) fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let failures = self.failures.lock();
         let (count, since) = failures.get(&address)?;

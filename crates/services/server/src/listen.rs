@@ -1,4 +1,4 @@
-//! Listens: TLS always, plain HTTP only when asked for; bounded in connections, headers and time.
+//! Accepts connections: always with TLS, and in plain HTTP only on request. Connections, headers and time are bounded.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,35 +24,36 @@ use crate::places::{Counted, MOVING, Place, Places, Visit};
 use crate::source::Source;
 use crate::tls;
 
-/// Machines that connect at the same moment wait in the kernel's queue, which costs us nothing.
+/// Machines that connect at the same moment wait in the kernel's backlog, which costs this process nothing.
 const BACKLOG: u32 = 4096;
 
-/// Connections served at once. Each holds some tens of kilobytes of TLS state; the rest wait their turn.
+/// Connections that are served at once. Each holds some tens of kilobytes of TLS state; further ones wait.
 const CONNECTIONS: usize = 224;
 
-/// Connections that are accepted and wait for a place, or have not said a word yet: they hold next to nothing.
+/// Accepted connections that wait for a place or have not sent anything yet. They need almost no memory.
 const LOBBY: usize = 1024;
 
-/// What TLS may keep for one connection that is not read: a record. The rest of an answer is shared by all, so that
-/// readers who have stopped cost little and need not be counted.
+/// Limit of TLS's send buffer per connection: one record. The response body itself is shared by all connections, so a
+/// client that stops reading costs little.
 const UNSENT: usize = 16 * 1024;
 
-/// A machine sends its few hundred bytes at once; who trickles them is not a machine.
+/// A machine sends its few hundred bytes at once, so a client that needs longer than this is not a machine.
 const HEADER_TIME: Duration = Duration::from_secs(5);
 
-/// How long one connection may stay; after that it gets the answer it waits for, and no further one.
+/// Maximum age of a connection. After that, the current response is completed and the connection is closed.
 const VISIT: Duration = Duration::from_secs(60);
 
-/// The slowest management network carries a config in this time; who reads slower holds up nobody else.
+/// Even the slowest management network transfers a config in this time.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 
-/// How often who still downloads then is given that time again: the daemon's binary is large for some links.
+/// How often this time is extended for a client that is still downloading: the daemon's binary takes long on slow
+/// links.
 const EXTENSIONS: usize = 20;
 
-/// What who trickles is told.
+/// Response for clients that send too slowly.
 const LATE: &str = "HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: 58\r\n\r\nthe request did not arrive in time; send its head at once\n";
 
-/// How long, and how much, is still read from who was refused.
+/// How long, and how many bytes, are still read from a client that was refused.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const LAST_WORDS_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -60,15 +61,16 @@ const LAST_WORDS_BYTES: u64 = 16 * 1024 * 1024;
 const HEADER_BYTES: usize = 8 * 1024;
 
 pub struct Settings {
-    /// Where TLS is served.
+    /// The address of the TLS port.
     pub secure: SocketAddr,
-    /// Where plain HTTP is served, if at all.
+    /// The address of the plain HTTP port, if there is one.
     pub insecure: Option<SocketAddr>,
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// The daemon's binary, for machines that come without it.
+    /// The daemon's binary, for machines whose image lacks it.
     pub daemon: Option<Daemon>,
-    /// How machines reach this server, `host` or `host:port`. Only where it is known are they told to fetch the binary.
+    /// The address of this server as machines see it, `host` or `host:port`. Without it, machines are not told to
+    /// download the binary.
     pub host: Option<String>,
 }
 
@@ -82,7 +84,7 @@ pub enum Error {
     Host(#[from] serving::daemon::Error),
 }
 
-/// A server that is bound and not yet serving, so that the caller learns its ports first.
+/// A server that is bound but does not serve yet, so that the caller can learn its ports first.
 pub struct Listener {
     secure: TcpListener,
     insecure: Option<TcpListener>,
@@ -96,7 +98,7 @@ impl Listener {
         Self::on(secure, settings, source)
     }
 
-    /// On a port that was bound before there was a certificate; who comes meanwhile waits in its queue.
+    /// Uses a port that was bound before the certificate existed. Connections wait in its backlog meanwhile.
     pub fn on(secure: TcpListener, settings: Settings, source: Source) -> Result<Self, Error> {
         let insecure = settings.insecure.map(bind).transpose()?;
         let port = secure.local_addr().map_or(settings.secure.port(), |address| address.port());
@@ -123,7 +125,7 @@ impl Listener {
         self.secure.local_addr()
     }
 
-    /// The address of the plain port, where there is one.
+    /// The address of the plain HTTP port, if there is one.
     pub fn insecure_address(&self) -> Option<SocketAddr> {
         self.insecure.as_ref().and_then(|listener| listener.local_addr().ok())
     }
@@ -145,7 +147,7 @@ impl Listener {
     }
 }
 
-/// Where connections are: first in the lobby, and from their first word on at a place.
+/// Holds all connections: in `lobby` until their first byte, and in `places` while they are served.
 struct House {
     lobby: Arc<Places>,
     places: Arc<Places>,
@@ -167,19 +169,19 @@ async fn accept(listener: &TcpListener, acceptor: Option<&TlsAcceptor>, house: &
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, most likely: those that are open will end.
+                // Most likely the process is out of file descriptors; open connections will end.
                 tracing::warn!(error = &error as &dyn std::error::Error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
-        // One waits here for room in the lobby; all others wait in the kernel's queue.
+        // One connection waits here for room in the lobby; all others wait in the kernel's backlog.
         let Some(seat) = house.lobby.take().await else { return };
         let (acceptor, house) = (acceptor.cloned(), Arc::clone(house));
         tokio::spawn(async move {
             let Some(place) = wait(&stream, seat, &house.places).await else { return };
             house.answerer.metrics.connections.inc();
-            // What serves is large, so it is made when it is needed.
+            // The future that serves a connection is large, so it is allocated only now.
             let visit = Box::pin(visit(stream, peer, acceptor, &house.answerer, &place));
             tokio::select! {
                 () = visit => {}
@@ -191,7 +193,7 @@ async fn accept(listener: &TcpListener, acceptor: Option<&TlsAcceptor>, house: &
     }
 }
 
-/// Waits in the lobby for the first word and then for a place; `None` for who says nothing.
+/// Waits in the lobby for the first byte and then for a place. Returns `None` if the client sends nothing.
 async fn wait(stream: &TcpStream, seat: Place, places: &Arc<Places>) -> Option<Place> {
     tokio::select! {
         spoken = timeout(HEADER_TIME, stream.readable()) => spoken.ok()?.ok()?,
@@ -224,7 +226,8 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, an
     let mut stream = Counted::words(stream, &place.visit);
     let Err(error) = converse(&mut stream, peer, answerer, place).await else { return };
     tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a connection ended early");
-    // Who closes while more is coming in takes its last words back, so they are heard out for a moment.
+    // Closing a socket with unread input resets the connection, and the client may lose the response. So remaining
+    // input is read for a moment.
     let is_late = error.is_timeout() && place.visit.is_in_midsentence();
     let _ = timeout(LAST_WORDS, async {
         if is_late {
@@ -265,7 +268,7 @@ async fn converse(
     }
 }
 
-/// Lets a connection end by itself, for as long as something moves on it.
+/// Waits for a connection to end, as long as it transfers data.
 async fn last_answer<E>(mut connection: impl Future<Output = Result<(), E>> + Unpin, visit: &Visit) -> Result<(), E> {
     for _ in 0..EXTENSIONS {
         let before = visit.moved();

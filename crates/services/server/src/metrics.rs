@@ -1,4 +1,4 @@
-//! What the config server counts.
+//! Metrics of the config server.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;

@@ -1,4 +1,4 @@
-//! An answer on its way: handed out in pieces, so that one that is not read costs a piece and not a whole config.
+//! A response body that is sent in chunks, so that a client that does not read costs one chunk and not a whole config.
 
 use std::fs::File;
 use std::io;
@@ -11,19 +11,19 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-/// Two records of TLS.
+/// Two TLS records.
 const PIECE: usize = 32 * 1024;
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Default)]
 pub(crate) struct Parcel {
     rest: Rest,
 }
 
 enum Rest {
-    /// Shared with every other answer of the same bytes.
+    /// Shared with all other responses of the same bytes.
     Memory(Bytes),
-    /// Read as it is sent: only the pieces that are under way are in memory.
+    /// Read while it is sent: only the chunk in transit is in memory.
     Disk { file: Arc<File>, at: u64, end: u64, reading: Option<JoinHandle<io::Result<Bytes>>> },
 }
 
@@ -34,7 +34,7 @@ impl Default for Rest {
 }
 
 impl Parcel {
-    /// The first `length` bytes of a file.
+    /// Sends the first `length` bytes of a file.
     pub(crate) fn of_file(file: Arc<File>, length: u64) -> Self {
         Self { rest: Rest::Disk { file, at: 0, end: length, reading: None } }
     }
@@ -92,7 +92,7 @@ impl Body for Parcel {
     }
 }
 
-/// Reads the piece that begins at `at`. A disk may be slow, so it waits on a thread that serves nobody else.
+/// Reads the chunk at `at` on a blocking thread, because a disk may be slow.
 fn read(file: Arc<File>, at: u64, end: u64) -> JoinHandle<io::Result<Bytes>> {
     tokio::task::spawn_blocking(move || {
         let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);

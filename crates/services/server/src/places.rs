@@ -1,7 +1,8 @@
-//! Places for connections: so many at once, and those who only hold one give it up when others wait.
+//! Limits concurrent connections, and closes idle ones when others wait for a place.
 //!
-//! A machine that downloads, however slowly, keeps its place. One that moves nothing (a half-open handshake, a reader
-//! that stopped, an idle connection) is sent away as soon as somebody else needs the place, and not before.
+//! A connection that transfers data keeps its place, however slow it is. One that transfers nothing (a half-open
+//! handshake, a client that stopped reading, an idle connection) is closed as soon as another connection needs the
+//! place, and not before.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -14,20 +15,22 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// How often places are looked over while somebody waits for one.
+/// How often connections are checked while another one waits for a place.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long a machine that was answered may move nothing before its place goes to another: a link that lost a packet or
-/// two moves again within that time.
+/// How long a connection that got a response may transfer nothing before it is closed. A link that lost a packet or two
+/// recovers within this time.
 const STOPPED: Duration = Duration::from_millis(500);
 
-/// How long a connection may move next to nothing. Much of a handshake is our own time, so it has as long.
+/// How long a connection may transfer almost nothing. The same limit applies to the handshake, much of which is our own
+/// CPU time.
 const STALLED: Duration = Duration::from_secs(2);
 
-/// How long one may say nothing at all: while places are short, a machine's first words wait in the kernel already.
+/// How long a connection may send nothing at all. While places are scarce, a machine's first bytes are already in the
+/// kernel's buffer.
 const SILENT: Duration = Duration::from_millis(250);
 
-/// What counts as moving in that time: a tenth of the slowest link that is met with.
+/// How many bytes within [`STALLED`] count as progress: a tenth of what the slowest known link transfers.
 pub(crate) const MOVING: u64 = 8 * 1024;
 
 pub(crate) struct Places {
@@ -43,23 +46,23 @@ struct Seen {
     at: Instant,
 }
 
-/// What one connection does with its place.
+/// Activity of one connection.
 #[derive(Default)]
 pub(crate) struct Visit {
-    /// Bytes that went either way.
+    /// Bytes transferred in either direction.
     moved: AtomicU64,
-    /// When the last of them went, or an answer was ready to go.
+    /// When the last byte was transferred or the last response was ready.
     last: Mutex<Option<Instant>>,
-    /// Bytes of a request that is not whole yet.
+    /// Bytes of a request that is not complete yet.
     heard: AtomicU64,
-    /// Answers that are being made: while there is one, the machine waits for us.
+    /// Responses in progress: while there is one, the client waits for us.
     answering: AtomicUsize,
-    /// There was an answer.
+    /// A response was produced.
     answered: AtomicBool,
     leave: Notify,
 }
 
-/// A place that is held; dropping it gives it back.
+/// A place that is taken. Dropping it frees the place.
 pub(crate) struct Place {
     pub(crate) places: Arc<Places>,
     number: u64,
@@ -78,7 +81,7 @@ impl Places {
         })
     }
 
-    /// A place, as soon as there is one.
+    /// Waits for a free place.
     pub(crate) async fn take(self: &Arc<Self>) -> Option<Place> {
         let permit = tokio::select! {
             biased;
@@ -91,7 +94,7 @@ impl Places {
         Some(Place { places: Arc::clone(self), number, visit, _permit: permit })
     }
 
-    /// While anybody waits, one of them looks for places that are only held.
+    /// Looks for idle connections. Only one of the waiting tasks does it at a time.
     async fn look_around(&self) -> std::convert::Infallible {
         let _one = self.looking.lock().await;
         loop {
@@ -128,7 +131,7 @@ impl Drop for Place {
 }
 
 impl Visit {
-    /// Bytes that went either way so far.
+    /// Bytes transferred in either direction so far.
     pub(crate) fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
     }
@@ -140,17 +143,17 @@ impl Visit {
         }
     }
 
-    /// Whether part of a request came in that is not whole.
+    /// Whether an incomplete request was received.
     pub(crate) fn is_in_midsentence(&self) -> bool {
         self.heard.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns when the place is needed by others.
+    /// Returns when another connection needs the place.
     pub(crate) async fn over(&self) {
         self.leave.notified().await;
     }
 
-    /// Waits for an answer that is ours to give.
+    /// Awaits `answer`, and meanwhile counts the connection as waiting for us.
     pub(crate) async fn answering<T>(&self, answer: impl Future<Output = T>) -> T {
         struct Ends<'a>(&'a Visit);
         impl Drop for Ends<'_> {
@@ -167,7 +170,7 @@ impl Visit {
     }
 }
 
-/// A stream whose bytes are counted.
+/// A stream that counts its bytes.
 pub(crate) struct Counted<S> {
     stream: S,
     visit: Arc<Visit>,
@@ -176,9 +179,9 @@ pub(crate) struct Counted<S> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layer {
-    /// What goes over the network, either way.
+    /// Bytes on the network, in either direction.
     Wire,
-    /// What the machine says, once it is decrypted.
+    /// Decrypted bytes from the client.
     Words,
 }
 
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_those_who_move_nothing_lose_their_place() {
+    async fn only_connections_without_progress_lose_their_place() {
         let places = Places::new(5);
         let silent = places.take().await.expect("a place");
         let greeting = places.take().await.expect("a place");
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_is_sent_away_while_there_is_room_and_who_waits_gets_the_first_place() {
+    async fn connections_are_closed_only_when_places_run_out_and_the_next_one_waiting_gets_the_place() {
         let places = Places::new(1);
         let first = places.take().await.expect("a place");
         let waiting = tokio::spawn({

@@ -1,4 +1,4 @@
-//! What the config server reads and writes. RBAC is generated from this table.
+//! The objects that the config server reads and writes. RBAC is generated from this table.
 
 use cluster::rights::{Right, Role, WATCH};
 
@@ -10,7 +10,7 @@ const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'s
     Right { group, resource, verbs }
 }
 
-/// The rights of `machinist server`.
+/// The permissions of `machinist server`.
 pub const ROLES: [Role; 1] = [Role {
     name: "server",
     everywhere: &[
@@ -18,16 +18,16 @@ pub const ROLES: [Role; 1] = [Role {
         right(MACHINE_CONFIG, "controllerconfigs", WATCH),
         right(MACHINE_CONFIG, "machineosconfigs", WATCH),
         right(MACHINE_CONFIG, "machineosbuilds", WATCH),
-        // By name, when a machine asks for it.
+        // Read by name when a machine asks for it.
         right(MACHINE_CONFIG, "machineconfigs", &["get"]),
         right(OURS, "poolpolicies", WATCH),
         right(OURS, "bootstraptokens", WATCH),
         // Uses are counted here.
         right(OURS, "bootstraptokens/status", &["update"]),
         right(MACHINE, "machines", WATCH),
-        // Whether the first boot of a machine without a Machine is over.
+        // Tells whether the first boot of a machine without a Machine is over.
         right("", "nodes", &["get"]),
-        // The condition that says how a first boot went.
+        // The condition that tells how a first boot went.
         right(MACHINE, "machines/status", &["patch"]),
         // Also in the namespace of Machines.
         right("events.k8s.io", "events", &["create", "patch"]),

@@ -1,4 +1,4 @@
-//! Where answers come from: a cluster, or a folder of manifests before there is one.
+//! The sources that the server serves from: a cluster, or a folder of manifests before there is one.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use serving::token::Refusal;
 
 use crate::{ClusterSource, FolderSource};
 
-/// The objects behind the answers.
+/// Where the objects for responses come from.
 pub enum Source {
     Cluster(Box<ClusterSource>),
     Folder(FolderSource),
 }
 
-/// What is known of a pool that was asked for.
+/// The state of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    /// The rendered config that new machines get; `None` while there is none.
+    /// The rendered config for new machines; `None` while there is none.
     pub(crate) config: Option<String>,
-    /// The image built for it, where there is one to be born on.
+    /// The image built for that config, if a new machine can boot with it.
     pub(crate) image: Option<String>,
-    /// Served without a token.
+    /// Whether the pool is served without a token.
     pub(crate) open: bool,
 }
 
-/// Why a lookup gave nothing.
+/// Why a lookup failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Missing {
-    /// Asking again helps.
+    /// A retry may succeed.
     #[error("{0}")]
     NotYet(String),
     #[error("there is no pool {0}; `kubectl get mcp` lists those there are")]
@@ -39,42 +39,42 @@ pub(crate) enum Missing {
     Broken(String),
 }
 
-/// Everything a body is made from.
+/// The input of one response body.
 #[derive(Clone, Debug)]
 pub(crate) struct Materials {
     pub(crate) machine_config: MachineConfig,
     pub(crate) kubelet_ca: Vec<u8>,
     pub(crate) cloud_ca: Vec<u8>,
     pub(crate) kubeconfig: String,
-    /// The image built for this config, where there is one to be born on.
+    /// The image built for this config, if a new machine can boot with it.
     pub(crate) image: Option<String>,
     pub(crate) server_ca: Vec<u8>,
     pub(crate) registries: Vec<(String, Vec<u8>)>,
 }
 
-/// Why a machine was not let in.
+/// Why a client was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// Its token may be good; nobody can say.
+    /// The token could not be checked; it may be valid.
     #[error("the cluster cannot be asked about the token now")]
     Unavailable,
 }
 
-/// Who was let in.
+/// A client that was admitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// The Machine that its token is for.
+    /// The Machine that the token is for.
     pub(crate) machine: Option<String>,
 }
 
-/// The files from which the kubelet's first kubeconfig is made.
+/// The input of the kubelet's bootstrap kubeconfig.
 #[derive(Clone, Debug)]
 pub struct BootstrapFiles {
-    /// The address that machines reach the API at.
+    /// The API server's address as machines see it.
     pub api_server_url: String,
-    /// A folder with `token` and `ca.crt`, as a mounted service-account secret has them.
+    /// A folder with `token` and `ca.crt`, as in a mounted service account secret.
     pub folder: PathBuf,
 }
 
@@ -105,7 +105,7 @@ impl Source {
         }
     }
 
-    /// Different whenever bodies that were built may be stale, though the config's name is the same.
+    /// Returns a value that changes whenever cached bodies may be stale although the config's name is the same.
     pub(crate) fn stamp(&self) -> Arc<str> {
         match self {
             Source::Cluster(source) => source.stamp(),
@@ -113,7 +113,7 @@ impl Source {
         }
     }
 
-    /// Checks a token and, where it is `spent`, counts one use of it, at most as often as it allows.
+    /// Checks a token and, if `spent` is set, counts one use. The number of uses never exceeds the token's limit.
     pub(crate) async fn admit(
         &self,
         secret: Option<&str>,
@@ -127,7 +127,7 @@ impl Source {
         }
     }
 
-    /// Tells on how a machine's first boot went.
+    /// Publishes a machine's report about its first boot.
     pub(crate) async fn report(
         &self,
         secret: Option<&str>,
@@ -155,7 +155,7 @@ impl Source {
         }
     }
 
-    /// What keeps it from being ready, for `/readyz`.
+    /// Returns why the source is not ready, for `/readyz`.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self {
             Source::Cluster(source) => source.trouble(),

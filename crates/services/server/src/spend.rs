@@ -1,7 +1,7 @@
-//! Counts uses of a token by compare-and-swap, many at a time.
+//! Counts uses of a token by compare-and-swap, in batches.
 //!
-//! A MachineSet of thousands shares one token. Those who wait while one write is under way are counted together by the
-//! next, so the API sees a few writes and never more uses than the token allows, from any number of servers.
+//! A MachineSet of thousands shares one token. Requests that arrive during a write are counted together by the next
+//! write, so the API sees few writes and never more uses than the token allows, however many servers there are.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,7 +20,8 @@ use tokio::sync::oneshot;
 
 use crate::source::Denied;
 
-/// Another server may write in between; each conflict is read again. More in a row than this is an API in trouble.
+/// Another server may write in between; after a conflict the token is read again. More conflicts in a row than this
+/// mean that the API has a problem.
 const TRIES: usize = 20;
 
 #[derive(Clone)]
@@ -39,7 +40,7 @@ impl Spender {
         Self { api, waiting: Arc::default() }
     }
 
-    /// One use of the token, once it is written down.
+    /// Counts one use of the token and returns once it is written.
     pub(crate) async fn spend(&self, token: &str, from: IpAddr) -> Result<(), Denied> {
         let (answer, written) = oneshot::channel();
         let is_first = {
@@ -49,7 +50,7 @@ impl Spender {
             is_first
         };
         if is_first {
-            // A task of its own: the machine that happened to come first may hang up.
+            // Runs in its own task, because the client whose request came first may disconnect.
             let (spender, token) = (self.clone(), token.to_owned());
             tokio::spawn(async move { spender.write_all(&token).await });
         }
@@ -81,7 +82,7 @@ impl Spender {
         }
     }
 
-    /// Writes as many uses as the token still allows and says how many those were.
+    /// Writes as many uses as the token still allows, and returns that number.
     async fn write(&self, name: &str, batch: &[Waiting]) -> Result<usize, Denied> {
         for _ in 0..TRIES {
             let mut token = in_time(self.api.get(name)).await.map_err(|error| denied(&error))?;
@@ -108,7 +109,7 @@ impl Spender {
     }
 }
 
-/// A token that was deleted a moment ago is revoked; anything else is trouble that passes.
+/// A token that no longer exists was revoked; all other errors are temporary.
 fn denied(error: &kube::Error) -> Denied {
     if problem(error) == Problem::NotFound {
         return Refusal::Unknown.into();

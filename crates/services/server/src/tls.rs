@@ -1,4 +1,4 @@
-//! TLS with a certificate that is read again when its files change.
+//! TLS with a certificate that is reloaded when its files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// How stale a certificate may be; asking the file system at each handshake would cost more than it gains.
+/// How long a certificate may be outdated. Checking the files at every handshake would cost more than it gains.
 const FRESH: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -23,13 +23,13 @@ pub enum Error {
     Use { certificate: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
-/// TLS 1.2 and newer, HTTP/1.1 only: machines fetch one document.
+/// TLS 1.2 and newer, and HTTP/1.1 only, because machines fetch one document.
 pub(crate) fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, Error> {
     let resolver = Resolver::new(certificate, key)?;
     let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.max_early_data_size = 0;
-    // Nobody comes back soon enough to resume.
+    // Machines do not come back soon enough to resume a session.
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
@@ -69,7 +69,7 @@ impl ResolvesServerCert for Resolver {
                         (current.key, current.changed) = (key, changed);
                         tracing::info!("the certificate was read again");
                     }
-                    // Half a pair may be written yet; the old one stays until both fit.
+                    // Only one of the two files may be written yet. The old certificate stays until both match.
                     Err(error) => {
                         tracing::warn!(error = &error as &dyn std::error::Error, "the new certificate is not used")
                     }

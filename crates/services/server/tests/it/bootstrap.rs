@@ -1,4 +1,4 @@
-//! What a machine gets.
+//! Responses for machines: versions, caching, compression, kernel arguments.
 
 use serde_json::{Value, json};
 use testkit::certify;
@@ -67,7 +67,7 @@ async fn a_new_certificate_is_used_without_a_restart() {
     let world = World::start(&plain_config());
     assert_eq!(world.get("/healthz", "3.2.0").await.status(), 200);
     certify(world.folder.path(), "second");
-    // Clients that trust only the new certificate are served once the server has read it; until then they refuse.
+    // Clients that trust only the new certificate fail until the server has loaded it.
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     let client = world.client();
     while client.get(world.url("/healthz")).send().await.is_err() {
@@ -77,7 +77,7 @@ async fn a_new_certificate_is_used_without_a_restart() {
 }
 
 #[tokio::test]
-async fn kernel_arguments_are_there_once_however_often_and_in_whichever_version_they_are_asked_for() {
+async fn kernel_arguments_appear_once_in_every_version_and_request() {
     let mut config = plain_config();
     config["kernelArguments"] = json!({"shouldExist": ["quiet"]});
     let world = World::start(&config);
@@ -89,14 +89,14 @@ async fn kernel_arguments_are_there_once_however_often_and_in_whichever_version_
         let content = ignition::data_url::decode(file["contents"]["source"].as_str().unwrap()).unwrap();
         let content: Value = serde_json::from_slice(&content).unwrap();
         let in_machine_config = content["spec"]["kernelArguments"].as_array().map_or(0, Vec::len);
-        // Specs below 3.3 cannot say them, so the daemon sets them.
+        // Specs before 3.3 cannot express kernel arguments, so the daemon sets them.
         let expected = if version == "3.5.0" { (1, 0) } else { (0, 1) };
         assert_eq!((in_ignition, in_machine_config), expected, "for {version}: {content}");
     }
 }
 
 #[tokio::test]
-async fn health_and_metrics_are_for_everyone() {
+async fn health_and_metrics_need_no_token() {
     let world = World::start_closed(&plain_config());
     for path in ["/healthz", "/readyz"] {
         assert_eq!(world.get(path, "3.2.0").await.status(), 200);

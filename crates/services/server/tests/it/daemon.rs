@@ -1,4 +1,5 @@
-//! The daemon's binary over the wire: by its hash, from disk, and in the config of machines that lack it.
+//! The daemon's binary over the network: addressed by its hash, read from disk, and referred to by configs of machines
+//! that lack it.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -12,7 +13,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::world::{World, plain_config};
 
-/// Longer than a piece, not a whole number of them, and not all alike.
+/// Longer than one chunk, not a multiple of it, and not uniform.
 fn binary() -> Vec<u8> {
     (0..300_001_u32).map(|number| (number % 251) as u8).collect()
 }
@@ -37,7 +38,7 @@ fn world(config: &Value) -> World {
 #[tokio::test]
 async fn the_binary_is_served_by_its_hash_and_never_changes() {
     let world = world(&plain_config());
-    // What was read is what is served, also when the path is another file by now.
+    // The bytes that were hashed are served, even after the path is replaced.
     std::fs::remove_file(world.folder.path().join("machinistd")).unwrap();
     std::fs::write(world.folder.path().join("machinistd"), "newer").unwrap();
     let url = world.url(&format!("/daemon/{}", sum()));
@@ -58,7 +59,7 @@ async fn the_binary_is_served_by_its_hash_and_never_changes() {
 }
 
 #[tokio::test]
-async fn a_compressed_copy_is_for_who_takes_it_and_one_of_another_build_is_for_nobody() {
+async fn a_compressed_copy_is_sent_to_clients_that_accept_it_unless_it_is_of_another_build() {
     let ask = |world: &World| {
         let url = world.url(&format!("/daemon/{}", sum()));
         world.client().get(url).header("accept-encoding", "gzip").send()
@@ -77,7 +78,7 @@ async fn a_compressed_copy_is_for_who_takes_it_and_one_of_another_build_is_for_n
 }
 
 #[tokio::test]
-async fn another_hash_is_asked_for_again_later_and_a_server_without_a_binary_says_so() {
+async fn an_unknown_hash_is_503_and_a_server_without_a_binary_says_so() {
     let other = format!("/daemon/{}", "0".repeat(64));
     let answer = world(&plain_config()).get(&other, "3.2.0").await;
     assert_eq!(answer.status(), 503, "another server behind the same address may have it");
@@ -88,7 +89,7 @@ async fn another_hash_is_asked_for_again_later_and_a_server_without_a_binary_say
 }
 
 #[tokio::test]
-async fn a_config_tells_where_the_binary_is_and_what_it_must_be_in_every_version() {
+async fn a_config_has_the_binarys_url_and_hash_in_every_version() {
     let world = world(&plain_config());
     for version in ["2.2.0", "3.1.0", "3.5.0"] {
         let served: Value = world.get("/config/master", version).await.json().await.unwrap();
@@ -102,7 +103,7 @@ async fn a_config_tells_where_the_binary_is_and_what_it_must_be_in_every_version
         let units = served["systemd"]["units"].as_array().unwrap();
         let unit = units.iter().find(|unit| unit["name"] == "machinistd-firstboot.service").unwrap();
         assert_eq!(unit["enabled"], true);
-        // The machine's own copy of its config does not have it, so nothing of it can look like drift.
+        // The machine's own copy of its config does not contain the file, so it cannot be reported as drift.
         let content = files.iter().find(|file| file["path"] == "/etc/mcs-machine-config-content.json").unwrap();
         let content = ignition::data_url::decode(content["contents"]["source"].as_str().unwrap()).unwrap();
         assert!(!String::from_utf8(content).unwrap().contains("machinistd"));
@@ -124,7 +125,7 @@ async fn a_config_that_brings_its_own_daemon_keeps_it() {
 }
 
 #[test]
-fn what_is_not_a_binary_is_refused_by_name() {
+fn a_file_that_is_not_a_binary_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().join("missing"), folder.path().to_owned()] {
         let error = Daemon::load(&path).unwrap_err().to_string();

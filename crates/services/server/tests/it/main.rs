@@ -1,4 +1,4 @@
-//! The config server over the wire: from a folder of manifests, and from a cluster on the embedded API.
+//! The config server over the network, from a folder of manifests and from a cluster on the embedded API.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ mod world;
 
 use std::sync::{Arc, Mutex};
 
-/// Everything that is logged at the most talkative level of ours.
+/// Captures our own log output at the most verbose level.
 fn logs() -> Arc<Mutex<Vec<u8>>> {
     #[derive(Clone)]
     struct Shared(Arc<Mutex<Vec<u8>>>);
@@ -34,7 +34,7 @@ fn logs() -> Arc<Mutex<Vec<u8>>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_right_machines_are_let_in_and_no_others_and_no_secret_is_logged() {
+async fn only_valid_tokens_are_admitted_and_no_secret_is_logged() {
     let logs = logs();
     let secrets = tokens::story(testkit::Kind::Embedded).await;
     let logged = String::from_utf8_lossy(&logs.lock().unwrap()).into_owned();

@@ -1,4 +1,4 @@
-//! What is refused, with which status, and that the body says what to do.
+//! Refused requests: their status, and that the body says what to do.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_version_that_cannot_be_served_is_refused_with_those_that_can() {
 }
 
 #[tokio::test]
-async fn what_an_old_version_cannot_say_is_406_and_named() {
+async fn a_feature_that_an_old_version_lacks_is_406_and_named() {
     let mut config = plain_config();
     config["storage"]["luks"] = json!([{"name": "data", "device": "/dev/sdb"}]);
     let world = World::start(&config);
@@ -37,7 +37,7 @@ async fn what_an_old_version_cannot_say_is_406_and_named() {
 }
 
 #[tokio::test]
-async fn machines_of_other_pools_are_told_to_come_back() {
+async fn machines_of_other_pools_are_told_to_retry() {
     let world = World::start(&plain_config());
     let answer = world.get("/config/worker", "3.2.0").await;
     assert_eq!(answer.status(), 503);
@@ -67,7 +67,7 @@ async fn paths_and_methods_that_are_not_ours_are_refused() {
     assert_eq!(posted.headers()["allow"], "GET, HEAD");
 }
 
-/// Sends raw bytes to the plain port and returns all that comes back until the server closes.
+/// Sends raw bytes to the plain HTTP port and returns everything received until the server closes.
 async fn talk(world: &World, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(world.plain).await.unwrap();
     // The server may close before it has read everything.
@@ -88,7 +88,7 @@ async fn huge_headers_are_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_trickles_its_request_is_told_and_dropped_while_others_are_served() {
+async fn a_client_that_sends_too_slowly_gets_408_while_others_are_served() {
     let world = World::start(&plain_config());
     let mut stream = TcpStream::connect(world.plain).await.unwrap();
     let begin = std::time::Instant::now();
@@ -116,7 +116,7 @@ async fn a_client_that_trickles_its_request_is_told_and_dropped_while_others_are
 }
 
 #[tokio::test]
-async fn a_connection_that_says_nothing_is_closed_without_a_word() {
+async fn a_connection_that_sends_nothing_is_closed_without_a_response() {
     let world = World::start(&plain_config());
     assert_eq!(talk(&world, b"").await, "");
     let answer = talk(&world, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
@@ -146,7 +146,7 @@ async fn headers_that_make_no_sense_get_a_clean_status() {
         ("Authorization: Bearer\r\nAuthorization: Basic eDp5\r\n".to_owned(), 200),
         ("If-None-Match: \"\r\nAccept-Encoding: ,,,gzip;q=x\r\n".to_owned(), 200),
         ("Content-Length: -1\r\n".to_owned(), 400),
-        // The standard: chunks count where both lengths are sent.
+        // By the HTTP standard, chunked encoding takes precedence over a content length.
         ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n".to_owned(), 200),
         ("No colon\r\n".to_owned(), 400),
         (" folded: x\r\n".to_owned(), 400),
@@ -184,7 +184,7 @@ async fn a_broken_controller_config_is_named_and_nothing_of_it_is_shown() {
 }
 
 #[tokio::test]
-async fn connections_that_hold_on_to_nothing_cost_nobody_else_anything() {
+async fn idle_connections_do_not_keep_others_from_being_served() {
     let world = World::start(&plain_config());
     let mut held = Vec::new();
     for _ in 0..600 {
@@ -215,7 +215,7 @@ async fn a_bootstrap_host_asks_for_a_token_too_unless_it_is_opened() {
 }
 
 #[tokio::test]
-async fn who_fails_too_often_waits_and_a_good_token_still_works_from_there() {
+async fn an_address_with_too_many_failures_is_throttled_but_valid_tokens_still_work() {
     let world = World::start_closed(&plain_config());
     let grant = serving::token::Grant { pool: "master".to_owned(), ..Default::default() };
     let token = serde_json::to_string(&serving::token::object(&grant, "good")).unwrap();
@@ -233,7 +233,7 @@ async fn who_fails_too_often_waits_and_a_good_token_still_works_from_there() {
     assert_eq!(ask("good").await.unwrap().status(), 200, "machines behind one balancer have one address");
 }
 
-/// The first words of a client that speaks no TLS newer than this, offering one cipher.
+/// A ClientHello that offers at most this TLS version and one cipher.
 fn hello(minor: u8, cipher: u16) -> Vec<u8> {
     let mut body = vec![3, minor];
     body.extend([7; 32]);
@@ -256,7 +256,7 @@ async fn old_tls_and_weak_ciphers_are_turned_away_and_tls_1_2_is_served() {
         stream.write_all(&hello(minor, cipher)).await.unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();
-        // A record of alerts with one fatal alert: no common version, or no common cipher.
+        // An alert record with one fatal alert: no common version, or no common cipher.
         assert_eq!((answer[0], answer[5]), (0x15, 2), "3.{minor} {cipher:x}: {answer:?}");
         assert!([40, 70].contains(&answer[6]), "3.{minor} {cipher:x}: {answer:?}");
     }

@@ -1,4 +1,5 @@
-//! Who is let in, on a cluster. One story per server kind: a control plane costs more than the questions asked of it.
+//! Token checks on a cluster. All of them run in one test per kind of API server, because starting a control plane
+//! takes longer than the checks.
 
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::machinist::BootstrapToken;
@@ -10,7 +11,7 @@ use testkit::{Kind, wait_until};
 
 use super::town::{CONFIG, SECRET_WORD, Town, in_an_hour};
 
-/// Returns every secret that was in play.
+/// Returns every secret that was used.
 pub(crate) async fn story(kind: Kind) -> Vec<String> {
     let Some(town) = Town::start(kind, 2).await else { return Vec::new() };
     nothing_is_given_without_a_token(&town).await;
@@ -63,7 +64,7 @@ async fn a_token_ends(town: &Town) {
     assert_eq!(town.ask(0, "worker", Some(&revoked)).await.0, 200);
     let tokens: Api<BootstrapToken> = Api::all(town.client.clone());
     tokens.delete(&serving::token::name("worker", &revoked), &DeleteParams::default()).await.unwrap();
-    // At once, not when the servers have heard of it: each use is written down first.
+    // This holds at once, before the servers have seen the change, because each use is written first.
     for server in [0, 1] {
         assert_ne!(town.ask(server, "worker", Some(&revoked)).await.0, 200);
     }
@@ -76,7 +77,7 @@ async fn a_token_opens_one_pool(town: &Town) {
     assert_eq!(status.map_or(0, |status| status.uses), 0, "a refusal costs no use");
 }
 
-/// A host that no Machine stands for: its token works until there is a node of its name.
+/// A host without a Machine: its token works until a node of its name exists.
 async fn a_token_for_a_machine_without_a_machine_object_works(town: &Town) {
     let token = town.token(|grant| grant.machine = Some("bare".to_owned())).await;
     assert_eq!(town.ask(0, "worker", Some(&token)).await.0, 200);
@@ -158,8 +159,8 @@ async fn a_machine_tells_how_it_went(town: &Town) {
     assert_eq!(town.report(&token, &json!("x".repeat(70_000))).await.0, 413);
 }
 
-/// Bytes that were built are replaced by a new authority, by new files of the bootstrap token, and by a config that a node
-/// runs already.
+/// Cached bodies are replaced after a new CA, after new files of the bootstrap token, and after a node has reached a
+/// newer config.
 async fn what_is_served_follows_the_cluster(town: &Town) {
     let token = town.token(|_| {}).await;
     let has = async |what: &str, word: &str| {

@@ -1,5 +1,5 @@
-//! A cluster with a pool, a rendered config and several config servers before it. Used by the quick tests on the
-//! embedded API and by `e2e` on a real one.
+//! A cluster with a pool, a rendered config and several config servers. Used by the quick tests on the embedded API and
+//! by `e2e` on a real one.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use server::{BootstrapFiles, ClusterSettings, ClusterSource, Listener, Settings,
 use serving::token::Grant;
 use testkit::{ControlPlane, Kind, certify, control_plane, wait_for_all, wait_until};
 
-/// The word in the served file that only machines with a token may see.
+/// A word in the served file that only clients with a token may see.
 pub(crate) const SECRET_WORD: &str = "open-sesame";
 pub(crate) const CONFIG: &str = "rendered-worker-1";
 const ACCEPT: &str = "application/vnd.coreos.ignition+json;version=3.5.0";
@@ -25,17 +25,17 @@ const ACCEPT: &str = "application/vnd.coreos.ignition+json;version=3.5.0";
 pub(crate) struct Town {
     pub(crate) control_plane: ControlPlane,
     pub(crate) client: Client,
-    /// The server's own account, with the rights it declares and no others.
+    /// The server's own service account, with exactly the permissions it declares.
     account: Client,
     pub(crate) servers: Vec<SocketAddr>,
     pub(crate) web: reqwest::Client,
     pub(crate) folder: tempfile::TempDir,
-    /// Every token that was made.
+    /// Every token that was issued.
     pub(crate) secrets: Mutex<Vec<String>>,
 }
 
 impl Town {
-    /// `None` where this machine lacks a part.
+    /// Returns `None` if this machine lacks a prerequisite.
     pub(crate) async fn start(kind: Kind, servers: usize) -> Option<Self> {
         let control_plane = control_plane(kind).await?;
         control_plane.install().await;
@@ -96,7 +96,7 @@ impl Town {
         format!("https://{}{path}", self.servers[server])
     }
 
-    /// Asks one of the servers for a pool's config.
+    /// Requests a pool's config from one of the servers.
     pub(crate) async fn ask(&self, server: usize, pool: &str, token: Option<&str>) -> (u16, String) {
         let request = self.web.get(self.url(server, &format!("/config/{pool}"))).header("accept", ACCEPT);
         let request = match token {
@@ -113,14 +113,14 @@ impl Town {
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
-    /// A fresh token, once every server knows it.
+    /// Issues a token and waits until every server knows it.
     pub(crate) async fn token(&self, change: impl FnOnce(&mut Grant)) -> String {
         let mut grant = Grant { pool: "worker".to_owned(), ..Grant::default() };
         change(&mut grant);
         let secret = cluster::tokens::issue(&self.client, &grant).await.unwrap();
         self.secrets.lock().unwrap().push(secret.clone());
         for index in 0..self.servers.len() {
-            // A HEAD looks without using it up; whether it is refused or not, an unknown token is 401.
+            // A HEAD checks the token without using it up. An unknown token gets 401.
             let url = self.url(index, &format!("/config/{}", grant.pool));
             wait_until("the server to know the token", || async {
                 if grant.machine.is_some() || grant.expires.is_some_and(|end| end <= Timestamp::now()) {
@@ -138,7 +138,7 @@ impl Town {
         Api::all(self.client.clone()).get(&serving::token::name(pool, secret)).await.unwrap()
     }
 
-    /// Waits for an event with this reason whose note has these words.
+    /// Waits for an event with this reason whose note contains these words.
     pub(crate) async fn event(&self, reason: &str, words: &[&str]) -> Event {
         let events: Api<Event> = Api::all(self.client.clone());
         let matches = |event: &Event| {
@@ -154,7 +154,7 @@ impl Town {
         Api::namespaced(self.client.clone(), names::MACHINE_API_NAMESPACE)
     }
 
-    /// A Machine with this address.
+    /// Creates a Machine with this address.
     pub(crate) async fn machine(&self, name: &str, address: &str) {
         let mut machine = Machine::default();
         machine.metadata.name = Some(name.to_owned());
@@ -178,7 +178,7 @@ pub(crate) fn in_an_hour() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(1)
 }
 
-/// The account that an installation runs the server with.
+/// Creates the service account that an installation runs the server with.
 async fn account(control_plane: &ControlPlane, client: &Client) -> Client {
     let name = "machine-config-server";
     for object in cluster::rights::manifests(name, names::NAMESPACE, &server::ROLES) {
@@ -196,7 +196,8 @@ async fn account(control_plane: &ControlPlane, client: &Client) -> Client {
     cluster::connect(Some(&control_plane.user_kubeconfig(&user, None))).await.unwrap()
 }
 
-/// A pool `worker` at one rendered config, a pool `ghost` whose config is missing, one that has none, and the ControllerConfig.
+/// Creates a pool `worker` with one rendered config, a pool `ghost` whose config is missing, a pool without a config,
+/// and the ControllerConfig.
 async fn furnish(client: &Client) {
     let file = json!({
         "path": "/etc/secret", "mode": 384, "overwrite": true, "contents": {"source": format!("data:,{SECRET_WORD}")},

@@ -1,4 +1,4 @@
-//! A server on free ports with a certificate of its own, and a folder of manifests behind it.
+//! A server on free ports with its own certificate and a folder of manifests.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,12 +21,12 @@ impl World {
         World::start_with(config, true, None)
     }
 
-    /// The same with a binary of the daemon to give, made by `daemon` in the folder.
+    /// Like [`World::start`], with a daemon binary that `daemon` creates in the folder.
     pub(crate) fn start_with_daemon(config: &Value, daemon: &dyn Fn(&Path) -> Daemon) -> World {
         World::start_with(config, true, Some(daemon))
     }
 
-    /// The same for machines with a token only.
+    /// Like [`World::start`], but a token is required.
     pub(crate) fn start_closed(config: &Value) -> World {
         World::start_with(config, false, None)
     }
@@ -79,7 +79,7 @@ impl World {
         format!("https://{}{path}", self.secure)
     }
 
-    /// A client that trusts the certificate that is in the folder now.
+    /// Returns a client that trusts the certificate in the folder.
     pub(crate) fn client(&self) -> reqwest::Client {
         let certificate = std::fs::read(self.folder.path().join("tls.crt")).unwrap();
         let certificate = reqwest::Certificate::from_pem(&certificate).unwrap();
