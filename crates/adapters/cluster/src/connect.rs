@@ -1,4 +1,4 @@
-//! A client from a kubeconfig, the environment or the service account of a pod.
+//! Creates a client from a kubeconfig, the environment or the service account of a pod.
 
 use std::path::{Path, PathBuf};
 
@@ -37,13 +37,13 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
         }
         None => Config::infer().await.map_err(Error::Infer)?,
     };
-    // The client would wait for half a minute inside a request that a disruption budget refuses. Here each request gives its
-    // answer, and whoever made it decides when to try again.
+    // By default the client retries inside a request for half a minute, for example when a disruption budget refuses an
+    // eviction. Here every request returns its response, and the caller decides when to retry.
     config.default_retry = false;
     Client::try_from(config).map_err(Error::Client)
 }
 
-/// Connects to any server that speaks HTTPS and takes a bearer token, checked by `ca` (PEM) alone.
+/// Connects to any HTTPS server that accepts a bearer token. Only `ca` (PEM) is trusted.
 pub async fn connect_with_token(server: &str, ca: &[u8], token: &str) -> Result<Client, Error> {
     let fail = |source| Error::ReadKubeconfig { path: PathBuf::from(server), source };
     let kubeconfig = Kubeconfig::from_yaml(&serving::kubeconfig(server, ca, token)).map_err(fail)?;
@@ -52,14 +52,14 @@ pub async fn connect_with_token(server: &str, ca: &[u8], token: &str) -> Result<
     Client::try_from(config).map_err(Error::Client)
 }
 
-/// Makes sure that the namespace of leases and events exists. On an installed cluster it always does.
+/// Creates the namespace of leases and events if it does not exist. On an installed cluster it always does.
 pub async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<Namespace> = Api::all(client.clone());
     let fail = |source| Error::CreateNamespace { name: name.to_owned(), source };
     match api.get_opt(name).await {
         Ok(Some(_)) => return Ok(()),
         Ok(None) => {}
-        // Whoever may not read namespaces is told so when it matters: by the Lease.
+        // Without permission to read namespaces, writing the Lease will fail with a clear error if it has to.
         Err(kube::Error::Api(status)) if status.code == 403 => return Ok(()),
         Err(error) => return Err(fail(error)),
     }

@@ -1,31 +1,31 @@
-//! What kind of trouble an answer of the API is, so that callers decide by kind and not by number.
+//! Classifies errors of the API, so that callers match on a kind and not on a status code.
 
 use kube::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The object, or for a whole collection its kind, does not exist.
+    /// The object does not exist or, for a collection, its kind.
     NotFound,
-    /// Somebody wrote in between, or the object exists already: look again.
+    /// The object was changed in between, or it already exists: read it again.
     Conflict,
-    /// Refused by the server's load shedding or by a disruption budget: wait, then try again.
+    /// Refused by the server's load shedding or by a disruption budget: retry later.
     TooManyRequests,
-    /// Not allowed to this identity: only an administrator can help.
+    /// This identity has no permission; only an administrator can fix that.
     Forbidden,
-    /// The content is refused and will be refused again.
+    /// The content is invalid, and a retry would be refused again.
     Invalid,
-    /// The server cannot be reached, is starting, or failed inside: try again.
+    /// The server cannot be reached, is starting, or had an internal error: retry.
     Unreachable,
 }
 
 impl Problem {
-    /// Whether the same request can succeed later without anybody changing it.
+    /// Whether the same request can succeed later without any change.
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Conflict | Self::TooManyRequests | Self::Unreachable)
     }
 }
 
-/// The kind of trouble behind an error of the client.
+/// Returns the kind of a client error.
 pub fn problem(error: &Error) -> Problem {
     let Error::Api(status) = error else {
         return Problem::Unreachable;
@@ -40,7 +40,7 @@ pub fn problem(error: &Error) -> Problem {
     }
 }
 
-/// `Ok(None)` for an object that does not exist.
+/// Turns the error for an object that does not exist into `Ok(None)`.
 pub fn if_found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -49,7 +49,7 @@ pub fn if_found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// The error and its causes in one line, each said once.
+/// Formats the error and its causes in one line without repetitions.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

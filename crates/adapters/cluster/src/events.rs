@@ -1,8 +1,9 @@
-//! Kubernetes events that never hold up a controller.
+//! Publishes Kubernetes events without ever blocking a controller.
 //!
-//! Events are handed to a task of their own. The same news again while it waits, or within minutes, is counted and not
-//! written anew; other news about the same object is an event of its own. When the API is away and the line is full,
-//! further events are dropped with a word in the log: an event is news, and conditions hold the state.
+//! Events are queued and written by a separate task. An event that is repeated while it is queued, or within minutes,
+//! is counted in its series and not written again; a different message about the same object is a separate event. If
+//! the API is unreachable and the queue is full, further events are dropped and logged: conditions hold the state,
+//! events only announce changes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,29 +22,29 @@ use tokio::sync::mpsc;
 use crate::error::{Problem, problem};
 use crate::write::in_time;
 
-/// Bursts of a rollout fit; a day without an API does not.
+/// Holds the bursts of a rollout, but not the events of a day without an API.
 const LINE: usize = 1024;
 
-/// How long the same news is counted on an event that is there, as client-go does.
+/// How long repetitions are counted on an existing event, as in client-go.
 const SERIES: Duration = Duration::from_secs(360);
 
 #[derive(Clone)]
 pub struct Events {
     waiting: Arc<Mutex<Waiting>>,
-    /// Wakes the task, and ends it when the last sender is gone.
+    /// Wakes the task. The task ends when the last sender is dropped.
     wake: mpsc::Sender<()>,
     namespace: String,
     room: usize,
 }
 
-/// How bad the news is.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     Normal,
     Warning,
 }
 
-/// What makes two pieces of news the same.
+/// The content of an event. Two events with equal content are repetitions.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct News {
     severity: Severity,
@@ -63,12 +64,12 @@ struct Waiting {
 }
 
 impl Events {
-    /// Starts the task that publishes in the name of `component`. Events about cluster-scoped objects go to `namespace`.
+    /// Starts the task that publishes events as `component`. Events about cluster-scoped objects go to `namespace`.
     pub fn start(client: Client, component: &str, namespace: &str) -> Self {
         Self::start_with_room(client, component, namespace, LINE)
     }
 
-    /// The same with room for more events at once, for those that tell of every machine of a fleet.
+    /// Like [`Events::start`] with a larger queue, for processes that publish events about every machine of a fleet.
     pub fn start_with_room(client: Client, component: &str, namespace: &str, room: usize) -> Self {
         let (wake, mut woken) = mpsc::channel(1);
         let waiting = Arc::<Mutex<Waiting>>::default();
@@ -88,7 +89,7 @@ impl Events {
         Self { waiting, wake, namespace: namespace.to_owned(), room }
     }
 
-    /// Tells about an object of a kind known at compile time.
+    /// Publishes an event about an object of a kind known at compile time.
     pub fn publish<K>(&self, name: &str, uid: Option<&str>, severity: Severity, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -118,13 +119,13 @@ impl Events {
         if !self.waiting.lock().add(news, self.room) {
             tracing::warn!(reason, "an event was dropped because too many wait");
         }
-        // A task that is awake already looks at everything that waits.
+        // If this fails, the task is already awake, and it drains the whole queue.
         let _ = self.wake.try_send(());
     }
 }
 
 impl Waiting {
-    /// Whether there was room for it.
+    /// Returns whether there was room in the queue.
     fn add(&mut self, news: News, room: usize) -> bool {
         if let Some(count) = self.counts.get_mut(&news) {
             *count = count.saturating_add(1);
@@ -146,7 +147,7 @@ impl Waiting {
     }
 }
 
-/// Writes events and remembers for a while which ones are there.
+/// Writes events and remembers recent ones for a while.
 struct Writer {
     client: Client,
     component: String,
@@ -172,7 +173,7 @@ impl Writer {
                     (written.count, written.at) = (total, Instant::now());
                     return Ok(());
                 }
-                // It was removed by hand or by age: told anew.
+                // The event was deleted or has expired: create it again.
                 Err(error) if problem(&error) == Problem::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -217,7 +218,7 @@ impl Writer {
     }
 }
 
-/// The API refuses notes above 1024 bytes.
+/// The API refuses notes longer than 1024 bytes.
 fn shorten(message: &str) -> String {
     const LIMIT: usize = 1024;
     if message.len() <= LIMIT {
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_news_is_counted_and_other_news_waits_behind_it_while_there_is_room() {
+    fn repeated_events_are_counted_and_others_are_queued_while_there_is_room() {
         let mut waiting = Waiting::default();
         assert!(waiting.add(news("to a"), 2) && waiting.add(news("to b"), 2) && waiting.add(news("to a"), 2));
         assert!(!waiting.add(news("to c"), 2), "the line is full");

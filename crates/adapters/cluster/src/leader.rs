@@ -1,7 +1,7 @@
-//! Leader election by a Lease.
+//! Leader election with a Lease.
 //!
-//! Leading is a permission to begin, never a proof: a process that was stopped for a minute still believes in its Lease.
-//! What must not happen twice is guarded by resource versions where it is written.
+//! Leadership permits a process to start its work, but it proves nothing: a process that was suspended for a minute
+//! still believes that it holds the Lease. Writes that must not happen twice are guarded by resource versions.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A process that ends must not hang because the API is away.
+/// Shutdown must not hang because the API is unreachable.
 const RELEASE: Duration = Duration::from_secs(3);
 
-/// How a process takes part in an election.
+/// The settings of an election.
 #[derive(Clone, Debug)]
 pub struct Election {
     pub namespace: String,
     pub lease: String,
-    /// Unique among the candidates; a pod's name, usually.
+    /// Unique among the candidates; usually the name of the pod.
     pub identity: String,
-    /// How long a leader that vanished still counts.
+    /// How long the Lease of a leader that vanished stays valid.
     pub duration: Duration,
 }
 
@@ -34,7 +34,7 @@ pub struct Error {
     source: LeaseManagerError,
 }
 
-/// A process's part in an election, or its right to lead without one.
+/// A process's candidacy, or its permission to lead without an election.
 pub struct Leadership(Option<Lease>);
 
 struct Lease {
@@ -42,16 +42,17 @@ struct Lease {
     task: JoinHandle<Result<LeaseManager, LeaseManagerError>>,
 }
 
-/// How leading ended.
+/// Why leadership ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to stop.
+    /// The process was asked to stop.
     Stopped,
-    /// Another process took the Lease. The process ends, so that it starts again as a standby with nothing in memory.
+    /// Another process took the Lease. This process should exit, so that it restarts as a standby with no state in
+    /// memory.
     Deposed,
 }
 
-/// Takes part from now on.
+/// Starts taking part in the election.
 pub async fn elect(client: Client, election: &Election) -> Result<Leadership, Error> {
     let seconds = election.duration.as_secs().max(3);
     let fail = |source| Error { namespace: election.namespace.clone(), lease: election.lease.clone(), source };
@@ -59,7 +60,7 @@ pub async fn elect(client: Client, election: &Election) -> Result<Leadership, Er
         .with_namespace(&election.namespace)
         .with_identity(&election.identity)
         .with_duration(seconds)
-        // Renewing well before the end leaves room for a server that is slow or restarts.
+        // Renewing well before the Lease expires tolerates a server that is slow or restarts.
         .with_grace((seconds * 2 / 3).max(1))
         .build()
         .await
@@ -68,7 +69,7 @@ pub async fn elect(client: Client, election: &Election) -> Result<Leadership, Er
     Ok(Leadership(Some(Lease { leads, task })))
 }
 
-/// Goes on with the panic of a task, if there is one.
+/// Resumes the panic of a task. Never returns otherwise.
 async fn panicked(tasks: &mut JoinSet<()>) -> Infallible {
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended
@@ -82,18 +83,18 @@ async fn panicked(tasks: &mut JoinSet<()>) -> Infallible {
 }
 
 impl Leadership {
-    /// Leads at once and for ever, where there is nobody to compete with.
+    /// Leads immediately and forever, for setups with a single process.
     #[must_use]
     pub fn unopposed() -> Self {
         Self(None)
     }
 
-    /// Waits for its turn, lets `begin` start the work, and goes on until `stop` or until another process leads.
+    /// Waits for leadership, calls `begin` to start the work, and runs until `stop` or until another process leads.
     ///
-    /// `tasks` may hold work that does not need to lead. All of it ends with this.
+    /// `tasks` may contain work that does not need leadership. All of it is stopped at the end.
     ///
     /// # Panics
-    /// When one of the tasks does: a leader that does half of its work would keep others from doing all of it.
+    /// If one of the tasks panics: a leader that does half of its work would keep others from doing all of it.
     pub async fn run(
         mut self,
         mut tasks: JoinSet<()>,
@@ -113,7 +114,7 @@ impl Leadership {
             () = self.lost() => End::Deposed,
             never = panicked(&mut tasks) => match never {},
             () = &mut stop => {
-                // Nothing may be written after the Lease is given back.
+                // Nothing may be written after the Lease is released.
                 tasks.shutdown().await;
                 self.release().await;
                 End::Stopped
@@ -128,7 +129,7 @@ impl Leadership {
         }
     }
 
-    /// Returns once this process leads no longer.
+    /// Returns once this process no longer leads.
     async fn lost(&mut self) {
         match self {
             Self(Some(lease)) => {
@@ -138,11 +139,11 @@ impl Leadership {
         }
     }
 
-    /// Gives the Lease back, so that the next leader need not wait for its end.
+    /// Releases the Lease, so that the next leader need not wait until it expires.
     async fn release(self) {
         let Self(Some(lease)) = self else { return };
         drop(lease.leads);
-        // Only the wait is bounded: a server that is away frees the Lease by time.
+        // Only the waiting is bounded: if the server is unreachable, the Lease expires by itself.
         let _ = tokio::time::timeout(RELEASE, lease.task).await;
     }
 }
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_leader_whose_part_panics_leads_no_longer() {
+    async fn a_leader_with_a_panicking_task_stops_leading() {
         let mut tasks = JoinSet::new();
         tasks.spawn(async {});
         let begin = |tasks: &mut JoinSet<()>| {

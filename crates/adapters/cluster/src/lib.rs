@@ -1,7 +1,8 @@
-//! One outside system: the Kubernetes API, reached with a kubeconfig or from inside a cluster.
+//! The adapter of the Kubernetes API, which is reached with a kubeconfig or from inside a cluster.
 //!
-//! Connecting, watching, writing with a named manager, events, leader election and the queue that controllers work from.
-//! No rule about pools, nodes or machines is here, and nothing here knows whether the server is a real kube-apiserver or ours.
+//! It connects, watches, writes under a field manager, publishes events, elects leaders and provides the work queue of
+//! controllers. It contains no rules about pools, nodes or machines, and does not know whether the server is a real
+//! kube-apiserver or the embedded one.
 
 pub mod connect;
 pub mod error;

@@ -1,6 +1,6 @@
-//! How long a watch waits before it asks a silent API again: longer and longer, and not all processes at once.
+//! Exponential backoff with jitter for watches of an API that does not respond.
 //!
-//! The watcher's own backoff starts anew with each attempt, because it counts the attempt itself as news.
+//! The watcher's own backoff resets with each attempt, because it takes the attempt itself for an event.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Pauses that do not grow beyond this, and half of it.
+    /// Creates a backoff whose pauses grow up to `longest`, plus up to half of it as jitter.
     #[must_use]
     pub fn up_to(longest: Duration) -> Self {
         Self { longest, failures: 0, until: None }
     }
 
-    /// What `next` gives, not before the pause is over.
+    /// Awaits `next` after the current pause.
     pub async fn then<T>(&self, next: impl Future<Output = T>) -> T {
         if let Some(until) = self.until {
             tokio::time::sleep_until(until).await;
@@ -31,7 +31,7 @@ impl Patience {
         next.await
     }
 
-    /// The API was lost, or is still lost. Returns how long it is left alone.
+    /// Records a failure and returns the pause that follows.
     pub fn lose(&mut self) -> Duration {
         let pause = pause(self.longest, self.failures, jiff::Timestamp::now().subsec_nanosecond().unsigned_abs());
         self.failures = self.failures.saturating_add(1);
@@ -39,20 +39,20 @@ impl Patience {
         pause
     }
 
-    /// Something that only a living API says.
+    /// Records an event. Every event but `Init` proves that the API responds.
     pub fn hear<K>(&mut self, event: &Event<K>) {
         if !matches!(event, Event::Init) {
             self.reset();
         }
     }
 
-    /// The API has answered.
+    /// Records that the API responded.
     pub fn reset(&mut self) {
         *self = Self::up_to(self.longest);
     }
 }
 
-/// Doubles from the first to the longest, and up to half of it more: `chance` is any number.
+/// Doubles from `FIRST` to `longest` and adds up to half as jitter; `chance` is any number.
 fn pause(longest: Duration, failures: u32, chance: u32) -> Duration {
     let full = FIRST.saturating_mul(1 << failures.min(10)).min(longest);
     full + full / 2 * (chance % 1000) / 1000
@@ -65,7 +65,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(30);
 
     #[test]
-    fn pauses_grow_to_the_longest_and_differ() {
+    fn pauses_grow_up_to_the_longest_with_jitter() {
         let pauses: Vec<u64> = (0..8).map(|failures| pause(LONGEST, failures, 500).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 37, 37]);
         assert_eq!((pause(LONGEST, 9, 0).as_secs(), pause(LONGEST, 9, 999).as_secs()), (30, 44));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_living_api_ends_the_pauses() {
+    fn only_a_response_of_the_api_resets_the_pauses() {
         let mut patience = Patience::up_to(LONGEST);
         patience.lose();
         patience.lose();

@@ -1,6 +1,6 @@
-//! The pods of a node that is being emptied: watched while that lasts, evicted on request, and what the API said to it.
+//! Watches the pods of a node that is being drained, evicts them on request, and keeps the API's responses.
 //!
-//! Which pods have to go and when each is asked again is decided in the crate `drain`.
+//! The crate `drain` decides which pods have to go and when an eviction is retried.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,13 +23,13 @@ use crate::{Problem, Queue, problem, write};
 /// The pods of one node.
 pub struct NodePods {
     store: Store<PodFacts>,
-    /// Answers to evictions by pod uid. Losing them costs a question, nothing more.
+    /// Refused evictions by pod uid. Losing them only costs another request.
     refusals: BTreeMap<String, Refusal>,
     _watching: JoinSet<()>,
 }
 
 impl NodePods {
-    /// Watches the pods of `node`. The first list and each change bring `key` back to the queue.
+    /// Watches the pods of `node`. The first list and every change put `key` into the queue.
     pub fn watch<K>(client: &Client, node: &str, key: K, queue: &Queue<K>) -> Self
     where
         K: Clone + Debug + Ord + Hash + Send + 'static,
@@ -38,7 +38,7 @@ impl NodePods {
         let mut changes = watch.subscribe();
         let store = watch.store();
         let mut watching = JoinSet::new();
-        // A list from a cache could miss a pod that was bound a moment ago.
+        // A list from the API server's cache could miss a pod that was bound a moment ago.
         let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
         let api: Api<Pod> = Api::all(client.clone());
         watching.spawn(watch.run(api, config, |pod: Pod| PodFacts::from_object(&pod)));
@@ -53,7 +53,8 @@ impl NodePods {
         Self { store, refusals: BTreeMap::new(), _watching: watching }
     }
 
-    /// What is known of the pods, once the API has given a first answer. Answers about pods that are gone are forgotten.
+    /// Returns the state of the pods once the API has responded for the first time. Refusals of pods that are gone are
+    /// dropped.
     pub fn reading(&mut self) -> Option<Reading<Vec<PodFacts>>> {
         if self.store.state() == State::Starting {
             return None;
@@ -65,12 +66,12 @@ impl NodePods {
         Some(pods)
     }
 
-    /// What the API last said to evictions, by pod uid.
+    /// Returns the latest refusals of evictions by pod uid.
     pub fn refusals(&self) -> &BTreeMap<String, Refusal> {
         &self.refusals
     }
 
-    /// Notes an answer of [`evict`].
+    /// Records a response to [`evict`].
     pub fn answered(&mut self, pod: PodFacts, refusal: Option<Cause>) {
         match refusal {
             Some(cause) => self.refusals.insert(pod.uid, Refusal { at: Timestamp::now(), cause }),
@@ -79,7 +80,8 @@ impl NodePods {
     }
 }
 
-/// Asks for evictions, some at a time, and hands each answer on. No cause means that the pod is on its way out.
+/// Evicts pods with bounded concurrency and passes every response to `answered`. No cause means that the eviction was
+/// accepted.
 pub async fn evict(client: &Client, pods: Vec<PodFacts>, mut answered: impl FnMut(PodFacts, Option<Cause>)) {
     let answers = futures::stream::iter(pods).map(async |pod| {
         let refusal = ask(client, &pod).await;
@@ -96,10 +98,10 @@ async fn ask(client: &Client, pod: &PodFacts) -> Option<Cause> {
     let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
     let delete_options = Some(DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() });
     let parameters = EvictParams { delete_options, ..EvictParams::default() };
-    // The client would wait and retry a refusal by itself; here a refusal is an answer that people must see.
+    // The client's own retries are off: a refusal has to be shown to people.
     match write::in_time(api.evict(&pod.name, &parameters)).await {
         Ok(_) => None,
-        // A pod of the same name with another uid is not the one that was seen.
+        // The pod was replaced by one of the same name with another uid.
         Err(error) if problem(&error) == Problem::Conflict => None,
         Err(kube::Error::Api(status)) => {
             let causes = status.details.iter().flat_map(|details| &details.causes);

@@ -1,7 +1,7 @@
-//! The queue a controller works from: keys, each at most once, each handled by one worker at a time.
+//! The work queue of a controller: each key is queued at most once and handled by one worker at a time.
 //!
-//! A key waits until it is due. Asking for it again while it waits keeps the earlier time, except with [`Queue::add_quiet`],
-//! which waits for quiet. A key that failed comes back after a growing pause; one that succeeded is forgotten.
+//! A key waits until it is due. Adding it again keeps the earlier time, except with [`Queue::add_quiet`], which
+//! debounces. A key that failed returns after a growing pause; a success resets the pause.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -14,18 +14,18 @@ use tokio::sync::Notify;
 use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 
-/// The first pause after a failure; it doubles up to [`LONGEST_PAUSE`].
+/// The pause after the first failure; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// Long enough to leave a broken server alone, short enough that recovery is not noticed as waiting.
+/// Long enough to spare a broken server, short enough that recovery is not delayed noticeably.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What becomes of a key after one run.
+/// The result of handling a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing to do until something changes.
     Done,
-    /// Look again after this time even if nothing changes.
+    /// Handle the key again after this time, even if nothing changes.
     Again(Duration),
     /// It failed and may succeed later.
     Retry,
@@ -54,7 +54,7 @@ struct State<K> {
     sequence: u64,
 }
 
-/// Where a key stands in `due`, and since when it waits.
+/// A key's position in `due`, and since when it has been waiting.
 struct Waiting {
     at: (Instant, u64),
     since: Instant,
@@ -74,18 +74,18 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Default for Queue<K> {
 }
 
 impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
-    /// Handle `key` as soon as a worker is free.
+    /// Queues `key` for the next free worker.
     pub fn add(&self, key: K) {
         self.add_after(key, Duration::ZERO);
     }
 
-    /// Handle `key` in `delay`, or earlier if it was already asked for.
+    /// Queues `key` for `delay` from now, or earlier if it is already queued.
     pub fn add_after(&self, key: K, delay: Duration) {
         let at = Instant::now() + delay;
         self.schedule(key, |waiting| waiting.map_or(at, |waiting| waiting.at.0.min(at)));
     }
 
-    /// Handle `key` after `quiet` without another call, but at most `longest` after the first.
+    /// Queues `key` until it was not added again for `quiet`, but at most for `longest` after the first call.
     pub fn add_quiet(&self, key: K, quiet: Duration, longest: Duration) {
         let now = Instant::now();
         self.schedule(key, |waiting| waiting.map_or(now + quiet, |waiting| (now + quiet).min(waiting.since + longest)));
@@ -107,7 +107,7 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
         self.inner.changed.notify_one();
     }
 
-    /// Keys that wait or run, for tests and metrics.
+    /// Number of keys that are queued or running, for tests and metrics.
     pub fn len(&self) -> usize {
         let state = self.inner.state.lock();
         state.waiting.len() + state.running.len()
@@ -117,7 +117,7 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
         self.len() == 0
     }
 
-    /// Handles keys for ever, up to `workers` at once and never the same key twice at once.
+    /// Handles keys forever, up to `workers` at once and never the same key concurrently.
     pub async fn run<F>(&self, workers: usize, handle: impl Fn(K) -> F)
     where
         F: Future<Output = Outcome> + Send + 'static,
@@ -137,7 +137,7 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
                 Some(finished) = tasks.join_next_with_id(), if !tasks.is_empty() => {
                     let (id, outcome) = match finished {
                         Ok(finished) => finished,
-                        // A panic is a bug, and one bad object must not stop the others.
+                        // A panic is a bug, but one bad object must not stop the others.
                         Err(error) => {
                             tracing::error!(%error, "a reconcile panicked");
                             (error.id(), Outcome::Retry)
@@ -189,7 +189,7 @@ impl<K: Clone + Debug + Ord + Hash + Send + 'static> Queue<K> {
     }
 }
 
-/// How long a key rests after its n-th failure in a row.
+/// Returns the pause after the n-th failure in a row.
 fn pause(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE)
@@ -209,7 +209,7 @@ mod tests {
     const QUIET: Duration = Duration::from_millis(200);
     const LONGEST: Duration = Duration::from_secs(2);
 
-    /// Runs the queue for `time`; each handled key is noted with the moment, in milliseconds from the start.
+    /// Runs the queue for `time` and records each handled key with the time in milliseconds since the start.
     async fn handled(queue: &Queue<&'static str>, time: Duration, outcome: Outcome) -> Vec<(u128, &'static str)> {
         let start = Instant::now();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn quiet_is_waited_for_but_not_for_ever() {
+    async fn a_debounced_key_is_handled_after_the_longest_wait() {
         let queue = Queue::default();
         let noise = async {
             for _ in 0..30 {
@@ -243,12 +243,12 @@ mod tests {
             }
         };
         let (log, ()) = tokio::join!(handled(&queue, Duration::from_secs(5), Outcome::Done), noise);
-        // Noise ends at 3 s: the first run is forced after 2 s, the second comes 200 ms after the last call.
+        // The last call is at 2.9 s: the first run is forced after 2 s, the second comes 200 ms after the last call.
         assert_eq!(log, [(2000, "a"), (3100, "a")]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failing_key_comes_back_after_growing_pauses() {
+    async fn a_failing_key_is_retried_after_growing_pauses() {
         let queue = Queue::default();
         queue.add("a");
         let log = handled(&queue, Duration::from_millis(350), Outcome::Retry).await;

@@ -1,4 +1,5 @@
-//! Reads objects once, for those who do not watch them. What could not be read stays apart from what is not there.
+//! Reads objects once, for callers that do not watch them. A failed read is never reported as an object that does not
+//! exist.
 
 use std::fmt::Debug;
 
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Problem, chain, if_found, problem};
 use crate::write::in_time;
 
-/// Every object that matches, page by page.
+/// Lists all matching objects, page by page.
 pub async fn list<K>(api: &Api<K>, parameters: ListParams) -> Reading<Vec<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -28,20 +29,20 @@ where
                     None => return Reading::known(objects, as_of),
                 }
             }
-            // A collection exists wherever its kind does.
+            // A collection exists if its kind does, so 404 means that the kind is not installed.
             Err(error) if problem(&error) == Problem::NotFound => return Reading::NotInstalled,
             Err(error) => return Reading::Unknown(chain(&error)),
         }
     }
 }
 
-/// One object; `None` inside means that there is no such object, or no such kind.
+/// Reads one object. `None` inside the reading means that the object or its kind does not exist.
 pub async fn get<K>(api: &Api<K>, name: &str) -> Reading<Option<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     let as_of = Timestamp::now();
-    // Whatever has no such kind answers in words of its own, so only the number counts.
+    // API servers word the error for an unknown kind differently, so only the status code counts.
     match if_found(in_time(api.get(name)).await) {
         Ok(object) => Reading::known(object, as_of),
         Err(error) => Reading::Unknown(chain(&error)),

@@ -1,4 +1,4 @@
-//! Tells people which kinds a process cannot watch, and what to do about it.
+//! Reports which kinds a process cannot watch, and how to fix it.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::events::Severity;
 use crate::watch::Trouble;
 use crate::{Events, Problem};
 
-/// How often it is looked at what is missing.
+/// How often the watches are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Tells by the log, by events on `namespace` and through `missing` what cannot be watched, for as long as it is polled.
-/// `troubles` names the kinds that are not listed yet, with what stands in the way where that is known.
+/// Reports the kinds that cannot be watched through the log, events on `namespace` and `missing`, for as long as it is
+/// polled. `troubles` returns the kinds that are not listed yet, with the reason if it is known.
 pub async fn follow(
     troubles: impl Fn() -> Vec<(&'static str, Option<Trouble>)>,
     missing: impl Fn(Vec<String>),

@@ -1,41 +1,42 @@
-//! What a process may do at the API, declared beside the code that does it. RBAC manifests are made from these tables.
+//! The API permissions of each process, declared beside the code that uses them. RBAC manifests are generated from
+//! these tables.
 //!
-//! A table is a promise: a test runs each process under exactly the roles that come out of its table, and a right that is
-//! missing there is a bug of the table.
+//! Tests run each process with exactly the roles generated from its table, so a missing permission is a bug in the
+//! table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
-/// What is done with one resource.
+/// The verbs that are used on one resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Right {
     /// Empty for the core group.
     pub group: &'static str,
-    /// Plural, with its subresource behind a slash.
+    /// The plural, with a subresource after a slash.
     pub resource: &'static str,
     pub verbs: &'static [&'static str],
 }
 
-/// What one controller of a process needs.
+/// The permissions of one controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Role {
     pub name: &'static str,
     pub everywhere: &'static [Right],
-    /// In the process's own namespace only.
+    /// Permissions that are limited to the process's own namespace.
     pub at_home: &'static [Right],
 }
 
-/// To follow a kind.
+/// The verbs needed to watch a kind.
 pub const WATCH: &[&str] = &["get", "list", "watch"];
 
-/// A row of a table.
+/// Builds a row of a table.
 pub const fn right(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Right {
     Right { group, resource, verbs }
 }
 
-/// What every process with an election needs for itself.
+/// The permissions of every process that takes part in an election.
 pub const PROCESS: Role = Role {
     name: "process",
     everywhere: &[right("", "namespaces", &["get"])],
@@ -45,7 +46,7 @@ pub const PROCESS: Role = Role {
     ],
 };
 
-/// The rules of several roles, each resource once.
+/// Merges the rules of several roles; each resource appears once.
 pub fn rules<'a>(rights: impl IntoIterator<Item = &'a Right>) -> Vec<PolicyRule> {
     let mut merged: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for right in rights {
@@ -60,7 +61,7 @@ pub fn rules<'a>(rights: impl IntoIterator<Item = &'a Right>) -> Vec<PolicyRule>
     merged.into_iter().map(rule).collect()
 }
 
-/// ClusterRole, Role and their bindings for the service account `process` in `namespace`, ready to be applied.
+/// Returns ClusterRole, Role and their bindings for the service account `process` in `namespace`.
 pub fn manifests(process: &str, namespace: &str, roles: &[Role]) -> Vec<Value> {
     let subject = json!({ "kind": "ServiceAccount", "name": process, "namespace": namespace });
     let reference =
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_at_home_is_granted_only_there() {
+    fn permissions_for_the_home_namespace_are_granted_only_there() {
         let objects = manifests("process", "home", &ROLES);
         let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]);

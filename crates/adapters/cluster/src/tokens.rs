@@ -1,7 +1,7 @@
-//! Makes credentials for new machines.
+//! Issues bootstrap tokens for new machines.
 //!
-//! The secret is made here and returned once; the cluster keeps only its hash. What a token opens is decided in
-//! `serving`.
+//! The secret is generated here and returned once; the cluster stores only its hash. The crate `serving` decides what a
+//! token gives access to.
 
 use api::machinist::BootstrapToken;
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use serving::token::{Grant, object};
 
 use crate::write::in_time;
 
-/// A secret that nobody guesses, in characters that every header takes.
+/// Returns a random secret in characters that are valid in every HTTP header.
 pub fn secret() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }

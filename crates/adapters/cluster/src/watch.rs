@@ -1,11 +1,12 @@
-//! One shared watch per kind: a store of small records and a stream of what changed.
+//! One shared watch per kind: a store of small records and a stream of changes.
 //!
-//! Objects are read into records as they arrive, so a fleet of ten thousand nodes costs what the records cost. Each change
-//! carries the record before and after, so that consumers do constant work and never scan.
+//! Objects are converted to records as they arrive, so a fleet of ten thousand nodes needs only the memory of its
+//! records. Each change carries the record before and after, so that consumers do constant work and never scan.
 //!
-//! A store says how far it can be believed. [`Store::reading`] and [`Store::reading_of`] are for everything that deletes,
-//! evicts, signs anew or counts: they tell what could not be read apart from what is not there. The plain getters give
-//! the records as last seen, however long ago that was and also when nothing was ever listed.
+//! A store knows whether its records are current. Use [`Store::reading`] and [`Store::reading_of`] for every decision
+//! that deletes, evicts, renews certificates or counts: they distinguish what could not be read from what does not
+//! exist. The plain getters return the records as last seen, however old they are, and nothing if there never was a
+//! complete list.
 
 mod follow;
 
@@ -20,8 +21,8 @@ use parking_lot::RwLock;
 use tokio::sync::{mpsc, watch as cell};
 use tokio::time::Instant;
 
-/// How long a watch that fails is still believed. It is opened again within a second or two when an API server restarts,
-/// and until then the records are hardly older than they would be on a slow network.
+/// How long records count as current after a watch has failed. When an API server restarts, the watch is open again
+/// within a second or two, and until then the records are hardly older than on a slow network.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Namespace and name; the namespace is empty for cluster-scoped objects.
@@ -45,13 +46,13 @@ impl Key {
     }
 }
 
-/// One object came, changed or went.
+/// An object was added, changed or removed.
 #[derive(Debug)]
 pub struct Change<T> {
     pub key: Key,
     pub old: Option<Arc<T>>,
     pub new: Option<Arc<T>>,
-    /// It comes from a list, whose objects are told in the order of their names: older changes of others may follow.
+    /// The change comes from a list. A list is ordered by name, so older changes of other objects may follow.
     pub listed: bool,
 }
 
@@ -74,16 +75,16 @@ impl<T> Clone for Store<T> {
     }
 }
 
-/// How a watch is doing.
+/// The state of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was listed yet, and nothing went wrong.
+    /// The first list is not complete yet, and there was no error.
     Starting,
-    /// The list is complete and the watch follows it.
+    /// The list is complete and the watch is open.
     Synced,
-    /// The API does not have this kind. It is asked for again, because a kind may be installed at any moment.
+    /// The API does not have this kind. Listing is retried, because the kind may be installed at any time.
     NotInstalled,
-    /// The kind cannot be listed or watched now, and it is being tried again.
+    /// Listing or watching fails at the moment and is retried.
     Failing(Trouble),
 }
 
@@ -94,11 +95,11 @@ pub struct Trouble {
     pub text: String,
 }
 
-/// What is known of a watch's contact with the API.
+/// A watch's contact with the API.
 #[derive(Clone, Debug)]
 struct Contact {
     state: State,
-    /// When the API last said anything about this kind. Before the first complete list that counts for nothing.
+    /// When the API last responded for this kind. `None` until the first list is complete.
     heard: Option<Instant>,
 }
 
@@ -127,55 +128,55 @@ impl<T> Store<T> {
         self.records.read().is_empty()
     }
 
-    /// Whether the records can be believed.
+    /// Whether the records are current.
     pub fn contact(&self) -> Reading<()> {
         self.contact.borrow().reading()
     }
 
-    /// All records, if they can be believed.
+    /// Returns all records, if they are current.
     pub fn reading(&self) -> Reading<Vec<Arc<T>>> {
         self.contact().map(|()| self.all())
     }
 
-    /// One record, if the store can be believed; `None` inside means that the object does not exist.
+    /// Returns one record, if the store is current. `None` inside the reading means that the object does not exist.
     pub fn reading_of(&self, key: &Key) -> Reading<Option<Arc<T>>> {
         self.contact().map(|()| self.get(key))
     }
 
-    /// All records, as they are known now. `what` is the plural that a person would ask for.
+    /// Returns all current records. `what` is the plural of the kind for the error text.
     ///
     /// # Errors
-    /// When they cannot be believed, and when the kind does not exist.
+    /// If the records are not current or the kind does not exist.
     pub fn fresh(&self, what: &str) -> Result<Vec<Arc<T>>, Unread> {
         Ok(self.reading().fresh(what, Timestamp::now())?.into_inner().clone())
     }
 
-    /// One record, as it is known now; `None` if there is no such object.
+    /// Returns one current record, or `None` if there is no such object.
     ///
     /// # Errors
-    /// When it cannot be believed, and when the kind does not exist.
+    /// If the records are not current or the kind does not exist.
     pub fn fresh_one(&self, what: &str, key: &Key) -> Result<Option<Arc<T>>, Unread> {
         Ok(self.reading_of(key).fresh(what, Timestamp::now())?.into_inner().clone())
     }
 
-    /// How the watch is doing, for readiness and for conditions.
+    /// Returns the state of the watch, for readiness and conditions.
     pub fn state(&self) -> State {
         self.contact.borrow().state.clone()
     }
 
-    /// When the API last said anything about this kind, once it was listed. Changes are told in their order: what happened
-    /// well before this moment is in the records.
+    /// Returns when the API last responded for this kind, once it was listed. Changes arrive in order, so the records
+    /// contain everything that happened well before this time.
     pub fn heard(&self) -> Option<Instant> {
         self.contact.borrow().heard
     }
 
-    /// Whether a list was ever complete.
+    /// Whether there ever was a complete list.
     pub fn has_listed(&self) -> bool {
         self.contact.borrow().heard.is_some()
     }
 
-    /// Returns once the API has given any first answer: a complete list, or a refusal. What follows must not take an empty
-    /// store for an answer, because [`Store::reading`] tells the two apart.
+    /// Returns once the API has responded for the first time, with a complete list or an error. An empty store may mean
+    /// either; [`Store::reading`] tells them apart.
     pub async fn settled(&self) {
         let mut contact = self.contact.clone();
         let _ = contact.wait_for(|contact| contact.state != State::Starting).await;
@@ -191,7 +192,7 @@ impl<T> Store<T> {
 impl Contact {
     fn reading(&self) -> Reading<()> {
         let heard = self.heard.map(|heard| {
-            // Counted back from now, so that a clock that is set meanwhile makes nothing look younger.
+            // Computed backwards from now, so that setting the clock cannot make records look newer.
             let silence = SignedDuration::try_from(heard.elapsed()).unwrap_or(SignedDuration::MAX);
             (heard.elapsed(), Timestamp::now().saturating_sub(silence).unwrap_or(Timestamp::MIN))
         });
@@ -226,7 +227,7 @@ impl<T: Send + Sync + 'static> Watch<T> {
         self.store.clone()
     }
 
-    /// Every change from the first list on, in order.
+    /// Returns a stream of all changes in order, starting with the first list.
     pub fn subscribe(&mut self) -> mpsc::UnboundedReceiver<Change<T>> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.subscribers.push(sender);
@@ -250,12 +251,12 @@ impl<T: Send + Sync + 'static> Watch<T> {
         }
         let change = Change { key, old, new, listed };
         for subscriber in &self.subscribers {
-            // A consumer that is gone is shutting down; the others still want to know.
+            // The receiver is dropped when its consumer shuts down; other consumers still need the change.
             let _ = subscriber.send(change.clone());
         }
     }
 
-    /// The API has answered: the list is complete, or an open watch said something.
+    /// The API responded: the list is complete, or an open watch delivered something.
     fn hear(&self) {
         self.contact.send_if_modified(|contact| {
             contact.heard = Some(Instant::now());
@@ -263,10 +264,10 @@ impl<T: Send + Sync + 'static> Watch<T> {
         });
     }
 
-    /// The API did not answer, or refused.
+    /// The API did not respond, or returned an error.
     fn lose(&self, trouble: Trouble, is_list: bool) {
         let changed = self.contact.send_if_modified(|contact| {
-            // Objects are read by their collection, so there is nothing else that could be missing.
+            // A list has no name that could be missing, so 404 means that the kind is not installed.
             let is_missing = is_list && trouble.problem == crate::Problem::NotFound;
             let state = if is_missing { State::NotInstalled } else { State::Failing(trouble.clone()) };
             let changed = contact.state != state;

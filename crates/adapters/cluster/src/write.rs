@@ -1,7 +1,8 @@
-//! Writes: server-side apply under a named manager, and patches that must not land on a newer object.
+//! Writes objects: server-side apply under a field manager, and patches that fail on a newer version.
 //!
-//! One writer per field. A manager applies exactly the fields it owns; what it leaves out it gives up. What is made once,
-//! such as keys and tokens, goes through [`make_once`]: it is created, and never laid over something that is there.
+//! Each field has one writer. A manager applies exactly the fields it owns, and gives up those it leaves out. Objects
+//! that are generated once, such as keys and tokens, go through [`make_once`], which never overwrites an existing
+//! object.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Problem, problem};
 
-/// No single request takes longer than this; the client itself would wait for ever.
+/// Upper bound of a single request; the client itself would wait forever.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Applies `object` (kind, name and the owned fields) under `manager`, taking over fields that others own.
@@ -39,8 +40,8 @@ where
     in_time(api.patch_status(name, &parameters, &Patch::Apply(object))).await
 }
 
-/// Creates `object`, or with `present` applies it to exactly that version of it. `None` when somebody else was faster and
-/// there is another object or version now: the caller has to look at that one.
+/// Creates `object` or, with `present`, applies it to exactly that version. Returns `None` if another writer was
+/// faster; the caller has to read the new object or version.
 pub async fn make_once<K>(
     api: &Api<K>,
     manager: &str,
@@ -70,7 +71,7 @@ where
     }
 }
 
-/// Merges `patch` into an object. With a `metadata.resourceVersion` in it, a newer object makes it a conflict.
+/// Merges `patch` into an object. If it contains `metadata.resourceVersion`, a newer object leads to a conflict.
 pub async fn merge<K>(api: &Api<K>, manager: &str, name: &str, patch: &(impl Serialize + Debug)) -> Result<K, Error>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -91,7 +92,7 @@ where
     in_time(api.patch_status(name, &manager_of(manager), &Patch::Merge(patch))).await
 }
 
-/// Bounds one request, so that a silent server cannot stop a controller.
+/// Bounds a request in time, so that an unresponsive server cannot block a controller.
 pub async fn in_time<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match tokio::time::timeout(TIMEOUT, request).await {
         Ok(answer) => answer,

@@ -1,7 +1,7 @@
-//! Lists a collection and watches it, and takes note of every word that the API says meanwhile.
+//! Lists and watches a collection, and records every response of the API.
 //!
-//! kube's own watcher keeps bookmarks and reopened watches to itself, and they are all that is heard of a kind that does
-//! not change. Without them nobody could tell a quiet collection from a lost API.
+//! kube's own watcher hides bookmarks and reopened watches, but they are the only responses for a collection that does
+//! not change. Without them, a quiet collection cannot be distinguished from a lost API.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -19,34 +19,35 @@ use crate::patience::Patience;
 use crate::write::in_time;
 use crate::{Problem, problem};
 
-/// A kind that is missing may be installed at any moment, and a process that waits for it should begin soon after.
+/// A missing kind may be installed at any time, and a process that waits for it should start soon afterwards.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// API servers send a bookmark about every minute. A watch on which half as much again has passed without any word may be
-/// a connection that nobody closed, so it is opened anew.
+/// API servers send a bookmark about once a minute. A watch without any event for one and a half minutes may be a dead
+/// connection, so it is reopened.
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// A watch that ends sooner than this without a word is not opened again at once.
+/// A watch that ends sooner than this without an event is reopened only after a pause.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// After so many failures to open a watch it is listed anew: the version it starts from may be one that the API never
-/// had, as after a restored backup.
+/// After this many failures to open a watch, the collection is listed again: after a restore from backup the API may
+/// never have had the version that the watch starts from.
 const TRIES: u32 = 3;
 
-/// Why a watch or list ended before its time.
+/// Why a watch or list ended early.
 enum Lost {
-    /// The version that the watch would go on from is too old: list anew.
+    /// The version to continue from is too old: list again.
     Expired,
     Listing(kube::Error),
     Watching(kube::Error),
-    /// The watch ended at once, without a word.
+    /// The watch ended immediately, without an event.
     Brief,
 }
 
 impl<T: Send + Sync + PartialEq + 'static> Watch<T> {
-    /// Lists and watches until the process ends; a broken watch is tried again with growing pauses.
+    /// Lists and watches until the process ends; a broken watch is reopened with growing pauses.
     ///
-    /// `read` makes the record; equal records are not passed on, so a change that no consumer looks at costs nothing.
+    /// `read` converts an object to its record. Equal records are not passed on, so a change that no consumer looks at
+    /// costs nothing.
     pub async fn run<K>(self, api: Api<K>, config: Config, read: impl Fn(K) -> T)
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -115,7 +116,7 @@ impl<T: Send + Sync + PartialEq + 'static> Watch<T> {
         }
     }
 
-    /// Follows one watch to its end, and returns the version that it came to.
+    /// Follows one watch to its end, and returns the last version it delivered.
     async fn follow<K>(
         &self,
         api: &Api<K>,
@@ -136,7 +137,7 @@ impl<T: Send + Sync + PartialEq + 'static> Watch<T> {
         self.hear();
         let (opened, mut has_spoken) = (Instant::now(), false);
         pin_mut!(events);
-        // Silence and the end of a watch are both answered by opening it anew.
+        // A silent watch is reopened, like one that ended.
         while let Ok(Some(event)) = tokio::time::timeout(SILENCE, events.next()).await {
             match event {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
@@ -153,7 +154,7 @@ impl<T: Send + Sync + PartialEq + 'static> Watch<T> {
                     return Err((Lost::Watching(kube::Error::Api(status)), Some(version)));
                 }
                 Err(error) => {
-                    // The connection broke. If the API is lost, opening the watch anew will say so.
+                    // The connection broke. If the API is lost, reopening the watch will report it.
                     tracing::debug!(error = &error as &dyn std::error::Error, "watch ended; going on");
                     break;
                 }

@@ -1,4 +1,4 @@
-//! The adapter against an API that does what a test tells it to.
+//! Tests the adapter against a scripted API.
 
 #![allow(clippy::unwrap_used)]
 

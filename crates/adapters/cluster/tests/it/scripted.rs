@@ -1,4 +1,4 @@
-//! An API with one collection of ConfigMaps, whose lists and watches answer as they are told.
+//! A scripted API with one collection of ConfigMaps, whose responses to lists and watches a test controls.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// How requests are answered now.
+/// How requests are answered at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Well,
-    /// This status to everything.
+    /// Every request gets this status.
     Refusing(u16),
-    /// No answer at all.
+    /// Requests get no response.
     Hanging,
 }
 
@@ -32,7 +32,7 @@ struct Inner {
     mood: Mood,
     objects: Vec<&'static str>,
     lists: usize,
-    /// The watch that is open now.
+    /// The open watch.
     watch: Option<UnboundedSender<Vec<u8>>>,
     watches: usize,
 }
@@ -57,7 +57,7 @@ impl Scripted {
         self.0.lock().objects = objects.to_vec();
     }
 
-    /// Ends the open watch, as a server that restarts does.
+    /// Ends the open watch, like a server that restarts.
     pub(crate) fn cut(&self) {
         self.0.lock().watch = None;
     }

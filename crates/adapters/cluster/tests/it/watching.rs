@@ -1,6 +1,6 @@
-//! What a watch knows, since when, and when it stops claiming to know.
+//! When the records of a watch count as current, and when they no longer do.
 //!
-//! Time is tokio's and stands still until everybody waits, so minutes cost nothing.
+//! Time is tokio's paused clock, which advances only when all tasks wait, so the tests take no real time.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn why(store: &Store<String>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_is_not_a_list_of_nothing() {
+async fn a_failed_list_is_not_an_empty_list() {
     let scripted = Scripted::new(&["a"]);
     scripted.turn(Mood::Refusing(503));
     let store = follow(&scripted);
@@ -52,7 +52,7 @@ async fn a_list_that_fails_is_not_a_list_of_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_does_not_exist_is_told_apart_and_asked_for_ever_more_seldom() {
+async fn a_missing_kind_is_reported_and_retried_with_growing_pauses() {
     let scripted = Scripted::new(&[]);
     scripted.turn(Mood::Refusing(404));
     let store = follow(&scripted);
@@ -67,7 +67,7 @@ async fn a_kind_that_does_not_exist_is_told_apart_and_asked_for_ever_more_seldom
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_broke_and_cannot_be_opened_again_soon_knows_nothing() {
+async fn records_are_unknown_when_a_broken_watch_cannot_be_reopened_soon() {
     let scripted = Scripted::new(&["a"]);
     let store = follow(&scripted);
     store.synced().await;
@@ -89,7 +89,7 @@ async fn a_watch_that_broke_and_cannot_be_opened_again_soon_knows_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_keep_a_quiet_collection_known_without_asking_again() {
+async fn bookmarks_keep_a_quiet_collection_current_without_requests() {
     let scripted = Scripted::new(&["a"]);
     let store = follow(&scripted);
     store.synced().await;
@@ -103,7 +103,7 @@ async fn bookmarks_keep_a_quiet_collection_known_without_asking_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_bookmarks_is_asked_in_time() {
+async fn a_watch_without_bookmarks_is_reopened_before_its_records_expire() {
     let scripted = Scripted::new(&["a"]);
     let store = follow(&scripted);
     store.synced().await;
@@ -116,7 +116,7 @@ async fn a_server_without_bookmarks_is_asked_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_nobody_closed_is_noticed() {
+async fn a_dead_connection_is_detected() {
     let scripted = Scripted::new(&["a"]);
     let store = follow(&scripted);
     store.synced().await;
@@ -129,7 +129,7 @@ async fn a_connection_that_nobody_closed_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_is_listed_anew_and_what_went_meanwhile_is_gone() {
+async fn an_expired_watch_is_listed_again_and_objects_deleted_meanwhile_are_removed() {
     let scripted = Scripted::new(&["a", "b"]);
     let mut watch = Watch::default();
     let (store, mut changes) = (watch.store(), watch.subscribe());
