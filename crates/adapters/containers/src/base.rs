@@ -1,4 +1,5 @@
-//! The root file system that all machines start from: a small Debian with systemd, made once and kept in the cache folder.
+//! The root file system that all machines start from: a minimal Debian with systemd, created once and kept in the cache
+//! folder.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,32 +7,32 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, cannot, unmount_beneath};
 
-/// The Debian of the machines.
+/// The Debian release of the machines.
 pub(crate) const RELEASE: &str = "bookworm";
 
-/// What a machine needs beyond the smallest system: a service manager, its bus, and a way to log in.
+/// Packages beyond the minimal system: a service manager, its bus, and an SSH server.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,openssh-server";
 
-/// Programs that the packages bring; a root that lacks one was not finished.
+/// Programs from these packages. A root without one of them is incomplete.
 const PROGRAMS: [&str; 2] = ["usr/sbin/sshd", "usr/bin/dbus-daemon"];
 
-/// Where the base is, or will be.
+/// A base that exists or will be created.
 #[derive(Clone, Debug)]
 pub struct Base {
     folder: PathBuf,
-    /// Packages beyond the smallest system, with commas between them.
+    /// Comma-separated packages beyond the minimal system.
     packages: &'static str,
     programs: &'static [&'static str],
 }
 
 impl Base {
-    /// The base in the user's cache folder.
+    /// Returns the base in the user's cache folder.
     pub fn of_user() -> Self {
         Self::named("node-base", PACKAGES, &PROGRAMS)
     }
 
-    /// A base with other packages, under a name of its own in the user's cache folder. `programs` are paths of files that
-    /// the packages bring, by which a finished base is known.
+    /// Returns a base with other packages, under its own name in the user's cache folder. `programs` are paths of files
+    /// from these packages; a base without them is incomplete.
     pub fn named(name: &str, packages: &'static str, programs: &'static [&'static str]) -> Self {
         let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -39,15 +40,15 @@ impl Base {
         Self { folder, packages, programs }
     }
 
-    /// Whether it is there, so that making it takes no time.
+    /// Whether the base exists, so that [`Base::make`] returns quickly.
     pub fn is_made(&self) -> bool {
         self.is_complete(&self.folder.join("root"))
     }
 
-    /// The base's root, made now if there is none. Other processes that want it wait meanwhile.
+    /// Returns the root of the base and creates it if necessary. Other processes that need it wait meanwhile.
     ///
     /// # Errors
-    /// When the folder cannot be written or debootstrap fails.
+    /// If the folder cannot be written or debootstrap fails.
     pub fn make(&self) -> Result<PathBuf, Error> {
         fs::create_dir_all(&self.folder).map_err(cannot("make", &self.folder))?;
         let (root, making) = (self.folder.join("root"), self.folder.join("making"));
@@ -57,7 +58,7 @@ impl Base {
         if self.is_complete(&root) {
             return Ok(root);
         }
-        // What an interrupted try has left: debootstrap mounts /proc and /sys while it works.
+        // Remove the remains of an interrupted attempt: debootstrap mounts /proc and /sys while it works.
         discard(&making)?;
         debootstrap(&making, self.packages)?;
         discard(&root)?;
@@ -91,7 +92,7 @@ fn debootstrap(folder: &Path, packages: &str) -> Result<(), Error> {
     Err(failed(last_words(&String::from_utf8_lossy(&said)).to_owned()))
 }
 
-/// Errors of debootstrap begin with `E:`; without one, its last line.
+/// Returns debootstrap's error, which begins with `E:`, or its last line.
 fn last_words(text: &str) -> &str {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.strip_prefix("E: "));
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_debootstrap_says_the_error_is_told() {
+    fn debootstraps_error_is_extracted_from_its_output() {
         let text = "I: Retrieving InRelease \nE: Failed getting release file http://x/Release\n";
         assert_eq!(last_words(text), "Failed getting release file http://x/Release");
         assert_eq!(last_words("W: odd\nW: Failure trying to run\n\n"), "W: Failure trying to run");
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_base_is_none() {
+    fn an_incomplete_base_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
         let base = Base { folder: folder.path().to_owned(), packages: PACKAGES, programs: &PROGRAMS };
         let root = folder.path().join("root");

@@ -1,7 +1,7 @@
-//! A container that boots like a machine: when it asks for a reboot it ends, and is started again.
+//! A container that boots like a machine: it ends when it asks for a reboot, and is started again.
 //!
-//! It shares this machine's network unless its [`Surroundings`] say otherwise. Whatever way this process ends, the
-//! container ends with it.
+//! It shares this machine's network unless its [`Surroundings`] say otherwise. It ends with this process, however that
+//! ends.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -19,34 +19,34 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Error, Overlay, cannot};
 
-/// A container that cannot be started at all, say for want of memory, is tried again after this long.
+/// The pause before a container that could not be started, for example for lack of memory, is started again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What the container says of itself.
+/// The state that a container reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// How often it has booted.
+    /// Number of boots so far.
     pub boots: u32,
-    /// Its first process, as this machine counts, while it runs.
+    /// The pid of its first process in this machine's namespace, while it runs.
     pub leader: Option<u32>,
-    /// Its service manager has started everything.
+    /// Its service manager has finished starting up.
     pub is_up: bool,
 }
 
-/// What a container is started in and with, beside its root. By default it shares this machine's network and cgroups.
+/// The environment in which a container is started. By default it shares this machine's network and cgroups.
 #[derive(Default)]
 pub struct Surroundings {
-    /// A program and its arguments that start what follows them, such as `nsenter`.
+    /// A command that runs the command after it, such as `nsenter`.
     pub launcher: Vec<String>,
-    /// Further flags of systemd-nspawn.
+    /// Additional flags of systemd-nspawn.
     pub flags: Vec<String>,
-    /// Variables of systemd-nspawn.
+    /// Environment variables of systemd-nspawn.
     pub environment: Vec<(String, String)>,
-    /// Done before each boot. When it fails the boot is tried again, and its words are on the console.
+    /// Called before each boot. If it fails, the error is written to the console and the boot is retried.
     pub prepare: Option<Box<dyn Fn() -> Result<(), String> + Send + Sync>>,
 }
 
-/// A booted root; killed and unmounted when dropped.
+/// A booted root. It is killed and unmounted when dropped.
 pub struct Container {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -57,7 +57,7 @@ struct Shared {
     name: String,
     folder: PathBuf,
     root: PathBuf,
-    /// How the container reaches our socket, whatever the length of its folder's path.
+    /// The path under which the container reaches our socket; short, however long the path of its folder is.
     socket: PathBuf,
     life: Mutex<Life>,
     changed: Condvar,
@@ -68,7 +68,7 @@ struct Shared {
 #[derive(Default)]
 struct Life {
     state: State,
-    /// systemd-nspawn, while it runs.
+    /// The pid of systemd-nspawn, while it runs.
     process: Option<u32>,
     wanted: Wanted,
 }
@@ -78,15 +78,15 @@ enum Wanted {
     #[default]
     On,
     Off,
-    /// It ends, and its keeper with it.
+    /// The container and the thread that restarts it should end.
     End,
 }
 
 impl Container {
-    /// Boots what is mounted in `folder`. `tell` hears of every change of its state, from threads of ours.
+    /// Boots the root that is mounted in `folder`. `tell` is called from our threads with every change of state.
     ///
     /// # Errors
-    /// When the socket by which it speaks cannot be made.
+    /// If the notification socket cannot be created.
     pub fn boot(
         name: &str,
         folder: &Path,
@@ -96,10 +96,10 @@ impl Container {
         Self::boot_in(Surroundings::default(), name, folder, root, tell)
     }
 
-    /// The same in other surroundings.
+    /// Like [`Container::boot`], in other surroundings.
     ///
     /// # Errors
-    /// As of [`Container::boot`].
+    /// The same as of [`Container::boot`].
     pub fn boot_in(
         surroundings: Surroundings,
         name: &str,
@@ -110,10 +110,10 @@ impl Container {
         let opened = File::open(folder).map_err(cannot("open", folder))?;
         let socket = folder.join("notify");
         let _ = fs::remove_file(&socket);
-        // A socket's path may have 107 bytes; by way of the open folder it always fits.
+        // The path of a socket is limited to 107 bytes. The path through the open folder always fits.
         let within = |process: &str| PathBuf::from(format!("/proc/{process}/fd/{}/notify", opened.as_raw_fd()));
         let listening = UnixDatagram::bind(within("self")).map_err(cannot("listen on", &socket))?;
-        // What comes here is believed, so nobody else may write to it.
+        // Messages on this socket are trusted, so nobody else may write to it.
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(cannot("write", &socket))?;
         let shared = Arc::new(Shared {
             name: name.to_owned(),
@@ -130,7 +130,7 @@ impl Container {
             std::thread::spawn(move || keeper.keep()),
             std::thread::spawn(move || {
                 listener.listen(&listening);
-                // The path to the socket leads through it.
+                // The path of the socket leads through this descriptor.
                 drop(opened);
             }),
         ];
@@ -149,7 +149,7 @@ impl Container {
     /// Waits for a state.
     ///
     /// # Errors
-    /// With the end of its console, when the state does not come in time.
+    /// If the state is not reached in time; the error contains the end of the console.
     pub fn wait(&self, patience: Duration, is_there: impl Fn(State) -> bool) -> Result<(), Error> {
         if self.shared.wait(patience, |life| is_there(life.state)) {
             return Ok(());
@@ -161,17 +161,17 @@ impl Container {
         })
     }
 
-    /// A command on the container; nothing while it is down.
+    /// Returns a command that runs in the container, or `None` while it is down.
     pub fn command(&self, words: &[&str]) -> Option<Command> {
         Some(enter(self.state().leader?, words))
     }
 
-    /// Pulls its plug; unless it is switched off, it is started again at once.
+    /// Kills the container like a power failure. Unless it is switched off, it is started again at once.
     pub fn kill(&self) {
         signal(self.state().leader, Signal::KILL);
     }
 
-    /// Switches it off, as a power cut would, or on again.
+    /// Switches the container off, like a power failure, or on again.
     pub fn switch(&self, on: bool) {
         let wanted = if on { Wanted::On } else { Wanted::Off };
         self.shared.change(|life| life.wanted = if life.wanted == Wanted::End { Wanted::End } else { wanted });
@@ -180,7 +180,7 @@ impl Container {
         }
     }
 
-    /// Shuts it down in an orderly way, and less so when that takes longer than `patience`.
+    /// Shuts the container down cleanly, and kills it if that takes longer than `patience`.
     pub fn stop(self, patience: Duration) {
         let process = {
             let mut life = self.shared.life();
@@ -188,12 +188,12 @@ impl Container {
             life.process
         };
         self.shared.changed.notify_all();
-        // Its first answer to this is to ask the service manager to power off.
+        // On the first SIGTERM systemd-nspawn asks the service manager to power off.
         signal(process, Signal::TERM);
         self.shared.wait(patience, |life| life.process.is_none());
     }
 
-    /// The last lines of its console.
+    /// Returns the last lines of the console.
     pub fn console(&self, lines: usize) -> String {
         let text = fs::read(self.shared.folder.join("console")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -218,13 +218,13 @@ impl Drop for Container {
             let _ = thread.join();
         }
         let _ = fs::remove_file(self.shared.folder.join("notify"));
-        // systemd-nspawn removes it itself where /run is in memory.
+        // systemd-nspawn removes this itself only if /run is a tmpfs.
         let _ = fs::remove_dir(Path::new("/run/systemd/nspawn/propagate").join(self.shared.machine()));
         drop(self.root.take());
     }
 }
 
-/// A command in all namespaces of a container. Its network is ours, or its own.
+/// Returns a command that runs in all namespaces of a container, including its network if it has its own.
 fn enter(leader: u32, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["-t", &leader.to_string(), "-m", "-u", "-i", "-n", "-p", "-C"]).args(words);
@@ -262,7 +262,7 @@ impl Shared {
         }
     }
 
-    /// Takes in what the container says of itself, in the words of `sd_notify(3)`.
+    /// Reads the container's messages in the format of `sd_notify(3)`.
     fn listen(&self, socket: &UnixDatagram) {
         let mut buffer = [0; 4096];
         while let Ok(length) = socket.recv(&mut buffer) {
@@ -281,8 +281,8 @@ impl Shared {
         }
     }
 
-    /// Starts the container again whenever it ends, until it is given up. Why it ended does not matter: a reboot ends it
-    /// with 133, a power cut by a signal.
+    /// Restarts the container whenever it ends, until it is stopped for good. The cause does not matter: a reboot exits
+    /// with 133, a power failure with a signal.
     fn keep(&self) {
         loop {
             {
@@ -301,7 +301,7 @@ impl Shared {
                 }
             };
             self.change(|life| life.process = Some(container.id()));
-            // Whoever stopped it just before this did not see the process yet.
+            // The container may have been stopped just before, when there was no process to signal yet.
             if self.life().wanted == Wanted::End {
                 signal(Some(container.id()), Signal::TERM);
             }
@@ -313,7 +313,7 @@ impl Shared {
         }
     }
 
-    /// Its name among all containers of this machine.
+    /// The name of the container, unique on this machine.
     fn machine(&self) -> String {
         format!("{}-{}", self.name, std::process::id())
     }
@@ -327,16 +327,18 @@ impl Shared {
         let Surroundings { launcher, flags, environment, prepare } = &self.surroundings;
         prepare.as_ref().map_or(Ok(()), |prepare| prepare()).map_err(std::io::Error::other)?;
         let mut command = Command::new("setpriv");
-        // Killed, it would leave its container behind; with this it shuts it down.
+        // If systemd-nspawn were killed it would leave its container behind; on SIGTERM it shuts it down.
         command.args(["--pdeathsig", "TERM"]).args(launcher);
         command.args(["systemd-nspawn", "--quiet", "-D"]).arg(&self.root);
-        // Traces of this name are left when we are killed, so it is another one each time; the host name is its own.
+        // systemd-nspawn leaves traces of this name behind if we are killed, so it is different each time; the host
+        // name is not.
         command.arg(format!("--machine={}", self.machine()));
         command.arg(format!("--hostname={}", self.name));
         command.args(["--register=no", "--keep-unit", "--console=pipe", "--link-journal=no", "--notify-ready=yes"]);
         command.args(flags).arg("-b").envs(environment.iter().cloned());
         command.env("NOTIFY_SOCKET", &self.socket);
-        // Ctrl-C is for us; a container that hears it too would take our word to end for the second, and hurry.
+        // The container must not receive our Ctrl-C: together with our SIGTERM it would count as a second request and
+        // skip the clean shutdown.
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console).spawn()
     }

@@ -1,7 +1,7 @@
-//! Machines that are systemd containers of this one: a Debian of their own, a service manager, real units and reboots.
+//! Machines that are systemd containers on this host: each has its own Debian, service manager, real units and reboots.
 //!
-//! For `machinist up --systemd` and for stories on real nodes. What runs on such a machine is its owner's affair: nothing
-//! here knows of clusters.
+//! They are used by `machinist up --systemd` and by tests on real nodes. What runs on a machine is up to the caller;
+//! this crate knows nothing about clusters.
 
 mod base;
 mod container;
@@ -46,7 +46,7 @@ pub enum Error {
     DoesNotBoot { name: String, seconds: u64, console: String },
 }
 
-/// For `map_err`: what was tried, and on which path.
+/// For `map_err`: the operation that failed, and its path.
 fn cannot<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
     move |source| Error::Io { what, path: path.to_owned(), source }
 }

@@ -1,4 +1,4 @@
-//! A root of one machine's own over the base that all share.
+//! A machine's own root, as an overlay over the shared base.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,17 +10,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Error, cannot};
 
-/// A mounted root; unmounted when dropped. What the machine wrote stays in its folder.
+/// A mounted root. It is unmounted when dropped; the machine's files stay in its folder.
 #[derive(Debug)]
 pub struct Overlay {
     root: PathBuf,
 }
 
 impl Overlay {
-    /// Mounts `FOLDER/root` over `base`. A mount that an earlier process has left there is taken away first.
+    /// Mounts `FOLDER/root` over `base`. A mount left there by an earlier process is removed first.
     ///
     /// # Errors
-    /// When a folder cannot be made, or the kernel refuses the mount.
+    /// If a folder cannot be created, or the kernel refuses the mount.
     pub fn mount(base: &Path, folder: &Path) -> Result<Self, Error> {
         let part = |name: &str| folder.join(name);
         for name in ["root", "upper", "work"] {
@@ -41,7 +41,7 @@ impl Overlay {
         Ok(Self { root })
     }
 
-    /// Where the mounted root is.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         &self.root
     }
@@ -53,11 +53,11 @@ impl Drop for Overlay {
     }
 }
 
-/// Unmounts everything at or beneath a path, the last mount first. What still runs on such a root is ended before: a
-/// container outlives its keeper when both this process and systemd-nspawn were killed.
+/// Unmounts everything at or below a path, the last mount first. Processes that still use such a root are killed
+/// before: a container survives if both this process and systemd-nspawn were killed.
 ///
 /// # Errors
-/// When the mounts cannot be read, or one of them stays.
+/// If the mounts cannot be read, or one of them cannot be removed.
 pub fn unmount_beneath(path: &Path) -> Result<(), Error> {
     let Ok(path) = path.canonicalize() else { return Ok(()) };
     let table = Path::new("/proc/self/mountinfo");
@@ -73,7 +73,7 @@ pub fn unmount_beneath(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Kills every process whose root is this folder, and waits a little until they are gone.
+/// Kills every process whose root is this folder, and waits briefly until they are gone.
 fn end_processes(root: &Path) {
     let place = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
     let Some(wanted) = place(root).filter(|root| Some(*root) != place(Path::new("/"))) else { return };
@@ -92,13 +92,13 @@ fn end_processes(root: &Path) {
     }
 }
 
-/// Mount points of a `mountinfo` table that are at or beneath a path, in the order in which they were mounted.
+/// Returns the mount points in a `mountinfo` table that are at or below a path, in mount order.
 fn points_beneath(table: &str, path: &Path) -> Vec<PathBuf> {
     let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| PathBuf::from(unescape(point)));
     points.filter(|point| point.starts_with(path)).collect()
 }
 
-/// The kernel writes space, tab, newline and backslash as three octal digits.
+/// The kernel escapes space, tab, newline and backslash as three octal digits.
 fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -115,7 +115,7 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// What the command said when it failed.
+/// Runs a command; the error is its output.
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if output.status.success() {

@@ -1,10 +1,10 @@
-//! What this machine must have before anything is begun.
+//! Checks the prerequisites of this machine before anything is started.
 
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Programs that are started, and the Debian packages that bring them.
+/// Required programs, and the Debian packages that provide them.
 const PROGRAMS: [(&str, &str); 6] = [
     ("debootstrap", "debootstrap"),
     ("systemd-nspawn", "systemd-container"),
@@ -14,7 +14,7 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("umount", "mount"),
 ];
 
-/// Says what is missing, the user's right first: without it the rest does not matter.
+/// Returns what is missing. Root is checked first, because nothing works without it.
 pub fn requirements() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
@@ -28,7 +28,7 @@ fn programs(path: &std::ffi::OsStr) -> Result<(), Error> {
     missing.map_or(Ok(()), |(program, package)| Err(Error::Missing { program, package }))
 }
 
-/// Where a program is, as a shell would find it.
+/// Looks a program up in the PATH.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     find_in(&std::env::var_os("PATH")?, name)
 }

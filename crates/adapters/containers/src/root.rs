@@ -1,4 +1,4 @@
-//! Puts things into a machine's root before it boots.
+//! Prepares a machine's root before it boots.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, base, cannot};
 
-/// Services that only slow a small container down, or fail in it.
+/// Services that are useless in a small container or fail in it.
 const NEEDLESS: [&str; 5] = [
     "systemd-resolved.service",
     "systemd-networkd.service",
@@ -17,22 +17,22 @@ const NEEDLESS: [&str; 5] = [
     "e2scrub_reap.service",
 ];
 
-/// How long a program that was just written may be busy: a child that another thread is starting has it open for writing
-/// until it runs its own program.
+/// How long a freshly written program may be busy: a child process that another thread is forking holds it open for
+/// writing until it calls exec.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// A root that nothing runs on yet.
+/// A root that is not in use yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Root<'a>(pub &'a Path);
 
 impl Root<'_> {
-    /// What every machine has: a name, no services that it has no use for.
+    /// Sets the host name and masks services that are not needed.
     pub fn name(&self, name: &str) -> Result<(), Error> {
         self.write("etc/hostname", &format!("{name}\n"))?;
         NEEDLESS.iter().try_for_each(|unit| self.mask(unit))
     }
 
-    /// A user with a home; one that is there stays as it is.
+    /// Adds a user with a home folder; an existing user is not changed.
     pub fn add_user(&self, name: &str, id: u32) -> Result<(), Error> {
         let passwd = fs::read_to_string(self.path("etc/passwd")).unwrap_or_default();
         if passwd.lines().any(|line| line.starts_with(&format!("{name}:"))) {
@@ -50,13 +50,13 @@ impl Root<'_> {
     pub fn install(&self, program: &Path, name: &str) -> Result<(), Error> {
         let place = self.path("usr/local/bin").join(name);
         self.make_parent(&place)?;
-        // Another inode: whatever still runs the old one keeps it.
+        // A new inode: processes that still run the old program keep it.
         let _ = fs::remove_file(&place);
         fs::copy(program, &place).map_err(cannot("copy", program))?;
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).map_err(cannot("write", &place))
     }
 
-    /// Whether a program of ours runs on this root: one that was built against a newer C library does not.
+    /// Checks that a program runs on this root: one that was built against a newer C library does not.
     pub fn try_program(&self, program: &Path, name: &str) -> Result<(), Error> {
         self.install(program, name)?;
         let mut command = Command::new("chroot");
@@ -75,13 +75,13 @@ impl Root<'_> {
         }
     }
 
-    /// Writes a unit and lets it start with the machine.
+    /// Writes a unit and enables it at boot.
     pub fn enable(&self, unit: &str, text: &str) -> Result<(), Error> {
         self.write(&format!("etc/systemd/system/{unit}"), text)?;
         self.link(&format!("etc/systemd/system/multi-user.target.wants/{unit}"), &format!("/etc/systemd/system/{unit}"))
     }
 
-    /// Keeps a unit from ever starting.
+    /// Masks a unit, so that it never starts.
     pub fn mask(&self, unit: &str) -> Result<(), Error> {
         self.link(&format!("etc/systemd/system/{unit}"), "/dev/null")
     }
@@ -92,7 +92,7 @@ impl Root<'_> {
         fs::write(&path, text).map_err(cannot("write", &path))
     }
 
-    /// Writes a script that can be run.
+    /// Writes an executable script.
     pub fn program(&self, path: &str, text: &str) -> Result<(), Error> {
         self.write(path, text)?;
         let path = self.path(path);
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn furnishing_twice_leaves_what_once_leaves() {
+    fn preparing_a_root_twice_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root(folder.path());
         root.write("etc/passwd", "core:x:7:7::/:/bin/sh\n").unwrap();
