@@ -1,6 +1,6 @@
-//! `/healthz`, `/readyz` and `/metrics` of a process that leads or stands by.
+//! Serves `/healthz`, `/readyz` and `/metrics` of a process that leads or stands by.
 //!
-//! What hinders it is decided by whoever calls [`Health::set`]; this only says so to those who ask.
+//! Callers of [`Health::set`] decide how ready the process is; this crate only reports it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How ready this process is, in words for the person who asks.
+/// The readiness of a process, with reasons for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Another process leads. A standby is ready: it would take over.
+    /// Another process leads. A standby is ready, because it could take over.
     Standby,
-    /// It leads and cannot do all of its work, or not yet; each reason is a sentence.
+    /// The process leads but cannot do all of its work, or not yet; each reason is a sentence.
     Hindered(Vec<String>),
     Leading,
 }
@@ -39,7 +39,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// `metrics` renders what Prometheus reads.
+    /// `metrics` returns the text for Prometheus.
     pub fn new(metrics: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self { readiness: watch::channel(Readiness::Standby).0, metrics: Arc::new(metrics) }
     }
@@ -48,7 +48,7 @@ impl Health {
         self.readiness.send_replace(readiness);
     }
 
-    /// Serves as one of `tasks`, if there is an address to listen on.
+    /// Starts serving as one of `tasks`, if there is an address to listen on.
     pub async fn serve_in(&self, tasks: &mut JoinSet<()>, address: Option<SocketAddr>) -> Result<(), ListenError> {
         let Some(address) = address else { return Ok(()) };
         let (bound, serve) = self.serve(address).await.map_err(|source| ListenError { address, source })?;
@@ -57,7 +57,7 @@ impl Health {
         Ok(())
     }
 
-    /// Binds `address` and serves until the task is dropped; returns where it listens.
+    /// Binds `address` and returns it with the future that serves.
     async fn serve(&self, address: SocketAddr) -> std::io::Result<(SocketAddr, impl Future<Output = ()> + use<>)> {
         let listener = TcpListener::bind(address).await?;
         let bound = listener.local_addr()?;
