@@ -1,7 +1,8 @@
-//! What a daemon asks of the drain controller: `drain-<config>` before it disrupts its node, `uncordon-<config>` afterwards.
+//! Requests of a daemon to the drain controller: `drain-<config>` before it disrupts its node, `uncordon-<config>`
+//! afterwards.
 //!
-//! The daemon writes its request to `desiredDrain`; the drain controller copies it to `lastAppliedDrain` once it is carried
-//! out. The config's name makes each request distinct, so that an old answer is never taken for a new one.
+//! The daemon writes its request to `desiredDrain`; the drain controller copies it to `lastAppliedDrain` once it is
+//! done. The name of the config makes each request distinct, so that an old response is never mistaken for a new one.
 
 use std::fmt;
 
@@ -13,16 +14,16 @@ const UNCORDON: &str = "uncordon-";
 /// A request to the drain controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DrainRequest {
-    /// Empty the node: it is about to be changed to this config.
+    /// Drain the node, because it is about to change to this config.
     Drain(ConfigName),
-    /// Let pods return: the node runs this config.
+    /// Uncordon the node, because it runs this config.
     Uncordon(ConfigName),
-    /// A request that no known daemon writes. It is carried along unchanged and asks for nothing.
+    /// A request that no known daemon writes. It is kept unchanged and has no effect.
     Other(String),
 }
 
 impl DrainRequest {
-    /// Reads the annotation's value. An empty one asks for nothing.
+    /// Parses the annotation's value. An empty value is no request.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             return None;
@@ -59,19 +60,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_request_survives_being_read_and_written() {
+    fn every_request_survives_parsing_and_writing() {
         for text in ["drain-rendered-worker-1", "uncordon-rendered-worker-1", "drain-", "uncordon", "nonsense"] {
             assert_eq!(DrainRequest::parse(text).map(|request| request.to_string()).as_deref(), Some(text));
         }
     }
 
     #[test]
-    fn an_empty_annotation_asks_for_nothing() {
+    fn an_empty_annotation_is_no_request() {
         assert_eq!(DrainRequest::parse(""), None);
     }
 
     #[test]
-    fn a_word_that_only_begins_alike_is_neither() {
+    fn a_value_with_a_similar_prefix_is_neither() {
         assert_eq!(DrainRequest::parse("drained"), Some(DrainRequest::Other("drained".into())));
     }
 }

@@ -1,16 +1,16 @@
 //! Extensions: named sets of packages that an OS image can be extended with.
 
-/// An extension and the packages behind it.
+/// An extension and its packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
     pub name: &'static str,
     pub packages: &'static [&'static str],
-    /// How many of the packages, from the end, may be missing from an older release's extension.
+    /// The number of packages, counted from the end, that an older release's extension may lack.
     optional: usize,
 }
 
 impl Extension {
-    /// The packages without which the extension is not installed.
+    /// Returns the packages without which the extension does not count as installed.
     pub fn required(&self) -> &'static [&'static str] {
         &self.packages[..self.packages.len() - self.optional]
     }
@@ -26,7 +26,7 @@ pub const EXTENSIONS: [Extension; 7] = [
     Extension {
         name: "ipsec",
         packages: &["NetworkManager-libreswan", "libreswan", "openvswitch3.5-ipsec"],
-        // Older releases came without the package of Open vSwitch.
+        // Older releases did not have the Open vSwitch package.
         optional: 1,
     },
     extension("usbguard", &["usbguard"]),
@@ -36,7 +36,7 @@ pub const EXTENSIONS: [Extension; 7] = [
     extension("sysstat", &["sysstat"]),
 ];
 
-/// The extension of that name, if there is one.
+/// Looks an extension up by name.
 pub fn find(name: &str) -> Option<&'static Extension> {
     EXTENSIONS.iter().find(|extension| extension.name == name)
 }

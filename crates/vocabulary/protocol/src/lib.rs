@@ -1,8 +1,8 @@
-//! What the annotations of a Node say, read and written in one place.
+//! Reads and writes the annotations of a Node in one place.
 //!
-//! The annotations are the protocol between the rollout controller, the drain controller and the daemon on the node, whoever
-//! wrote each of them: upstream's and ours can be mixed. Annotations are written by daemons and by people, so reading them
-//! cannot fail: what cannot be read counts as unsaid. Nothing here talks to a cluster or decides what follows.
+//! The annotations are the protocol between the rollout controller, the drain controller and the daemon on the node.
+//! Each of these may be upstream's or ours, in any combination. Daemons and people write annotations, so reading them
+//! cannot fail: a value that cannot be parsed counts as missing. Nothing here talks to a cluster or decides what to do.
 
 pub mod annotations;
 pub mod drain;

@@ -1,4 +1,4 @@
-//! Names of objects, each with a type of its own so that two of them cannot be swapped.
+//! Names of objects, each with its own type so that they cannot be mixed up.
 
 use std::borrow::Borrow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! All that a Node's annotations say.
+//! The parsed annotations of a Node.
 
 use std::collections::BTreeMap;
 
@@ -6,51 +6,52 @@ use jiff::Timestamp;
 
 use crate::{ConfigName, DaemonState, DrainRequest, annotations};
 
-/// What daemon, controllers and people noted on a Node.
+/// The state that daemon, controllers and people recorded in a Node's annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeNotes {
-    /// The config the node runs.
+    /// The config that the node runs.
     pub current: Option<ConfigName>,
-    /// The config the node shall reach.
+    /// The config that the node should run.
     pub desired: Option<ConfigName>,
-    /// The OS image a node of a layered pool runs. An annotation that is there but empty is a node on its way out of layering.
+    /// The OS image that a node of a layered pool runs. An annotation that exists but is empty means that the node is
+    /// leaving layering.
     pub current_image: Option<String>,
     pub desired_image: Option<String>,
     pub state: DaemonState,
     /// Why the node is in its state.
     pub reason: Option<String>,
-    /// The daemon announced a reboot that has not been finished.
+    /// The daemon announced a reboot and has not restarted yet.
     pub rebooting: bool,
-    /// What the daemon asks of the drain controller.
+    /// The daemon's request to the drain controller.
     pub desired_drain: Option<DrainRequest>,
-    /// What the drain controller last carried out.
+    /// The last request that the drain controller completed.
     pub last_applied_drain: Option<DrainRequest>,
     pub topology: Option<String>,
-    /// Version of our daemon; missing where the daemon is somebody else's.
+    /// Version of our daemon; `None` if the node runs another daemon.
     pub daemon: Option<String>,
-    /// A person pinned the node to what it runs; the value says why.
+    /// An administrator pinned the node to its current config; the value is the reason.
     pub hold: Option<String>,
-    /// The config that a person forces, whatever the checks say.
+    /// The config that an administrator forces, whatever the checks say.
     pub forced: Option<ConfigName>,
-    /// The config whose trial was reverted here.
+    /// The config whose trial was reverted on this node.
     pub reverted: Option<ConfigName>,
     pub cordoned_by: Option<Cordon>,
-    /// Since when the node is being drained.
+    /// When the drain of the node started.
     pub drain_started: Option<Timestamp>,
-    /// The config the node was born with.
+    /// The config that the node first booted with.
     pub first_pivot: Option<ConfigName>,
-    /// The node was given the labels of the custom pool it was born into.
+    /// The node got the labels of the custom pool in which it first booted.
     pub labels_applied: bool,
-    /// Why the last reboot did not bring the OS that was staged.
+    /// Why the last reboot did not activate the staged OS.
     pub finalize_failure: Option<String>,
 }
 
-/// Whose cordon a node that is drained has.
+/// Who cordoned a node that is drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cordon {
-    /// The drain controller's, which removes it when the drain's change is over.
+    /// The drain controller, which uncordons the node when the change is complete.
     Machinist,
-    /// A person's: it was there before the drain and is left alone.
+    /// A person, before the drain. The drain controller leaves such a cordon alone.
     Person,
     Other(String),
 }
@@ -77,7 +78,7 @@ impl Cordon {
 }
 
 impl NodeNotes {
-    /// Reads the annotations of a Node.
+    /// Parses the annotations of a Node.
     pub fn read(annotations: Option<&BTreeMap<String, String>>) -> Self {
         let get = |key: &str| annotations.and_then(|all| all.get(key)).cloned();
         let said = |key: &str| get(key).filter(|value| !value.is_empty());
@@ -106,17 +107,17 @@ impl NodeNotes {
         }
     }
 
-    /// The daemon is ours: it accepts a new target until its first write.
+    /// Whether the daemon is ours: it accepts a new target until its first write.
     pub fn is_ours(&self) -> bool {
         self.daemon.is_some()
     }
 
-    /// The node runs the config and the image it was asked to run, and its daemon says that it has finished.
+    /// Whether the node runs the desired config and image, and its daemon reports that it is done.
     pub fn is_done(&self) -> bool {
         self.is_at_target() && self.state == DaemonState::Done
     }
 
-    /// The node runs the config and the image it was asked to run, whatever its daemon says.
+    /// Whether the node runs the desired config and image, whatever its daemon reports.
     pub fn is_at_target(&self) -> bool {
         self.current.is_some() && self.current == self.desired && self.is_image_at_target()
     }
@@ -129,17 +130,17 @@ impl NodeNotes {
         }
     }
 
-    /// The drain controller has not answered the daemon's last request yet.
+    /// Whether the drain controller has yet to complete the daemon's last request.
     pub fn waits_for_drain_controller(&self) -> bool {
         self.desired_drain.is_some() && self.desired_drain != self.last_applied_drain
     }
 
-    /// The daemon waits for the drain controller to empty the node.
+    /// Whether the daemon waits for the drain controller to drain the node.
     pub fn is_draining(&self) -> bool {
         self.has_asked_for_drain() && self.waits_for_drain_controller()
     }
 
-    /// The daemon's last request was to empty the node, answered or not.
+    /// Whether the daemon's last request was a drain, completed or not.
     pub fn has_asked_for_drain(&self) -> bool {
         self.desired_drain.as_ref().is_some_and(DrainRequest::is_drain)
     }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_annotations_has_nothing_to_say() {
+    fn a_node_without_annotations_has_default_notes() {
         assert_eq!(NodeNotes::read(None), NodeNotes::default());
     }
 
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_desired_image_is_a_node_on_its_way_out_of_layering() {
+    fn a_node_with_an_empty_desired_image_is_not_done() {
         let leaving = [
             (annotations::CURRENT_CONFIG, "a"),
             (annotations::DESIRED_CONFIG, "a"),
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_is_under_way_until_its_own_answer_comes() {
+    fn a_drain_is_in_progress_until_its_own_request_is_completed() {
         let asked = (annotations::DESIRED_DRAIN, "drain-b");
         assert!(notes(&[asked]).is_draining());
         assert!(notes(&[asked, (annotations::LAST_APPLIED_DRAIN, "drain-a")]).is_draining());

@@ -1,22 +1,22 @@
-//! What a daemon says of itself in the annotation `state`.
+//! The state that a daemon reports in the annotation `state`.
 
 use std::fmt;
 
-/// The daemon's own word for how its node is.
+/// The state of a node as its daemon reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DaemonState {
     /// The annotation is missing or empty: the daemon never reported. This is not `Done`.
     #[default]
     Unreported,
-    /// The node runs what it was asked to run.
+    /// The node runs the desired config.
     Done,
-    /// The daemon works on its target.
+    /// The daemon is applying its target.
     Working,
-    /// Something is wrong; the daemon tries again by itself.
+    /// There is an error; the daemon retries by itself.
     Degraded,
-    /// The target cannot be reached from what the node runs; only another target helps.
+    /// The target cannot be reached from the current config; only another target helps.
     Unreconcilable,
-    /// A word that no known daemon writes.
+    /// A value that no known daemon writes.
     Other(String),
 }
 
@@ -25,15 +25,15 @@ impl DaemonState {
     pub const WORKING: &'static str = "Working";
     pub const DEGRADED: &'static str = "Degraded";
     pub const UNRECONCILABLE: &'static str = "Unreconcilable";
-    /// Today only a value of the annotation `post-config-action`; older daemons wrote it as a state.
+    /// Today this is only a value of the annotation `post-config-action`; older daemons wrote it as a state.
     pub const REBOOTING: &'static str = "Rebooting";
 
-    /// Reads the annotation's value.
+    /// Parses the annotation's value.
     pub fn parse(text: &str) -> Self {
         match text {
             "" => Self::Unreported,
             Self::DONE => Self::Done,
-            // A daemon that reboots has not finished.
+            // A daemon that is rebooting is not done.
             Self::WORKING | Self::REBOOTING => Self::Working,
             Self::DEGRADED => Self::Degraded,
             Self::UNRECONCILABLE => Self::Unreconcilable,
@@ -41,7 +41,7 @@ impl DaemonState {
         }
     }
 
-    /// The word as the annotation holds it; empty when nothing was reported.
+    /// Returns the annotation's value; empty if nothing was reported.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Unreported => "",
@@ -53,7 +53,7 @@ impl DaemonState {
         }
     }
 
-    /// The daemon reports that something is wrong.
+    /// Whether the daemon reports an error.
     pub fn is_failing(&self) -> bool {
         matches!(self, Self::Degraded | Self::Unreconcilable)
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_survives_being_read_and_written() {
+    fn every_state_survives_parsing_and_writing() {
         for word in ["", "Done", "Working", "Degraded", "Unreconcilable", "Confused"] {
             assert_eq!(DaemonState::parse(word).as_str(), word);
         }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_reboots_is_at_work() {
+    fn a_rebooting_daemon_is_working() {
         assert_eq!(DaemonState::parse("Rebooting"), DaemonState::Working);
     }
 }
