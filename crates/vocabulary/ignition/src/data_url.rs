@@ -1,13 +1,13 @@
-//! `data:` URLs (RFC 2397), strictly as the Go library inside Ignition reads them.
+//! `data:` URLs (RFC 2397), parsed exactly like the Go library inside Ignition.
 //!
-//! A config that a node's Ignition would refuse must be refused here, and nothing else: so this follows that library's
-//! grammar to the letter, its oddities included, and no general URL parser is involved.
+//! This must accept and refuse the same URLs as the Ignition on a node. So it follows the grammar of that library,
+//! including its oddities, and uses no general URL parser.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Go's standard decoder wants padding but does not look at the unused bits before it.
+/// Go's standard decoder requires padding but ignores the unused bits before it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -33,7 +33,7 @@ pub enum Error {
     Base64,
 }
 
-/// The bytes of a `data:` URL.
+/// Returns the bytes of a `data:` URL.
 pub fn decode(url: &str) -> Result<Vec<u8>, Error> {
     match split(url)? {
         Payload::Escaped(text) => Ok(unescape(text)),
@@ -45,12 +45,12 @@ pub fn decode(url: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Whether [`decode`] would succeed, without building the bytes.
+/// Returns whether [`decode`] would succeed, without building the bytes.
 pub fn check(url: &str) -> Result<(), Error> {
     split(url).map(|_| ())
 }
 
-/// How many bytes [`decode`] would give, for a URL that it takes: the data itself is not checked again.
+/// Returns the number of bytes that [`decode`] would return for a valid URL; the data itself is not checked again.
 pub fn decoded_len(url: &str) -> Result<usize, Error> {
     let count = |text: &str, wanted: u8| text.bytes().filter(|byte| *byte == wanted).count();
     match head(url)? {
@@ -63,14 +63,14 @@ pub fn decoded_len(url: &str) -> Result<usize, Error> {
     }
 }
 
-/// A base64 `data:` URL without a media type: the form that is short for any content.
+/// Returns a base64 `data:` URL without a media type, which is compact for any content.
 pub fn encode(bytes: &[u8]) -> String {
     let mut url = String::from("data:;base64,");
     BASE64.encode_string(bytes, &mut url);
     url
 }
 
-/// A percent-escaped `data:` URL: the form that people can read.
+/// Returns a percent-escaped `data:` URL, which people can read.
 pub fn escape(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut url = String::with_capacity(bytes.len() + 8);
@@ -93,7 +93,7 @@ enum Payload<'a> {
     Base64(&'a str),
 }
 
-/// The data, known to be well formed.
+/// Returns the data, checked to be well formed.
 fn split(url: &str) -> Result<Payload<'_>, Error> {
     match head(url)? {
         Payload::Escaped(data) => escaped(data, url.len() - data.len()),
@@ -101,7 +101,7 @@ fn split(url: &str) -> Result<Payload<'_>, Error> {
     }
 }
 
-/// Everything up to the comma is checked, the data is only found.
+/// Checks everything before the comma, and returns the data unchecked.
 fn head(url: &str) -> Result<Payload<'_>, Error> {
     let rest = url.strip_prefix("data:").ok_or(Error::Prefix)?;
     let mut rest = media_type(rest)?;
@@ -122,7 +122,7 @@ fn head(url: &str) -> Result<Payload<'_>, Error> {
     }
 }
 
-/// Skips `type/subtype`; the type must be one of those RFC 2045 knows, or `x-…`.
+/// Skips `type/subtype`. The type must be one from RFC 2045, or `x-…`.
 fn media_type(rest: &str) -> Result<&str, Error> {
     const KNOWN: [&str; 7] = ["text", "image", "audio", "video", "application", "message", "multipart"];
     if rest.is_empty() {
@@ -146,9 +146,9 @@ fn media_type(rest: &str) -> Result<&str, Error> {
     }
 }
 
-/// Skips the value of a parameter; values are never used, but a bad one spoils the URL.
+/// Skips the value of a parameter. Values are never used, but an invalid one makes the URL invalid.
 ///
-/// An empty quoted value leaves the library's unquoting armed for the next value, hence `unquote`.
+/// After an empty quoted value the library still unquotes the next value, hence `unquote`.
 fn parameter_value<'a>(value: &'a str, unquote: &mut bool) -> Result<&'a str, Error> {
     if let Some(quoted) = value.strip_prefix('"') {
         let end = closing_quote(quoted).ok_or(Error::Parameter)?;
@@ -208,11 +208,11 @@ fn is_scalar(code: u32) -> bool {
     char::from_u32(code).is_some()
 }
 
-/// What a byte after the comma may be, in each of the two forms.
+/// Classes of bytes after the comma, for each of the two forms.
 const BASE64_DIGIT: u8 = 1;
 const URL_CHARACTER: u8 = 2;
 
-/// One look-up for each byte: every config is checked whole, and most of it is contents.
+/// One lookup per byte: every config is checked completely, and most of it is file contents.
 static CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0usize;
@@ -244,7 +244,7 @@ fn escaped(data: &str, offset: usize) -> Result<Payload<'_>, Error> {
 }
 
 fn base64(data: &str, offset: usize) -> Result<Payload<'_>, Error> {
-    // Nearly all data is digits on one line with its padding, and that is quick to see.
+    // Fast path: nearly all data consists of digits on one line with padding.
     let digits = data.strip_suffix('=').map_or(data, |data| data.strip_suffix('=').unwrap_or(data));
     let classes = digits.bytes().fold(BASE64_DIGIT, |all, byte| all & CLASSES[usize::from(byte)]);
     if classes != 0 && data.len().is_multiple_of(4) {
@@ -271,7 +271,7 @@ fn escapes_are_valid(text: &str) -> bool {
     bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%').all(|(index, _)| hex(&bytes[index + 1..], 2).is_some())
 }
 
-/// Escapes are known to be valid here.
+/// Escapes were checked before.
 fn unescape(text: &str) -> Vec<u8> {
     let mut parts = text.as_bytes().split(|byte| *byte == b'%');
     let mut bytes = Vec::with_capacity(text.len());
@@ -284,7 +284,7 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes at the start are token characters of RFC 2045.
+/// Returns the number of leading bytes that are token characters of RFC 2045.
 fn token_len(text: &str) -> usize {
     let token = |byte: &u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(byte);
     text.as_bytes().iter().position(|byte| !token(byte)).unwrap_or(text.len())
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn both_encodings_come_back() {
+    fn both_encodings_decode_to_the_original_bytes() {
         for bytes in [&b""[..], b"plain", b"\x00\xff\n %#", "ñandú ✓\n".as_bytes()] {
             assert_eq!(decode(&encode(bytes)).as_deref(), Ok(bytes));
             assert_eq!(decode(&escape(bytes)).as_deref(), Ok(bytes));

@@ -1,7 +1,8 @@
-//! From the newest spec down to what an older client reads.
+//! Converts the newest spec to an older one for clients that need it.
 //!
-//! Whatever the older spec cannot say is refused, by name: a machine that silently lacks an encrypted disk is worse than one
-//! that does not boot. Kernel arguments are the exception: below 3.3 they move to the MachineConfig's own list.
+//! Fields that the older spec cannot express are refused by name: a machine that silently lacks an encrypted disk is
+//! worse than one that does not boot. Kernel arguments are the exception: below 3.3 they move to the MachineConfig's
+//! own list.
 
 mod spec2;
 
@@ -16,7 +17,7 @@ use crate::v3_5::{Config, Luks, Resource};
 use crate::validate;
 use crate::version::Version;
 
-/// A config in an older spec, and the kernel arguments its MachineConfig must carry.
+/// A config in an older spec, and the kernel arguments that its MachineConfig must contain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lowered {
     pub config: Value,
@@ -65,7 +66,7 @@ fn move_arguments(config: &mut Config, version: Version, kernel_arguments: &mut 
     kernel_arguments.extend(arguments.should_exist.unwrap_or_default());
 }
 
-/// Everything in the config that `version` cannot say.
+/// Reports everything in the config that `version` cannot express.
 fn refuse(config: &Config, version: Version, report: &mut Report) {
     if version < Version::V3_5 {
         for (index, _) in
@@ -126,7 +127,7 @@ fn refuse_below_3_4(config: &Config, report: &mut Report) {
     }
 }
 
-/// `spec` is the target in short, as these messages have always named it.
+/// `spec` is the short form of the target version that these messages use.
 fn refuse_below_3_2(config: &Config, spec: &str, report: &mut Report) {
     if luks(config).next().is_some() {
         report.problem(Problem::new("storage.luks", format!("LUKS is not supported on {spec}")));
@@ -162,7 +163,7 @@ fn luks(config: &Config) -> impl Iterator<Item = &Luks> {
     config.storage.iter().flat_map(|storage| storage.luks.iter().flatten())
 }
 
-/// Every resource of a config with its path.
+/// Returns all resources of a config with their paths.
 fn resources(config: &Config) -> Vec<(String, &Resource)> {
     let mut found: Vec<(String, &Resource)> = Vec::new();
     let ignition = &config.ignition;

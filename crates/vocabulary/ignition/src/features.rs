@@ -1,13 +1,13 @@
-//! Which fields of the newest spec an older 3.x spec does not know.
+//! Fields of the newest spec that older 3.x specs do not have.
 //!
-//! One table serves both ways: a config that says it is older loses such fields when it is read, as Ignition ignores keys it
-//! does not know, and a config on its way down loses those that say nothing (those that do are refused in `down`).
+//! The table is used in both directions. When an older config is read, such fields are dropped, as Ignition ignores
+//! unknown keys. When a config is lowered, they are dropped if they have no effect; otherwise `down` refuses them.
 
 use crate::report::{Problem, Report};
 use crate::v3_5::{Config, Resource};
 use crate::version::Version;
 
-/// Drops what `version` does not know, with a warning for each kind of field.
+/// Drops the fields that `version` does not have, with a warning for each.
 pub(crate) fn drop_newer(config: &mut Config, version: Version, report: &mut Report) {
     let mut dropped = |path: &str| {
         let message = format!("unused key: spec {version} does not know it");

@@ -1,8 +1,8 @@
-//! Ignition configs: read any spec that clusters carry (2.0–2.2, 3.0–3.5), check, convert, merge, decode.
+//! Ignition configs: parses every spec that clusters use (2.0–2.2, 3.0–3.5), validates, converts, merges and decodes.
 //!
-//! Everything inside Machinist speaks the newest spec ([`Config`] is 3.5). [`parse`] lifts an older config to it,
-//! [`down::lower`] serves an older client, [`merge::Merger`] joins configs by the parent and child rules of spec 3,
-//! and [`decode`] gives the bytes of an inline resource. Nothing here fetches, writes or knows of clusters.
+//! Machinist works with the newest spec internally ([`Config`] is 3.5). [`parse`] lifts an older config to it,
+//! [`down::lower`] serves an older client, [`merge::Merger`] merges configs by the parent and child rules of spec 3,
+//! and [`decode`] returns the bytes of an inline resource. Nothing here fetches, writes files or knows about clusters.
 
 pub mod data_url;
 pub mod down;

@@ -1,10 +1,10 @@
-//! Joining configs: the parent and child rules of spec 3, for any number of children at linear cost.
+//! Merges configs by the parent and child rules of spec 3, for any number of children at linear cost.
 //!
-//! A child's value wins where it is set; entries of keyed lists (files by path, units by name, …) are joined in the
-//! parent's place and new ones follow; a link at the path of a parent's file replaces it. Options and appended parts are strung
-//! together. One rule is ours: the contents of a file travel whole. A child that brings a new source brings its own
-//! compression, hash and headers, so that no stale hash outlives the contents it was made for, and a child without a source leaves the
-//! parent's contents alone.
+//! A child's value wins if it is set. Entries of keyed lists (files by path, units by name, …) are merged at the
+//! parent's position, and new ones follow; a link at the path of a parent's file replaces it. Options and appended
+//! parts are concatenated. One rule is ours: the contents of a file are merged as a unit. A child with a new source
+//! brings its own compression, hash and headers, so that no hash outlives the contents it belongs to, and a child
+//! without a source leaves the parent's contents unchanged.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,14 +14,14 @@ use crate::v3_5::{
     Security, SecurityTls, Storage, Systemd, Tang, Timeouts, Unit, User,
 };
 
-/// Joins two configs; for more, a [`Merger`] keeps its index between them.
+/// Merges two configs. For more than two, [`Merger`] keeps its index between them.
 pub fn merge(parent: Config, child: Config) -> Config {
     let mut merger = Merger::new(parent);
     merger.add(child);
     merger.finish()
 }
 
-/// A config that grows by children. Every child must be a valid config by itself.
+/// A config that children are merged into. Every child must be a valid config by itself.
 #[derive(Debug)]
 pub struct Merger {
     rest: Config,
@@ -29,7 +29,7 @@ pub struct Merger {
     units: Keyed<Unit>,
     users: Keyed<User>,
     groups: Keyed<Group>,
-    /// Keys that each user has already: many fragments may each bring one.
+    /// SSH keys that each user already has: many fragments may each add one.
     keys: HashMap<String, HashSet<String>>,
 }
 
@@ -75,7 +75,7 @@ impl Merger {
     }
 }
 
-/// A list whose entries have a key, with the place of every key.
+/// A list of keyed entries, with an index from key to position.
 #[derive(Debug)]
 struct Keyed<T> {
     items: Vec<Option<T>>,
@@ -117,7 +117,7 @@ impl<T> Keyed<T> {
     }
 }
 
-/// Files, directories and links share their paths: the newest kind at a path is the only one there.
+/// Files, directories and links share one namespace of paths: the newest entry at a path replaces the others.
 #[derive(Debug, Default)]
 struct Nodes {
     files: Keyed<File>,
@@ -176,7 +176,7 @@ fn ignition(parent: &mut Ignition, child: Ignition) {
     });
 }
 
-/// The two lists share their keys: an argument that must exist can no longer be one that must not.
+/// The two lists share their keys: an argument that must exist cannot also be one that must not.
 fn kernel_arguments(parent: &mut KernelArguments, child: KernelArguments) {
     let (wanted, unwanted) = (child.should_exist.unwrap_or_default(), child.should_not_exist.unwrap_or_default());
     let exist = parent.should_exist.get_or_insert_default();
@@ -198,7 +198,7 @@ fn user(parent: &mut User, child: User) {
     set(&mut parent.primary_group, child.primary_group);
     set(&mut parent.shell, child.shell);
     set(&mut parent.should_exist, child.should_exist);
-    // Only keys that are new to the user are left here.
+    // Only keys that the user does not have yet are left here.
     join(&mut parent.ssh_authorized_keys, child.ssh_authorized_keys, append);
     set(&mut parent.system, child.system);
     set(&mut parent.uid, child.uid);
@@ -268,7 +268,7 @@ fn merge_link(parent: &mut Link, child: Link) {
     set(&mut parent.target, child.target);
 }
 
-/// An owner is given by id or by name, never both: the child's way replaces the parent's.
+/// An owner is given by id or by name, never both: the child's form replaces the parent's.
 fn node_user(parent: &mut NodeUser, child: NodeUser) {
     if child.id.is_some() || child.name.is_some() {
         *parent = child;
@@ -367,7 +367,7 @@ fn resource(parent: &mut Resource, child: Resource) {
     set(&mut parent.compression, child.compression);
     set(&mut parent.source, child.source);
     join(&mut parent.verification, child.verification, |parent, child| set(&mut parent.hash, child.hash));
-    // A header without a value takes the parent's header away.
+    // A header without a value removes the parent's header.
     join(&mut parent.http_headers, child.http_headers, |parent: &mut Vec<HttpHeadersItem>, mut child| {
         child.retain(|new| {
             let before = parent.len();
@@ -413,7 +413,7 @@ fn union(parent: &mut Vec<String>, child: Vec<String>) {
     keyed(parent, child, String::clone, |parent, child| *parent = child);
 }
 
-/// Joins two lists by key: shared entries in the parent's place, new ones at the end.
+/// Merges two lists by key: common entries at the parent's position, new ones at the end.
 fn keyed<T>(parent: &mut Vec<T>, child: Vec<T>, key: impl Fn(&T) -> String, merge: impl Fn(&mut T, T)) {
     let places: HashMap<String, usize> = parent.iter().enumerate().map(|(place, item)| (key(item), place)).collect();
     for item in child {

@@ -1,8 +1,8 @@
-//! JSON to types and back, with the JSON path of every mistake.
+//! Converts JSON to types and back, and reports the JSON path of every error.
 //!
-//! serde would stop at the first mistake and could not say where it is inside a [`Value`]; this reads on, collects every
-//! finding, and borrows nothing. `null` means missing, as it does in Go. A key that differs only in case is accepted, as Go accepts
-//! it, with a warning; a key nobody knows is a warning too, because Ignition ignores it.
+//! serde would stop at the first error and could not tell its location inside a [`Value`]. This reader continues,
+//! collects all findings, and borrows nothing. `null` means missing, as in Go. A key that differs only in case is
+//! accepted with a warning, because Go accepts it; an unknown key is a warning too, because Ignition ignores it.
 
 use serde_json::{Map, Value};
 
@@ -14,11 +14,11 @@ pub(crate) trait Node: Sized {
     fn missing() -> Self;
     fn read(value: &Value, at: Path<'_>, report: &mut Report) -> Self;
     fn write(self) -> Value;
-    /// Whether writing it would say nothing.
+    /// Whether the value is equivalent to a missing one and need not be written.
     fn is_missing(&self) -> bool;
 }
 
-/// Implements [`Node`] for a struct from the table of its fields.
+/// Implements [`Node`] for a struct from a table of its fields.
 macro_rules! record {
     ($type:ty { $($field:ident: $name:literal),* $(,)? }) => {
         impl $crate::node::Node for $type {
@@ -44,10 +44,10 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// The members of one JSON object that is read as a record.
+/// The members of a JSON object that is read as a record.
 pub(crate) struct Keys<'a> {
     object: &'a Map<String, Value>,
-    /// Keys that no field has; a field that is missing may be one of these in other letters.
+    /// There are keys that match no field exactly; one of them may be a missing field in other case.
     strangers: bool,
 }
 
@@ -187,7 +187,8 @@ impl<T: Node + Optional> Node for Option<T> {
     }
 }
 
-/// When an optional field that is present still says nothing: an empty list or record does, an explicit `false`, `0` or `""` does not.
+/// Decides when an optional field that is present counts as missing: empty lists and records do, an explicit `false`,
+/// `0` or `""` does not.
 pub(crate) trait Optional {
     fn is_void(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! From raw JSON to the newest spec and back.
+//! Converts raw JSON to the newest spec and back.
 
 use serde_json::Value;
 
@@ -11,21 +11,21 @@ use crate::v3_5::Config;
 use crate::validate;
 use crate::version::Version;
 
-/// A config lifted to the newest spec, and what was noticed on the way.
+/// A config lifted to the newest spec, and the warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     pub config: Config,
-    /// The version the config was written in.
+    /// The version that the config was written in.
     pub version: Version,
     pub warnings: Vec<Problem>,
 }
 
-/// Reads and checks a config of any supported version and lifts it to the newest.
+/// Parses and validates a config of any supported version, and lifts it to the newest.
 pub fn parse(raw: &Value) -> Result<Config, Error> {
     read(raw).map(|parsed| parsed.config)
 }
 
-/// [`parse`], with the version it was written in and the warnings.
+/// Like [`parse`], with the original version and the warnings.
 pub fn read(raw: &Value) -> Result<Parsed, Error> {
     let version = version(raw)?;
     let mut report = Report::default();
@@ -46,17 +46,17 @@ pub fn read(raw: &Value) -> Result<Parsed, Error> {
     Ok(Parsed { config, version, warnings })
 }
 
-/// The config as JSON: fields that are not set, empty lists and empty records are left out.
+/// Returns the config as JSON. Unset fields, empty lists and empty records are omitted.
 pub fn to_value(config: Config) -> Value {
     config.write()
 }
 
-/// A config of the newest version that asks for nothing.
+/// Returns an empty config of the newest version.
 pub fn empty() -> Config {
     Config::default()
 }
 
-/// A partition's number 0 means "the next free one", which is what no number means too.
+/// Partition number 0 means "the next free one", the same as no number.
 fn unnumber(config: &mut Config) {
     let disks = config.storage.iter_mut().flat_map(|storage| storage.disks.iter_mut().flatten());
     for partition in disks.flat_map(|disk| disk.partitions.iter_mut().flatten()) {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_config_comes_back_as_it_was() {
+    fn a_config_survives_parsing_and_writing() {
         let raw = json!({
             "ignition": {"version": "3.5.0"},
             "storage": {"files": [{"path": "/etc/x", "mode": 0, "overwrite": false, "contents": {"source": ""}}]},
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_path() {
+    fn every_error_is_reported_with_its_path() {
         let raw = json!({
             "ignition": {"version": "3.2.0"},
             "storage": {"files": [{"path": "/a", "mode": "0644"}, 7], "links": {}},

@@ -1,4 +1,4 @@
-//! The place inside a config that is being read or checked: kept on the stack, turned to text only when something is wrong.
+//! A location inside a config. It lives on the stack and becomes text only if there is a problem.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Like Go's `path.Clean`, which defines what Ignition calls a fully simplified path.
+/// Go's `path.Clean`, which defines what Ignition calls a fully simplified path.
 pub(crate) fn clean(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();

@@ -1,14 +1,14 @@
-//! What was wrong with a config, and where: one [`Problem`] per finding, all of them in one [`Error`].
+//! Findings in a config: one [`Problem`] each, collected in one [`Error`].
 
 use std::fmt;
 
-/// One finding: the JSON path inside the config, what is wrong there, and what would be right.
+/// One finding: its JSON path inside the config, what is wrong, and what would be valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Path inside the Ignition config, as in `storage.files[0].mode`; empty for the config itself.
     pub path: String,
     pub message: String,
-    /// What the field may hold, when that can be said in a few words.
+    /// The allowed values, if they can be described in a few words.
     pub allowed: Option<String>,
 }
 
@@ -63,15 +63,15 @@ impl fmt::Display for Error {
     }
 }
 
-/// A config of a million bad entries must not answer with a million sentences.
+/// A config with a million bad entries must not produce a million messages.
 const PROBLEMS: usize = 50;
 
-/// Collects findings while a config is read and checked.
+/// Collects findings while a config is parsed and validated.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
-    /// Sources and unit texts were checked before: look only at how the parts fit together.
+    /// Sources and unit texts were validated before; only check how the parts fit together.
     pub(crate) contents_are_known: bool,
 }
 
@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// Fails if there are problems so far; keeps the warnings.
+    /// Returns an error if there are problems so far; keeps the warnings.
     pub(crate) fn stop_on_problems(&mut self) -> Result<(), Error> {
         if self.problems.is_empty() { Ok(()) } else { Err(Error { problems: std::mem::take(&mut self.problems) }) }
     }

@@ -1,7 +1,7 @@
-//! Ignition specs 2.0, 2.1 and 2.2: read, check, and lift to spec 3.
+//! Ignition specs 2.0, 2.1 and 2.2: parses, validates and lifts them to spec 3.
 //!
-//! 2.0 and 2.1 are read as 2.2, less what they do not know. Lifting drops nothing that a node
-//! would act on: what spec 3 cannot say is refused.
+//! 2.0 and 2.1 are read as 2.2 without the fields they lack. Lifting never drops anything that a node would act on:
+//! whatever spec 3 cannot express is refused.
 
 mod check;
 mod lift;
@@ -32,7 +32,7 @@ pub(crate) fn read(raw: &Value, version: Version, report: &mut Report) -> Result
     lift::lift(config, report)
 }
 
-/// Before 2.2 a mode that was not given meant 0000, not a default, and nothing was appended or kept from being overwritten.
+/// Before 2.2, a missing mode meant 0000 and not a default, and there was neither `append` nor `overwrite`.
 fn as_before_2_2(config: &mut types::Config) {
     for file in &mut config.storage.files {
         file.mode = file.mode.or(Some(0));
@@ -44,7 +44,7 @@ fn as_before_2_2(config: &mut types::Config) {
     }
 }
 
-/// In 2.0 owners were numbers, and the number that was not given was 0; units knew `enable` only.
+/// In 2.0, owners were numbers with 0 as default, and units had only `enable`.
 fn as_before_2_1(config: &mut types::Config) {
     let owner = |owner: &Option<types::Owner>| {
         let id = owner.as_ref().and_then(|owner| owner.id).unwrap_or_default();

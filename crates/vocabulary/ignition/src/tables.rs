@@ -1,4 +1,4 @@
-//! The JSON names of every field of spec 3.5, the spec that everything is lifted to.
+//! The JSON names of all fields of spec 3.5, the spec that all configs are lifted to.
 
 use ignition_config::v3_5::{
     Cex, Clevis, ClevisCustom, Config, Directory, Disk, Dropin, File, Filesystem, Group, HttpHeadersItem, Ignition,

@@ -1,10 +1,10 @@
-//! Whether systemd unit text is well formed, judged as Ignition judges it.
+//! Checks whether the text of a systemd unit is well formed, with the same result as Ignition.
 //!
-//! Ignition's parser looks for lines that are too long only inside what its read buffer holds at that moment, so the same
-//! line passes or fails by where it stands. A unit that boots a node must not be refused here, nor the other way round:
-//! [`Reader`] therefore keeps the same window.
+//! Ignition's parser detects lines that are too long only within the current contents of its read buffer, so the same
+//! line is accepted or refused depending on its position. We must neither refuse a unit that boots a node nor accept
+//! one that does not, so [`Reader`] has the same window.
 
-/// The length at which Ignition believes systemd would cut a line.
+/// The length at which systemd cuts lines, according to Ignition.
 const LINE_MAX: usize = 2048;
 
 /// The size of the read buffer of Ignition's parser.
@@ -16,7 +16,7 @@ pub(crate) struct Found {
     pub(crate) install: bool,
 }
 
-/// What is wrong with the text, if anything.
+/// Returns what is wrong with the text, if anything.
 pub(crate) fn check(text: &str) -> Result<Found, &'static str> {
     let mut reader = Reader { text: text.as_bytes(), at: 0, filled: 0 };
     let mut found = Found { install: false };
@@ -59,7 +59,7 @@ fn comment(reader: &mut Reader<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Skips `name=value`, whose first character is already read.
+/// Skips `name=value`, whose first character was already consumed.
 fn option(reader: &mut Reader<'_>) -> Result<(), &'static str> {
     reader.unread();
     reader.check_line()?;
@@ -84,12 +84,12 @@ fn option(reader: &mut Reader<'_>) -> Result<(), &'static str> {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// How far the window is filled.
+    /// The end of the window's contents.
     filled: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// The first byte of the next character.
+    /// Returns the first byte of the next character.
     fn rune(&mut self) -> Option<u8> {
         let first = *self.text.get(self.at)?;
         let width = width(first);
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Some(first)
     }
 
-    /// Whether the last character was white space (units may use any that Unicode knows).
+    /// Whether the last character was white space, including Unicode's.
     fn was_space(&self) -> bool {
         let start = self.last_rune();
         std::str::from_utf8(&self.text[start..self.at]).is_ok_and(|text| text.chars().all(char::is_whitespace))
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many bytes the character takes whose first byte this is.
+/// Returns the length in bytes of the character that starts with this byte.
 fn width(first: u8) -> usize {
     match first {
         0xF0.. => 4,

@@ -1,9 +1,9 @@
-//! The little of URLs that Ignition looks at: may this scheme be used, and does Go's parser take the rest.
+//! The parts of a URL that Ignition checks: whether the scheme is allowed, and whether Go's parser accepts the rest.
 
 use crate::data_url;
 use crate::version::Version;
 
-/// Checks the `source` of a resource for one spec version; the answer is what is wrong.
+/// Checks the `source` of a resource for one spec version; the error says what is wrong.
 pub(crate) fn check(url: &str, version: Version) -> Result<(), String> {
     let scheme = scheme(url).map_err(str::to_owned)?;
     match scheme.as_str() {
@@ -26,10 +26,10 @@ pub(crate) fn allowed(version: Version) -> &'static str {
     }
 }
 
-/// The scheme in small letters, empty if there is none.
+/// Returns the scheme in lower case; empty if there is none.
 pub(crate) fn scheme(url: &str) -> Result<String, &'static str> {
     const BROKEN: &str = "unable to parse url";
-    // Without a way out of the loop it looks at many bytes at once; most of a config is such URLs.
+    // Without an early exit the loop is vectorized; most of a config consists of such URLs.
     let has_control = url.bytes().fold(false, |found, byte| found | byte.is_ascii_control());
     if has_control || url.starts_with(':') {
         return Err(BROKEN);
@@ -68,7 +68,7 @@ fn escapes_are_valid(text: &str) -> bool {
     text.split('%').skip(1).all(|part| part.len() >= 2 && part.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
 }
 
-/// An empty `versionId` would fetch whichever object is newest while looking pinned.
+/// An empty `versionId` looks pinned but would fetch the newest object.
 fn version_id(url: &str) -> Result<(), String> {
     let query = url.split('#').next().unwrap_or_default().split_once('?').map_or("", |(_, query)| query);
     let first = query.split('&').find_map(|pair| match pair.split_once('=') {

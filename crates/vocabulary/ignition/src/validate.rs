@@ -1,7 +1,7 @@
 //! The rules of Ignition specs 3.0 to 3.5 for a whole config.
 //!
-//! The messages are Ignition's own, since people search for them; path and allowed values are added. `version` is the spec
-//! whose rules apply: fields that spec does not know have been dropped before.
+//! The messages are Ignition's own, because people search for them; path and allowed values are added. `version` is the
+//! spec whose rules apply: fields that it does not have were dropped before.
 
 mod disks;
 mod nodes;
@@ -15,14 +15,14 @@ use crate::url;
 use crate::v3_5::{Config, Ignition, Passwd, Resource, Verification};
 use crate::version::Version;
 
-/// Checks a config by the rules of the newest spec.
+/// Validates a config by the rules of the newest spec.
 pub fn validate(config: &Config) -> Result<(), Error> {
     let mut report = Report::default();
     check(config, Version::NEWEST, &mut report);
     report.into_result()
 }
 
-/// Checks a config that was merged from checked ones: only what merging can break.
+/// Validates a config that was merged from valid ones: checks only what merging can break.
 pub fn validate_merged(config: &Config) -> Result<(), Error> {
     let mut report = Report { contents_are_known: true, ..Report::default() };
     check(config, Version::NEWEST, &mut report);
@@ -81,7 +81,7 @@ fn ignition(section: &Ignition, version: Version, report: &mut Report) {
     }
 }
 
-/// References to other configs and certificate bundles: each needs a source, and no source twice.
+/// References to other configs and certificate bundles: each needs a source, and sources must be unique.
 fn sources(resources: &Option<Vec<Resource>>, at: Path<'_>, version: Version, report: &mut Report) {
     let mut seen = HashSet::new();
     for (index, each) in resources.iter().flatten().enumerate() {
@@ -190,7 +190,8 @@ fn duplicate(at: &Path<'_>, key: &str) -> Problem {
     Problem::new(at.to_string(), format!("duplicate entry defined: {}", shorten(key)))
 }
 
-/// Enough of a value to recognise it; a source may carry a whole file, and a key is nobody's business in full.
+/// Returns enough of a value to recognise it: a source may contain a whole file, and a key should not be printed in
+/// full.
 fn shorten(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -199,7 +200,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// The rules that spec 2 has in common with spec 3.
+/// The rules that spec 2 and spec 3 have in common.
 pub(crate) mod spec2_shared {
     pub(crate) use super::disks::{is_guid, label};
     pub(crate) use super::units::{contents, dropin_name, name as unit_name};

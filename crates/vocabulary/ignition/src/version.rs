@@ -1,10 +1,10 @@
-//! Spec versions: which exist here, how their text is read.
+//! Spec versions: which ones are supported, and how their text is parsed.
 
 use std::fmt;
 
 use crate::report::{Error, Problem};
 
-/// A spec version that can be read, served, or both.
+/// A spec version that can be parsed, served, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     V2_0,
@@ -32,7 +32,7 @@ impl Version {
     ];
     pub const NEWEST: Version = Version::V3_5;
 
-    /// What a client may be served; upstream never lowers to 3.0, so neither do we.
+    /// The versions that a client can be served. Upstream never lowers to 3.0, so neither do we.
     pub const SERVED: [Version; 6] =
         [Version::V2_2, Version::V3_1, Version::V3_2, Version::V3_3, Version::V3_4, Version::V3_5];
 
@@ -54,7 +54,7 @@ impl Version {
         self <= Version::V2_2
     }
 
-    /// Reads the text of `ignition.version`.
+    /// Parses the text of `ignition.version`.
     pub fn parse(text: &str) -> Result<Version, Error> {
         let Some(numbers) = semver(text) else {
             let message = match text {
@@ -81,8 +81,8 @@ fn refusal(message: String) -> Error {
     Error::one(Problem::new("ignition.version", message).allowed(allowed))
 }
 
-/// The three numbers of a version; `Some(None)` for one with a suffix, which no spec here has. Text that is no version at all is
-/// told from a version we do not know, because people fix the two differently.
+/// Returns the three numbers of a version, or `Some(None)` for one with a suffix, which no supported spec has. Text
+/// that is not a version at all is distinguished from an unknown version, because users fix the two differently.
 fn semver(text: &str) -> Option<Option<[i64; 3]>> {
     let (text, metadata) = text.split_once('+').unwrap_or((text, ""));
     let (core, pre_release) = text.split_once('-').unwrap_or((text, ""));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_invalid_and_strangers_are_unknown() {
+    fn invalid_versions_and_unknown_versions_are_different_errors() {
         for text in ["", "abc", "3.5", "3.5.0.1", "x.5.0"] {
             assert!(Version::parse(text).unwrap_err().to_string().contains("invalid version"), "{text}");
         }

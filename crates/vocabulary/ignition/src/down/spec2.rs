@@ -1,4 +1,4 @@
-//! The last step down: spec 3 to spec 2.2.
+//! The last conversion step: spec 3 to spec 2.2.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(super) fn lower(config: v3_5::Config) -> Result<Value, Error> {
     Ok(lowered.write())
 }
 
-/// Everything that spec 3.2 can say and spec 2.2 cannot.
+/// Reports everything that spec 3.2 can express and spec 2.2 cannot.
 pub(super) fn refuse(config: &v3_5::Config, report: &mut Report) {
     let mut no =
         |path: String, message: &str| report.problem(Problem::new(path, format!("{message} not supported on 2.2")));
@@ -148,7 +148,7 @@ fn storage(storage: v3_5::Storage) -> Storage {
     }
 }
 
-/// The filesystem a path lies on (named by its mount point) and the path inside it.
+/// Returns the filesystem that contains a path (named by its mount point) and the path inside it.
 fn place(mounts: &[String], path: String) -> (String, String) {
     let inside = |mount: &&String| match path.strip_prefix(mount.as_str()) {
         Some(rest) => mount.as_str() == "/" || rest.is_empty() || rest.starts_with('/'),
@@ -164,7 +164,7 @@ fn place(mounts: &[String], path: String) -> (String, String) {
     }
 }
 
-/// One file becomes one entry for its contents and one for each part that is appended.
+/// A file becomes one entry for its contents and one for each appended part.
 fn files(mounts: &[String], file: v3_5::File) -> Vec<File> {
     let (filesystem, path) = place(mounts, file.path);
     let entry = File {

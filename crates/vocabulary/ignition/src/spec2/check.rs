@@ -1,4 +1,4 @@
-//! The rules of spec 2.2.
+//! The validation rules of spec 2.2.
 
 use super::types::{Config, Disk, Filesystem, Mount, Owner, Raid, User, Verification};
 use crate::path::Path;

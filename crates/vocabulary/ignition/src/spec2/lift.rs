@@ -1,7 +1,7 @@
-//! From spec 2.2 to spec 3, by the rules MachineConfigs have always been lifted with.
+//! Lifts spec 2.2 to spec 3, by the rules that upstream applies to MachineConfigs.
 //!
-//! Within one config the last entry for a path or name wins and the lists come out newest first; spec 2 allowed the same
-//! entry twice, spec 3 does not. Only the user `core` and the root filesystem exist.
+//! Within one config the last entry for a path or name wins, and lists come out newest first: spec 2 allowed duplicate
+//! entries, spec 3 does not. Only the user `core` and the root filesystem are supported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -50,7 +50,7 @@ pub(super) fn lift(config: Config, report: &mut Report) -> Result<v3_5::Config, 
     Ok(config)
 }
 
-/// One user `core` with the keys of all its entries, newest first; any other user is refused.
+/// Merges the entries of user `core` into one with all keys, newest first; any other user is refused.
 fn core_user(users: Vec<User>, report: &mut Report) -> Vec<User> {
     let at = Path::Root.key("passwd");
     let at = at.key("users");
@@ -69,7 +69,7 @@ fn core_user(users: Vec<User>, report: &mut Report) -> Vec<User> {
     vec![core]
 }
 
-/// What spec 3 or a cluster cannot carry.
+/// Refuses everything that spec 3 or a cluster does not support.
 fn refuse(networkd: &[super::types::NetworkdUnit], storage: &Storage, report: &mut Report) {
     if !networkd.is_empty() {
         let message = "config includes deprecated networkd section - use Files instead";
@@ -117,7 +117,7 @@ fn newest_files(files: Vec<File>) -> Vec<File> {
     files.into_iter().rev().filter(|file| seen.insert(file.path.clone())).collect()
 }
 
-/// The last entry of a name wins; drop-ins that only earlier entries have are added to it.
+/// The last entry with a name wins; drop-ins that only earlier entries have are added to it.
 fn newest_units(units: Vec<Unit>) -> Vec<Unit> {
     let mut newest: Vec<Unit> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -174,7 +174,7 @@ fn storage(storage: Storage) -> v3_5::Storage {
     }
 }
 
-/// Spec 2 overwrites unless told not to; an appended file must not overwrite.
+/// Spec 2 overwrites by default; a file with appended parts must not.
 fn file(file: File) -> v3_5::File {
     let contents = v3_5::Resource {
         compression: filled(file.contents.compression),

@@ -1,4 +1,4 @@
-//! The types of spec 2.2. Unlike spec 3, most fields cannot tell "not given" from `false`, `0` or `""`.
+//! The types of spec 2.2. Unlike spec 3, most fields cannot distinguish "not set" from `false`, `0` or `""`.
 
 use crate::node::{Node, Optional, record};
 pub(crate) use crate::v3_5::{Timeouts, Verification};

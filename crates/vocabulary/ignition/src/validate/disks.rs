@@ -72,7 +72,7 @@ fn disk(disk: &Disk, at: Path<'_>, report: &mut Report) {
     }
 }
 
-/// The index of a partition that overlaps another; sorted, so that a thousand partitions stay cheap.
+/// Returns the index of a partition that overlaps another. Sorting keeps a thousand partitions cheap.
 fn overlapping(partitions: &[Partition]) -> Option<usize> {
     let mut spans: Vec<(i64, i64, usize)> = partitions
         .iter()

@@ -1,4 +1,4 @@
-//! Files, directories and links: paths, modes, owners, contents, and how they may lie inside each other.
+//! Files, directories and links: paths, modes, owners, contents, and conflicts between them.
 
 use std::collections::HashSet;
 
@@ -61,7 +61,7 @@ fn contents(file: &File, at: &Path<'_>, version: Version, report: &mut Report) {
 
 fn target(link: &Link, storage: &Storage, at: &Path<'_>, report: &mut Report) {
     let Some(target) = link.target.as_deref().filter(|target| !target.is_empty()) else {
-        // Specs before 3.3 forgot to ask for it, and no newer one can say a link without.
+        // Specs before 3.3 did not require a target, but no newer one can express a link without it.
         return report.problem(Problem::new(at.key("target").to_string(), "link target is required"));
     };
     if link.hard != Some(true) {
@@ -108,7 +108,7 @@ fn owner(user: &Option<NodeUser>, group: &Option<NodeGroup>, at: &Path<'_>, repo
     }
 }
 
-/// Every proper parent of the path but `/`.
+/// Returns every proper parent of the path except `/`.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(end, _)| &path[..end]).filter(|ancestor| !ancestor.is_empty())
 }

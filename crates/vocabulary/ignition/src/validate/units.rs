@@ -1,4 +1,4 @@
-//! systemd units and their drop-ins, and files that would lie where units do.
+//! systemd units and their drop-ins, and files at the same paths.
 
 use std::collections::HashSet;
 
@@ -79,13 +79,13 @@ pub(crate) fn contents(text: Option<&str>, at: &Path<'_>, report: &mut Report) -
     }
 }
 
-/// Like Go's `path.Ext`: what follows the last dot of the last element.
+/// Go's `path.Ext`: the part after the last dot of the last element.
 fn extension(name: &str) -> Option<&str> {
     let base = name.rsplit('/').next()?;
     base.rsplit_once('.').map(|(_, extension)| extension)
 }
 
-/// A file may not lie where a unit or drop-in with contents is written.
+/// A file must not be at the path of a unit or drop-in with contents.
 pub(super) fn conflicts(config: &Config, report: &mut Report) {
     let (Some(storage), Some(systemd)) = (&config.storage, &config.systemd) else {
         return;

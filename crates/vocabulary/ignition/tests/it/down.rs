@@ -1,4 +1,4 @@
-//! What an older client is served, and what it is refused.
+//! Conversion for older clients, and what is refused.
 
 use expect_test::{Expect, expect};
 use ignition::{Version, down};
@@ -36,7 +36,7 @@ fn below_3_3_kernel_arguments_move() {
 }
 
 #[test]
-fn nothing_is_lost_in_silence() {
+fn unsupported_fields_are_refused_by_name() {
     let luks = |fields: Value| {
         let mut luks = json!({"name": "a", "device": "/dev/a"});
         for (key, value) in fields.as_object().unwrap() {

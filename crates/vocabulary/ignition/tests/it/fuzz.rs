@@ -1,6 +1,6 @@
-//! No input of any kind may make the crate panic, hang or eat memory.
+//! No input may make the crate panic, hang or exhaust memory.
 //!
-//! Runs on stable with every `cargo test`; `FUZZ_ROUNDS=1000000 cargo test -p ignition fuzz` looks longer.
+//! Runs on stable with every `cargo test`; `FUZZ_ROUNDS=1000000 cargo test -p ignition fuzz` runs longer.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::mutate::{Random, inputs, mutate, rounds};
 
 #[test]
-fn odd_configs_are_answered_or_refused_quickly() {
+fn mutated_configs_are_parsed_or_refused_quickly() {
     let mut configs = inputs("ignition-convert");
     configs.extend(inputs("ignition-down").into_iter().map(|mut input| input["config"].take()));
     let mut last = ignition::empty();
@@ -42,7 +42,7 @@ fn odd_configs_are_answered_or_refused_quickly() {
 }
 
 #[test]
-fn odd_texts_are_answered_or_refused() {
+fn mutated_texts_are_parsed_or_refused() {
     let configs = inputs("ignition-convert");
     for seed in 0..rounds() {
         let mut random = Random::new(seed);

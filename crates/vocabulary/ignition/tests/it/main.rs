@@ -1,4 +1,4 @@
-//! Behaviour of the crate through its public face.
+//! Tests of the crate through its public API.
 
 #![allow(
     clippy::unwrap_used,

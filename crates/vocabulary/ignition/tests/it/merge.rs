@@ -31,7 +31,7 @@ fn a_file_keeps_what_the_child_does_not_set() {
 }
 
 #[test]
-fn contents_travel_whole() {
+fn contents_are_merged_as_a_unit() {
     let hash = format!("sha512-{}", "0".repeat(128));
     let parent = files(
         json!([{"path": "/a", "contents": {"source": "data:,1", "compression": "gzip", "verification": {"hash": hash}}}]),
@@ -51,7 +51,7 @@ fn contents_travel_whole() {
 }
 
 #[test]
-fn the_newest_kind_at_a_path_stands_alone() {
+fn the_newest_entry_at_a_path_replaces_entries_of_other_kinds() {
     check(
         json!({"storage": {"files": [{"path": "/a"}, {"path": "/b"}], "directories": [{"path": "/d"}]}}),
         json!({"storage": {"links": [{"path": "/a", "target": "/z"}], "files": [{"path": "/d"}]}}),
@@ -90,7 +90,7 @@ fn keys_are_united_and_passwords_replaced() {
 }
 
 #[test]
-fn an_argument_is_wanted_or_unwanted() {
+fn a_kernel_argument_is_in_one_list_only() {
     check(
         json!({"kernelArguments": {"shouldExist": ["a", "b"], "shouldNotExist": ["c"]}}),
         json!({"kernelArguments": {"shouldExist": ["c"], "shouldNotExist": ["a"]}}),
@@ -99,7 +99,7 @@ fn an_argument_is_wanted_or_unwanted() {
 }
 
 #[test]
-fn options_and_appended_parts_are_strung_together() {
+fn options_and_appended_parts_are_concatenated() {
     check(
         json!({"storage": {"filesystems": [{"device": "/dev/a", "format": "ext4", "options": ["x"]}], "files": [{"path": "/a", "append": [{"source": "data:,1"}]}]}}),
         json!({"storage": {"filesystems": [{"device": "/dev/a", "format": "xfs", "options": ["x"]}], "files": [{"path": "/a", "append": [{"source": "data:,1"}]}]}}),
@@ -110,7 +110,7 @@ fn options_and_appended_parts_are_strung_together() {
 }
 
 #[test]
-fn a_header_without_a_value_takes_it_away() {
+fn a_header_without_a_value_removes_the_parents_header() {
     let merge = |headers: Value| json!({"storage": {"luks": [{"name": "a", "device": "/dev/a", "keyFile": {"source": "http://x/y", "httpHeaders": headers}}]}});
     check(
         merge(json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])),

@@ -1,11 +1,11 @@
-//! Turns good inputs into odd ones, the same ones on every run: the seeds are fixed, so a failure can be repeated.
+//! Mutates valid inputs. The seeds are fixed, so every run uses the same inputs and a failure can be reproduced.
 
 use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// A small generator of numbers; its quality does not matter, that it is the same everywhere does.
+/// A small random number generator. Its quality does not matter, but it must be the same everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -21,12 +21,12 @@ impl Random {
     }
 }
 
-/// How many odd inputs are tried; `FUZZ_ROUNDS` asks for more than the few seconds of every test run.
+/// The number of mutated inputs; `FUZZ_ROUNDS` raises it beyond the few seconds of a normal test run.
 pub(crate) fn rounds() -> u64 {
     std::env::var("FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4_000)
 }
 
-/// The inputs of one file of the committed vectors.
+/// Returns the inputs in one file of the committed vectors.
 pub(crate) fn inputs(file: &str) -> Vec<Value> {
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("vectors"));
     let folder = above.find(|folder| folder.is_dir()).unwrap();
@@ -66,7 +66,7 @@ fn mutate_once(value: &mut Value, random: &mut Random) {
     }
 }
 
-/// One byte of the text changed, dropped or added.
+/// Changes, drops or adds one byte of the text.
 fn scramble(text: &str, random: &mut Random) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let place = random.below(bytes.len() + 1);

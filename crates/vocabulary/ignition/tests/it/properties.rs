@@ -1,4 +1,4 @@
-//! Laws that hold for every input.
+//! Properties that hold for every input.
 
 use ignition::{Version, data_url, down, merge};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::mutate::inputs;
 
-/// JSON of any shape, with the names that matter among its keys.
+/// Arbitrary JSON in which keys that matter occur often.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn data_urls_come_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn data_urls_survive_encoding_and_decoding(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert_eq!(data_url::decode(&data_url::encode(&bytes)), Ok(bytes.clone()));
         prop_assert_eq!(data_url::decode(&data_url::escape(&bytes)), Ok(bytes));
     }
@@ -85,7 +85,7 @@ fn merging_a_config_with_itself_changes_only_lists_that_grow() {
     }
 }
 
-/// Appended parts and options are strung together by design.
+/// Appended parts and options are concatenated by design.
 fn without_growing(mut config: Value) -> Value {
     for list in ["files", "filesystems", "raid", "luks"] {
         for entry in config["storage"][list].as_array_mut().into_iter().flatten() {
@@ -94,7 +94,7 @@ fn without_growing(mut config: Value) -> Value {
             }
         }
     }
-    // A header without a value takes away its own twin.
+    // A header without a value removes itself when it is merged.
     for resource in ["/ignition/security/tls/certificateAuthorities", "/ignition/config/merge"] {
         for entry in config.pointer_mut(resource).and_then(Value::as_array_mut).into_iter().flatten() {
             entry.as_object_mut().unwrap().remove("httpHeaders");

@@ -1,4 +1,4 @@
-//! Spec 2 configs, lifted.
+//! Spec 2 configs that are lifted to spec 3.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn check(rest: Value, expected: Expect) {
 }
 
 #[test]
-fn the_last_entry_of_a_path_wins_and_lists_turn_round() {
+fn the_last_entry_of_a_path_wins_and_lists_are_reversed() {
     let file = |path: &str, text: &str| json!({"filesystem": "root", "path": path, "contents": {"source": format!("data:,{text}")}});
     check(
         json!({"storage": {"files": [file("/a", "1"), file("/b", "2"), file("/a", "3")]}}),
@@ -67,7 +67,7 @@ fn appended_files_do_not_overwrite() {
 }
 
 #[test]
-fn what_spec_3_cannot_carry_is_refused_with_its_place() {
+fn fields_that_spec_3_lacks_are_refused_with_their_path() {
     check(
         json!({"passwd": {"users": [{"name": "admin"}]}}),
         expect!["passwd.users[0].name: unexpected user with name: admin. Only core user is supported (allowed: core)"],
@@ -101,7 +101,7 @@ fn what_spec_3_cannot_carry_is_refused_with_its_place() {
 }
 
 #[test]
-fn older_spec_2_versions_mean_what_they_meant() {
+fn older_spec_2_versions_keep_their_defaults() {
     let lifted = |version: &str| {
         let file = json!({"filesystem": "root", "path": "/a", "append": true, "contents": {"source": "data:,x"}});
         let unit = json!({"name": "a.service", "enable": true, "enabled": false});

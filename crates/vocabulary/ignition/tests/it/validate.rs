@@ -1,4 +1,4 @@
-//! Each rule of spec 3, broken once.
+//! Violates each rule of spec 3 once.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
