@@ -1,7 +1,7 @@
-//! The program of the images that testkit makes for clusters with real kubelets.
+//! The program inside the images that testkit builds for clusters with real kubelets.
 //!
-//! `pause` holds a pod's namespaces open. `serve PORT` is a web server as users have them: it answers each request with the
-//! name of its pod, and when it is told to end it takes no more requests and finishes those it has.
+//! `pause` holds a pod's namespaces open. `serve PORT` is a typical web server: it answers each request with the name
+//! of its pod, and on SIGTERM it stops accepting requests and completes those in progress.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// Returns when the runtime asks for the end. The first process of a pod hears only what it listens for.
+/// Returns when the runtime asks the pod to end. The first process of a pod receives only signals that it handles.
 async fn ended() {
     let mut signal = signal(SignalKind::terminate()).unwrap();
     signal.recv().await;

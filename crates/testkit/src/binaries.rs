@@ -1,25 +1,26 @@
-//! The product's own binaries, freshly built, for tests that run them as users do.
+//! Builds the product's own binaries for tests that run them like users do.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// The path of one of our binaries (`machinist`, `machinistd`), built from the present sources.
+/// Returns the path of one of our binaries (`machinist`, `machinistd`), built from the current sources.
 ///
-/// The build is in the profile and target folder of the running test; cargo returns at once when nothing changed.
-/// `cargo xtask test` has built them together with the tests and says so by `MACHINIST_BUILT`: building one package alone
-/// would choose other features of the dependencies and compile most of them again.
+/// The build uses the profile and target folder of the running test; cargo returns at once if nothing changed. `cargo
+/// xtask test` builds the binaries together with the tests and sets `MACHINIST_BUILT`: building one package alone would
+/// select other features of the dependencies and recompile most of them.
 pub fn binary(name: &str) -> PathBuf {
     built(name, &["--package", name, "--bin", name], Path::new(name))
 }
 
-/// The path of an example of one of our packages: a program that tests run elsewhere than in themselves.
+/// Returns the path of an example of one of our packages, for tests that run it as a separate program.
 pub fn example(package: &str, name: &str) -> PathBuf {
     built(name, &["--package", package, "--example", name], &Path::new("examples").join(name))
 }
 
-/// Builds what the arguments choose, unless that is done already, and returns its place in the profile's folder.
+/// Builds the target that the arguments select, unless it is built already, and returns its path in the profile's
+/// folder.
 fn built(name: &str, arguments: &[&str], place: &Path) -> PathBuf {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,6 +1,7 @@
-//! Rings whenever something in a cluster changes, for tests that look at it by running commands.
+//! Signals changes in a cluster to tests that inspect it by running commands.
 //!
-//! Such a test runs its command, and if the answer is not there yet waits for the next change instead of for a time.
+//! Such a test runs its command and, if the expected state is not reached yet, waits for the next change instead of a
+//! fixed time.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,7 +13,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObject
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 
-/// What the states of a fleet are told by. Heartbeats of nodes ring too, so nobody waits for long in vain.
+/// The kinds that describe the state of a fleet. Heartbeats of nodes are changes too, so no wait is long.
 const KINDS: [(&str, &str, &str); 11] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
@@ -27,13 +28,13 @@ const KINDS: [(&str, &str, &str); 11] = [
     ("machine.openshift.io", "v1beta1", "MachineHealthCheck"),
 ];
 
-/// Changes of one cluster since the last look.
+/// Changes of one cluster since the last check.
 pub struct Changes(Receiver<()>);
 
 impl Changes {
-    /// Watches the cluster of a kubeconfig from a thread of its own, until the test ends.
+    /// Watches the cluster of a kubeconfig in a separate thread, until the test ends.
     pub fn of(kubeconfig: &Path) -> Self {
-        // One ring is enough for any number of changes between two looks.
+        // One signal is enough for any number of changes between two checks.
         let (bell, rings) = sync_channel(1);
         let kubeconfig = kubeconfig.to_owned();
         std::thread::spawn(move || {
@@ -46,7 +47,7 @@ impl Changes {
         Self(rings)
     }
 
-    /// Waits for a change; false when none came before `deadline`.
+    /// Waits for a change. Returns false if there is none before `deadline`.
     pub fn wait(&self, deadline: Instant) -> bool {
         self.0.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
     }
@@ -55,7 +56,7 @@ impl Changes {
 async fn follow(client: Client, (group, version, kind): (&str, &str, &str), bell: SyncSender<()>) {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
-    // The kind may not be installed yet, or the server be gone: then it is tried again, less and less often.
+    // The kind may not be installed yet, or the server may be gone; the watcher retries with growing pauses.
     let mut changes = watcher(api, watcher::Config::default()).default_backoff().boxed();
     while let Some(change) = changes.next().await {
         if change.is_ok()

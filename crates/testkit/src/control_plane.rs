@@ -19,18 +19,18 @@ use crate::install;
 /// A running control plane. Dropping it ends its processes and removes its data.
 pub struct ControlPlane(referee::ControlPlane);
 
-/// Starts a control plane of its own for the calling test, as [`referee::control_plane`] does.
+/// Starts a separate control plane for the calling test; see [`referee::control_plane`].
 pub async fn control_plane(kind: Kind) -> Option<ControlPlane> {
     referee::control_plane(kind).await.map(ControlPlane)
 }
 
-/// A real control plane with its data on disk, as [`referee::durable_control_plane`] starts it.
+/// Starts a real control plane with its data on disk; see [`referee::durable_control_plane`].
 pub async fn durable_control_plane() -> Option<ControlPlane> {
     referee::durable_control_plane().await.map(ControlPlane)
 }
 
 impl ControlPlane {
-    /// Installs every kind of ours and lets nodes read MachineConfigs by name, as an installation would.
+    /// Installs all our kinds and lets nodes read MachineConfigs by name, like an installation.
     pub async fn install(&self) {
         install::install(self.client().await).await;
     }

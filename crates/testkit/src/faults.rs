@@ -1,8 +1,8 @@
-//! An API that fails for some resources, behind an ordinary client.
+//! A client whose requests fail for chosen resources.
 //!
-//! A test breaks the reads of one resource and mends them again, while everything else, writes included, reaches the
-//! real or embedded server. Open watches of a broken resource end at once, as they do when a server restarts. A stalled
-//! resource is read as ever, but its watches fall silent, as on a connection that died unnoticed.
+//! A test breaks the reads of one resource and repairs them later, while everything else, including writes, reaches the
+//! real or embedded server. Open watches of a broken resource end at once, as when a server restarts. Reads of a
+//! stalled resource succeed, but its watches deliver nothing, as on a dead connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -19,12 +19,12 @@ use tokio::sync::watch;
 
 type Answer = Response<UnsyncBoxBody<Bytes, kube::Error>>;
 
-/// Which reads fail, and how. Clones are one.
+/// Which reads fail, and how. Clones share their state.
 #[derive(Clone)]
 pub struct Faults {
     broken: Arc<Mutex<BTreeMap<String, u16>>>,
     stalled: Arc<Mutex<BTreeSet<String>>>,
-    /// Changes whenever something breaks, for watches that are open.
+    /// Notifies open watches of every new fault.
     news: watch::Sender<()>,
 }
 
@@ -35,25 +35,25 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// From now on every read of `resource` (a plural, such as `secrets`) is answered with this status.
+    /// Lets every read of `resource` (a plural, such as `secrets`) fail with this status.
     pub fn fail(&self, resource: &str, code: u16) {
         self.broken.lock().unwrap().insert(resource.to_owned(), code);
         self.news.send_replace(());
     }
 
-    /// From now on watches of `resource` tell nothing, until it is mended.
+    /// Lets watches of `resource` deliver nothing until it is repaired.
     pub fn stall(&self, resource: &str) {
         self.stalled.lock().unwrap().insert(resource.to_owned());
     }
 
-    /// Reads and watches of `resource` work again.
+    /// Repairs reads and watches of `resource`.
     pub fn mend(&self, resource: &str) {
         self.broken.lock().unwrap().remove(resource);
         self.stalled.lock().unwrap().remove(resource);
         self.news.send_replace(());
     }
 
-    /// A client that meets the faults on its way to where `client` leads.
+    /// Returns a client that applies the faults and otherwise forwards to `client`.
     pub fn client(&self, client: Client) -> Client {
         let this = self.clone();
         let namespace = client.default_namespace().to_owned();
@@ -92,7 +92,7 @@ impl Faults {
         Ok(response.map(|body| StreamBody::new(BodyStream::new(body).take_until(Box::pin(broken))).boxed_unsync()))
     }
 
-    /// Gives out what a watch told once nothing holds it back.
+    /// Returns a watch's frame as soon as its resource is not stalled.
     async fn let_through<T>(self, path: String, frame: T) -> T {
         let mut news = self.news.subscribe();
         while path.split('/').any(|segment| self.stalled.lock().unwrap().contains(segment)) {

@@ -1,4 +1,4 @@
-//! What an installation puts into a cluster before any of our processes start.
+//! Sets up a cluster like an installation, before any of our processes start.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -28,7 +28,7 @@ pub(super) async fn install(client: Client) {
     grant_nodes(client).await;
 }
 
-/// Nodes use the kubelet's identity. The Node authorizer covers their Node; the rest is this role.
+/// Nodes use the kubelet's identity. The Node authorizer covers their own Node; this role covers the rest.
 async fn grant_nodes(client: Client) {
     let parameters = PatchParams::apply(MANAGER).force();
     let role = json!({

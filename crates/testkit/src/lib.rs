@@ -1,9 +1,9 @@
-//! For the tests of every crate: a control plane with our kinds in it, builders for objects, and waiting for states.
+//! Test support for every crate: a control plane with our kinds, builders for objects, and waiting for states.
 //!
-//! Nothing here is part of the product, and nothing here decides how the product behaves. Control planes, waiting and the
-//! parts a machine must have come from [`referee`]; this crate adds what is ours.
+//! Nothing here is part of the product or decides how it behaves. Control planes, waiting and the checks for
+//! prerequisites come from [`referee`]; this crate adds what is specific to Machinist.
 
-// Test support panics with a message where a test would: there is nobody else to handle it.
+// Test support panics with a message, because no caller could handle its errors.
 #![allow(clippy::unwrap_used)]
 
 pub mod binaries;

@@ -1,7 +1,7 @@
-//! libvirt's own daemon with its test driver: domains and networks that are only kept in memory, and real storage.
+//! libvirt's daemon with its test driver: domains and networks exist only in memory, storage is real.
 //!
-//! The daemon runs as an ordinary user in a folder of its own, so it touches nothing of this machine. The test driver
-//! forgets everything when its last connection closes; one connection is held open for as long as the daemon runs.
+//! The daemon runs as an unprivileged user in its own folder, so it does not touch this machine. The test driver
+//! forgets everything when its last connection closes, so one connection stays open while the daemon runs.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -13,22 +13,22 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::Process;
 
-/// The daemon asks the machine for its processors and devices first, on a machine that may be busy.
+/// The daemon first detects processors and devices, on a machine that may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Debian's `nobody`. As root the daemon would want the users and folders of a whole installation.
+/// Debian's `nobody`. As root, the daemon would need the users and folders of a full installation.
 const NOBODY: u32 = 65_534;
 
-/// A running daemon; dropping it ends it.
+/// A running daemon. Dropping it ends it.
 pub struct LibvirtDaemon {
     folder: tempfile::TempDir,
-    // The connection ends before the daemon does.
+    // Declared first, so that the connection is dropped before the daemon.
     _connection: Process,
     _daemon: Process,
 }
 
 impl LibvirtDaemon {
-    /// Blocks until it answers.
+    /// Starts the daemon and blocks until it responds.
     pub fn start() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("libvirt").tempdir()?;
         let is_root = crate::needs::is_root();
@@ -57,22 +57,22 @@ impl LibvirtDaemon {
         Ok(started)
     }
 
-    /// Domains, networks and pools of the test driver.
+    /// The URI of the test driver's domains, networks and pools.
     pub fn uri(&self) -> String {
         driver_uri("test", "default", &self.socket())
     }
 
-    /// Pools and volumes that are folders and files.
+    /// The URI of pools and volumes that are folders and files.
     pub fn storage_uri(&self) -> String {
         driver_uri("storage", "session", &self.socket())
     }
 
-    /// A folder for a pool, which the daemon may write to.
+    /// Returns a folder for a pool that the daemon can write to.
     pub fn pool_folder(&self, name: &str) -> PathBuf {
         self.folder.path().join("pools").join(name)
     }
 
-    /// Runs `virsh` as a person would and returns what it prints.
+    /// Runs `virsh` and returns its output.
     pub fn virsh(uri: &str, arguments: &[&str]) -> Result<String> {
         let output = Command::new("virsh").args(["-q", "-c", uri]).args(arguments).stdin(Stdio::null()).output()?;
         ensure!(output.status.success(), "virsh {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -83,7 +83,7 @@ impl LibvirtDaemon {
         self.folder.path().join("run/libvirt/libvirt-sock")
     }
 
-    /// What is made before another connection is open would be forgotten: make something until it stays.
+    /// Objects created before the other connection is open are forgotten, so an object is created until one persists.
     fn wait_for_the_connection(&self) -> Result<()> {
         let since = Instant::now();
         loop {
@@ -109,7 +109,7 @@ fn daemon(folder: &Path, is_root: bool) -> Result<Process> {
         return Ok(Process::start(&libvirtd, &[], &environment, &log)?);
     }
     let setpriv = crate::needs::on_path("setpriv").context("setpriv is not on the PATH")?;
-    // Another user's process loses the death signal, so it is asked for again.
+    // Changing the user clears the parent-death signal, so it is set again.
     let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
     let rest = ["--clear-groups", "--pdeathsig", "KILL", "--"].map(str::to_owned);
     let arguments: Vec<_> = ids.into_iter().chain(rest).chain([libvirtd.display().to_string()]).collect();

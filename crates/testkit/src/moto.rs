@@ -1,7 +1,7 @@
-//! moto, which simulates AWS's services over HTTP.
+//! Runs moto, which simulates AWS's services over HTTP.
 //!
-//! It answers in AWS's own words and keeps what it made for as long as it runs. It checks no signatures, forgets client
-//! tokens, and starts instances at once.
+//! It responds in AWS's format and keeps its objects while it runs. It does not check signatures, forgets client
+//! tokens, and starts instances immediately.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,31 +11,31 @@ use anyhow::{Context, Result, bail};
 use crate::cache;
 use crate::process::Process;
 
-/// Pinned with its dependencies that answer requests, so that a test means the same tomorrow.
+/// Pinned, with the dependencies that shape responses, so that tests stay reproducible.
 const PACKAGES: [&str; 3] = ["moto[server,ec2,elbv2]==5.2.5", "flask==3.1.3", "werkzeug==3.1.9"];
 /// Python imports about a hundred modules first, on a machine that may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running simulator; dropping it ends it.
+/// A running simulator. Dropping it ends it.
 pub struct Moto {
-    /// Where it listens: `http://127.0.0.1:…`.
+    /// The address it listens on: `http://127.0.0.1:…`.
     pub url: String,
-    // Before the folder that it logs into.
+    // Declared before the folder, because it logs into the folder until it is dropped.
     _process: Process,
     _folder: tempfile::TempDir,
 }
 
 impl Moto {
-    /// Starts one on a free loopback port, installing it first if this machine never did. Blocks until it answers.
+    /// Starts a simulator on a free loopback port, and installs it first if necessary. Blocks until it responds.
     pub fn start() -> Result<Self> {
         let packages = cache::python_packages(&PACKAGES, "moto/server.py")?;
         let folder = tempfile::tempdir()?;
         let python = crate::needs::on_path("python3").context("python3 is not on the PATH")?;
         let arguments = ["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"].map(str::to_owned);
-        // What does not exist is refused, as in AWS.
+        // References to missing objects are refused, as in AWS.
         let strict = ["MOTO_ENABLE_AMI_VALIDATION", "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"];
         let mut environment: Vec<_> = strict.iter().map(|name| ((*name).to_owned(), "true".to_owned())).collect();
-        // Thousands of images would make each question about one take a second; tests register their own.
+        // With thousands of default images every lookup would take a second; tests register their own.
         environment.push(("MOTO_EC2_LOAD_DEFAULT_AMIS".to_owned(), "false".to_owned()));
         environment.push(("PYTHONPATH".to_owned(), packages.display().to_string()));
         let mut process = Process::start(&python, &arguments, &environment, &folder.path().join("log"))?;
@@ -52,7 +52,7 @@ impl Moto {
     }
 }
 
-/// The address that the server prints once it listens.
+/// Returns the address that the server prints once it listens.
 fn address(log: &str) -> Option<String> {
     let line = log.lines().find_map(|line| line.split_once("Running on "))?.1;
     Some(line.split_whitespace().next()?.to_owned())

@@ -1,4 +1,4 @@
-//! Says whether the machine has what a test needs: the parts that [`referee::needs`] knows, and those of clusters of ours.
+//! Checks the prerequisites of tests on this machine: those of [`referee::needs`], and those of our own clusters.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ pub use referee::needs::*;
 
 use crate::real_cluster;
 
-/// Everything a cluster with real kubelets is made of.
+/// Everything that a cluster with real kubelets needs.
 #[must_use]
 pub fn real_cluster() -> bool {
     root()
@@ -20,7 +20,7 @@ pub fn real_cluster() -> bool {
         && real_cluster::obstacle().is_none_or(|obstacle| missing(&obstacle))
 }
 
-/// Python with pip, which installs the simulators that come as Python packages.
+/// Python with pip, for simulators that are Python packages.
 #[must_use]
 pub fn python() -> bool {
     let pip = || Command::new("python3").args(["-m", "pip", "--version"]).stderr(Stdio::null()).output();
@@ -29,7 +29,7 @@ pub fn python() -> bool {
             || missing("python3 has no pip; install Debian's python3-pip"))
 }
 
-/// libvirt's daemon and client, and the program that makes disk images for it.
+/// libvirt's daemon and client, and the tool that creates its disk images.
 #[must_use]
 pub fn libvirt() -> bool {
     program("virsh", "install Debian's libvirt-clients")
@@ -37,7 +37,7 @@ pub fn libvirt() -> bool {
         && program("qemu-img", "install Debian's qemu-utils")
 }
 
-/// Whether this process may become another user, without asking the test to stop if it may not.
+/// Whether this process is root. Unlike the other checks it does not demand it.
 #[must_use]
 pub(crate) fn is_root() -> bool {
     Command::new("id").arg("-u").stderr(Stdio::null()).output().is_ok_and(|output| output.stdout == b"0\n")

@@ -1,4 +1,4 @@
-//! Builders for the objects that tests are made of: short to call, and complete enough for a real API server.
+//! Builders for test objects: short to call, and complete enough for a real API server.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,8 @@ pub fn condition(type_: &str, is_true: bool) -> NodeCondition {
     }
 }
 
-/// A pool that selects MachineConfigs and nodes of the role of its own name; a custom one inherits worker's fragments.
+/// A pool that selects the MachineConfigs and nodes of the role with its name. A custom pool also gets worker's
+/// fragments.
 pub fn pool(name: &str) -> MachineConfigPool {
     let mut pool = MachineConfigPool::default();
     pool.metadata.name = Some(name.to_owned());
@@ -57,7 +58,7 @@ pub fn pool(name: &str) -> MachineConfigPool {
     pool
 }
 
-/// A fragment for `role` that writes one file of mode 0644.
+/// A fragment for `role` that writes one file with mode 0644.
 pub fn file_config(name: &str, role: &str, path: &str, content: &str) -> MachineConfig {
     let source = format!("data:;base64,{}", STANDARD.encode(content));
     machine_config(
@@ -81,7 +82,7 @@ pub fn machine_config(name: &str, role: &str, config: Value) -> MachineConfig {
     fragment
 }
 
-/// A ControllerConfig with every field that the schema asks for, and a certificate authority in name only.
+/// A ControllerConfig with all fields that the schema requires; its CA is only a placeholder.
 pub fn controller_config() -> Value {
     json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ControllerConfig",

@@ -1,4 +1,5 @@
-//! A host of virtual machines in namespaces of its own: libvirtd, a pool, a network, and nothing of this machine's.
+//! A host of virtual machines in its own namespaces: libvirtd, a storage pool and a network, separate from those of
+//! this machine.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +10,16 @@ use anyhow::{Context as _, Result, ensure};
 use testkit::LibvirtDaemon;
 use testkit::process::Process;
 
-/// The guide's manifest names it.
+/// The URI in the guide's manifest.
 pub(crate) const URI: &str = "qemu:///system";
-/// The host on its network, where machines reach the config server.
+/// The host's address on its network, where machines reach the config server.
 pub(crate) const ADDRESS: &str = "192.168.150.1";
 
 const NETWORK: &str = "<network><name>default</name><forward mode='open'/><bridge name='virbr150' stp='off' delay='0'/>
     <ip address='192.168.150.1' netmask='255.255.255.0'><dhcp><range start='192.168.150.10' end='192.168.150.40'/></dhcp></ip>
     </network>";
 
-/// The machines' processes end with the namespace that the host is in.
+/// The machines' processes end with the namespace of the host.
 pub(crate) struct Host {
     _log_daemon: Process,
     _daemon: Process,
@@ -57,7 +58,7 @@ pub(crate) fn virsh(arguments: &[&str]) -> Result<String> {
     LibvirtDaemon::virsh(URI, arguments)
 }
 
-/// Nothing of any machine is left.
+/// Checks that no machine left anything behind.
 pub(crate) fn assert_empty() -> Result<()> {
     let lines = |text: String| text.lines().filter(|line| !line.trim().is_empty()).count();
     ensure!(lines(virsh(&["list", "--all", "--name"])?) == 0, "domains are left");

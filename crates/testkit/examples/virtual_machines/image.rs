@@ -1,4 +1,4 @@
-//! The image that machines boot from, made once and kept.
+//! The image that machines boot from, built once and cached.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ const FIRST_BOOT: &str = include_str!("first-boot.sh");
 const IGNITION: &str = "github.com/coreos/ignition/v2";
 const VERSION: &str = "v2.24.0";
 
-/// The image in this folder, built unless it is there.
+/// Returns the image in this folder, and builds it if it does not exist.
 pub(crate) fn base(folder: &Path) -> Result<PathBuf> {
     let image = folder.join("base.qcow2");
     if image.is_file() {
@@ -22,7 +22,7 @@ pub(crate) fn base(folder: &Path) -> Result<PathBuf> {
         return Ok(image);
     }
     fs::create_dir_all(folder)?;
-    // Debian has no SELinux to relabel for.
+    // Debian has no SELinux, so nothing has to be relabelled.
     let variables = ["github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false"];
     let ignition = testkit::cache::go_tool_with(IGNITION, VERSION, &format!("{IGNITION}/internal"), &variables)?;
     for (name, text) in [("image.sh", BUILD), ("first-boot.sh", FIRST_BOOT)] {

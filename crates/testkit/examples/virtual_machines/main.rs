@@ -1,8 +1,9 @@
 //! `cargo xtask test vm`: a MachineSet of two becomes two virtual machines that boot, fetch their config and apply it.
 //!
-//! First the provider keeps the promises of its port on this hypervisor. Everything is real but the nodes: libvirt and qemu
-//! (emulated, so that it works without KVM), a kernel and a boot loader, Ignition at the first boot, `machinist server`,
-//! `machinist controller` and `machinist machines`. The image has no kubelet, so the machines do not join.
+//! First the conformance suite of the provider port runs on this hypervisor. Everything is real except the nodes:
+//! libvirt and qemu (emulated, so that it works without KVM), a kernel and a boot loader, Ignition at the first boot,
+//! `machinist server`, `machinist controller` and `machinist machines`. The image has no kubelet, so the machines do
+//! not join.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +18,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// What the image and the host are made with, and the Debian package that brings it.
+/// Programs that the image and the host need, and the Debian packages that provide them.
 const PROGRAMS: [(&str, &str); 9] = [
     ("libvirtd", "libvirt-daemon-system"),
     ("virsh", "libvirt-clients"),
@@ -40,7 +41,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Makes what needs this machine's network, then goes on in namespaces that take everything with them when they end.
+/// Does everything that needs this machine's network, then continues in namespaces that end with all their processes.
 fn outside() -> Result<()> {
     for (program, package) in PROGRAMS {
         ensure!(testkit::needs::on_path(program).is_some(), "{program} is not on the PATH; install Debian's {package}");
@@ -54,7 +55,7 @@ fn outside() -> Result<()> {
     ensure!(machinist.is_file(), "{} is missing", machinist.display());
     let mut inside = Command::new("unshare");
     inside.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
-    // The first process of the namespace has to reap qemu's, which run away from their parents on purpose.
+    // The first process of the namespace has to reap qemu's processes, which detach from their parents.
     inside.args(["bash", "-c", "\"$@\"; exit $?", "init"]).arg(program).arg(image);
     inside.env("MACHINIST_BUILT", "1");
     Err(inside.exec()).context("cannot start unshare")

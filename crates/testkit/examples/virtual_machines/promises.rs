@@ -1,4 +1,4 @@
-//! The promises of the provider port, on a real hypervisor with a real network.
+//! The conformance suite of the provider port on a real hypervisor with a real network.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::host::{assert_empty, virsh};
 
-/// An Ignition config that asks for nothing: these machines live for seconds.
+/// An Ignition config that changes nothing: these machines exist for seconds only.
 const USER_DATA: &str = r#"{"ignition":{"version":"3.4.0"}}"#;
 
-/// Runs the suite with this spec; it blocks, and has a runtime of its own.
+/// Runs the suite with this spec. It blocks and uses its own runtime.
 pub(crate) fn keep(spec: Value) -> Result<()> {
     let since = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -22,13 +22,13 @@ use testkit::{ControlPlane, Kind, control_plane, objects, wait_for};
 use crate::host::{ADDRESS, Host, assert_empty, virsh};
 use crate::promises;
 
-/// An emulated machine boots in half a minute on idle cores; these may be busy with others.
+/// An emulated machine boots in half a minute on idle cores, but these may be busy.
 const PATIENCE: Duration = Duration::from_secs(900);
 const CONFIG_PORT: u16 = 22623;
 const REPORT_PORT: u16 = 8099;
 const GUIDE: &str = include_str!("../../../../docs/guide/libvirt.md");
 
-/// What each machine said, by its address.
+/// The report of each machine, by its address.
 type Reports = Arc<Mutex<BTreeMap<String, String>>>;
 
 pub(crate) async fn tell(image: &Path) -> Result<()> {
@@ -72,7 +72,7 @@ pub(crate) async fn tell(image: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every Machine shows the address that its machine reported from, and two configs were served.
+/// Checks that every Machine has the address from which its machine reported, and that two configs were served.
 async fn check_machines(client: &Client, reports: &Reports) -> Result<()> {
     let machines: Api<Machine> = Api::namespaced(client.clone(), names::MACHINE_API_NAMESPACE);
     let addresses = |machine: &Machine| {
@@ -117,7 +117,7 @@ async fn serve(control_plane: &ControlPlane, client: &Client, folder: &Path) -> 
     certify(folder)?;
     let path = |name: &str| folder.join(name).display().to_string();
     let (certificate, key, port) = (path("tls.crt"), path("tls.key"), CONFIG_PORT.to_string());
-    // These machines have no kubelet that would use it.
+    // The machines have no kubelet that would use this token.
     let token = folder.join("bootstrap-token");
     std::fs::create_dir(&token)?;
     std::fs::write(token.join("token"), "unused")?;
@@ -140,7 +140,7 @@ async fn serve(control_plane: &ControlPlane, client: &Client, folder: &Path) -> 
     Ok(vec![controller, server, machines])
 }
 
-/// A file, and a unit that tells this program about it once the machine has booted.
+/// A file, and a unit that reports the file to this program once the machine has booted.
 fn config() -> Value {
     let report = format!(
         "[Unit]\nAfter=systemd-networkd.service\n[Service]\nType=oneshot\nExecStart=/bin/bash -c 'until exec \
@@ -155,13 +155,13 @@ fn config() -> Value {
     })
 }
 
-/// The guide's own MachineSet.
+/// Returns the MachineSet from the guide.
 fn manifest() -> Result<Value> {
     let yaml = GUIDE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
     Ok(serde_saphyr::from_str(yaml.context("the guide has no manifest")?)?)
 }
 
-/// User data for any number of machines, as a person makes it.
+/// Returns user data for any number of machines, created with the command that users run.
 fn pointer(kubeconfig: &str, authority: &str) -> Result<String> {
     let mut command = Command::new(binary("machinist"));
     command.args(["pointer", "--pool", "worker", "--uses", "2", "--ca", authority, "--kubeconfig", kubeconfig]);
@@ -178,7 +178,7 @@ fn certify(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Collects what machines say, by the address that they say it from.
+/// Collects the machines' reports, by client address.
 fn listen() -> Result<Reports> {
     let reports = Reports::default();
     let listener = TcpListener::bind(SocketAddr::new(ADDRESS.parse()?, REPORT_PORT))?;
@@ -199,7 +199,7 @@ fn machines_of_host() -> Result<Vec<String>> {
     Ok(listed.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-/// Waits, and tells everything that is known when it was in vain.
+/// Waits for a state, and prints everything that is known if it is not reached.
 async fn until(what: &str, is_so: impl Fn() -> bool, tell: impl Fn()) -> Result<()> {
     let since = Instant::now();
     while !is_so() {
@@ -230,7 +230,7 @@ async fn apply(client: &Client, object: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The kinds of this story have plain plurals.
+/// All kinds in this test have regular plurals.
 fn api(client: &Client, object: &Value) -> Result<Api<DynamicObject>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
