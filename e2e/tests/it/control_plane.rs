@@ -1,4 +1,4 @@
-//! What an installation puts into the test control plane, which every other suite takes for granted.
+//! Installs our kinds on the test control plane, which every other suite relies on.
 
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use kube::api::{Api, ListParams, PostParams};

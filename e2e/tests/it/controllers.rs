@@ -14,7 +14,7 @@ mod rolling_out;
 mod stage;
 mod trouble;
 
-/// Makes two tests of a story: one on a real kube-apiserver, one on the embedded API.
+/// Generates two tests from a story: one on a real kube-apiserver, one on the embedded API.
 macro_rules! on_both {
     ($($story:ident),* $(,)?) => {$(
         mod $story {

@@ -1,4 +1,4 @@
-//! What every process of ours owes that has a leader: one that dies is replaced within its Lease.
+//! Tests for every process with leader election: a leader that dies is replaced within the duration of its Lease.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::Api;
@@ -7,7 +7,7 @@ use testkit::{wait_for, wait_until};
 
 use crate::processes::listening;
 
-/// Waits until `who` holds the Lease, and answers it.
+/// Waits until `who` holds the Lease, and returns it.
 pub(crate) async fn leads(leases: &Api<Lease>, lease: &str, who: &str) -> LeaseSpec {
     let holds = |lease: Option<&Lease>| {
         let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.as_deref());
@@ -17,7 +17,7 @@ pub(crate) async fn leads(leases: &Api<Lease>, lease: &str, who: &str) -> LeaseS
     lease.and_then(|lease| lease.spec).unwrap()
 }
 
-/// Waits until a leader that slept too long has ended, which it does by itself.
+/// Waits until a leader that was suspended for too long has exited by itself.
 pub(crate) async fn ends(mut process: Process) {
     wait_until("the deposed leader to end", || {
         let ended = (!process.is_running()).then_some(());
@@ -27,8 +27,7 @@ pub(crate) async fn ends(mut process: Process) {
     assert!(process.wait().unwrap().success(), "{}", process.tail(5));
 }
 
-/// Starts two processes, kills the one that leads at once and without a word, and sees the other take over in time.
-/// Answers the new leader.
+/// Starts two processes, kills the leader, and checks that the other one takes over in time. Returns the new leader.
 pub(crate) async fn a_dead_leader_is_replaced(
     leases: &Api<Lease>,
     lease: &str,
@@ -47,7 +46,7 @@ pub(crate) async fn a_dead_leader_is_replaced(
     let taken = leads(leases, lease, "second").await;
     let waited = taken.acquire_time.unwrap().0.duration_since(last.renew_time.unwrap().0);
     let lease = jiff::SignedDuration::from_secs(i64::from(last.lease_duration_seconds.unwrap()));
-    // The Lease has whole seconds and this machine has other work.
+    // The Lease has a resolution of seconds, and this machine is busy.
     assert!(
         waited <= lease + jiff::SignedDuration::from_secs(5),
         "{waited:?} after the last sign of life, of {lease:?}"

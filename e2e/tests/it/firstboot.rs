@@ -1,7 +1,7 @@
-//! A machine's first boot, with nothing pretended: the real Ignition fetches from `machinist server` through a pointer
-//! config, writes a root, systemd boots it, first boot finishes, the machine joins, and its pool counts it.
+//! A machine's first boot with real parts: Ignition downloads from `machinist server` through a pointer config and
+//! writes a root, systemd boots it, the first boot completes, the machine joins, and its pool counts it.
 //!
-//! Only the kubelet is played: it asks for its certificate with the kubeconfig that was served, as a kubelet would.
+//! Only the kubelet is simulated: it requests its certificate with the kubeconfig that was served.
 
 mod machine;
 mod scene;
@@ -91,7 +91,7 @@ async fn an_open_pool_says_so_and_serves_machines_without_a_token(scene: &Scene)
 
 async fn a_machine_that_ignition_cannot_write_says_so(scene: &Scene) {
     let machine = Machine::new("second", &scene.pointer(&[]));
-    // A file stands where the config needs a folder.
+    // A file is in the place of a folder that the config needs.
     std::fs::write(machine.path("etc/kubernetes"), "in the way").unwrap();
     let log = machine.ignite().unwrap_err();
     machine.report_ignition(&log);

@@ -1,4 +1,4 @@
-//! The real Ignition is asked: does it take what we render, and does it refuse what we refuse.
+//! Compares with the real Ignition: it accepts what we render and refuses what we refuse.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn pool_of_all() -> MachineConfigPool {
     .unwrap()
 }
 
-/// The sets of fragments to render: every input of the vectors, and the corpus.
+/// Returns the sets of fragments to render: every input of the vectors, and the corpus.
 fn sets() -> Vec<Vec<MachineConfig>> {
     let read = |fragments: &Value| -> Vec<MachineConfig> {
         let fragments = fragments.as_array().unwrap().iter().cloned().map(|mut fragment| {
@@ -61,7 +61,7 @@ fn sets() -> Vec<Vec<MachineConfig>> {
 }
 
 #[test]
-fn the_real_ignition_takes_every_config_we_render() {
+fn the_real_ignition_accepts_every_config_we_render() {
     let Some(validator) = validator() else { return };
     let mut taken = 0;
     for (index, fragments) in sets().iter().enumerate() {
@@ -77,7 +77,7 @@ fn the_real_ignition_takes_every_config_we_render() {
 }
 
 #[test]
-fn the_real_ignition_takes_every_config_we_serve_to_older_clients() {
+fn the_real_ignition_accepts_every_config_we_serve_to_older_clients() {
     let Some(validator) = validator() else { return };
     for input in mutate::inputs("ignition-down") {
         let Ok(config) = ignition::parse(&input["config"]) else { continue };
@@ -90,11 +90,10 @@ fn the_real_ignition_takes_every_config_we_serve_to_older_clients() {
     }
 }
 
-/// What a machine is handed, with everything the config server adds: for the corpus and for every set of fragments in the
-/// vectors, in every version that this Ignition reads. For spec 2.2 there is no validator left to be had; there our own
-/// reader is asked.
+/// Checks complete responses of the config server, for the corpus and for every set of fragments in the vectors, in
+/// every version that this Ignition supports. There is no validator for spec 2.2 any more, so our own parser checks it.
 #[test]
-fn the_real_ignition_takes_everything_the_config_server_serves() {
+fn the_real_ignition_accepts_everything_the_config_server_serves() {
     let Some(validator) = validator() else { return };
     let kubeconfig = serving::kubeconfig("https://api-int.example.com:6443", b"CA\n", "token");
     let daemon = serving::daemon::Fetched {
@@ -120,7 +119,7 @@ fn the_real_ignition_takes_everything_the_config_server_serves() {
             let Ok(served) = serving::compose(&parts, version) else { continue };
             taken += 1;
             if version < ignition::Version::V3_1 {
-                // A rule about MachineConfigs, not about Ignition.
+                // This is a rule about MachineConfigs, not about Ignition.
                 let is_ours = |text: &str| text.contains("Only core user is supported");
                 let problem = ignition::read(&served).err().map(|error| error.to_string());
                 assert!(problem.as_deref().is_none_or(is_ours), "set {index}, {version}: {problem:?}");
@@ -157,7 +156,7 @@ fn we_and_the_real_ignition_refuse_the_same_configs() {
     assert!(disagreements.is_empty(), "{}", disagreements.join("\n"));
 }
 
-/// What we refuse although older specs let it pass: see `docs/differences.md`.
+/// Configs that we refuse although older specs allow them: see `docs/differences.md`.
 fn on_purpose(ours: &Result<ignition::Parsed, ignition::Error>) -> bool {
     let text = ours.as_ref().map_or_else(ToString::to_string, |_| String::new());
     ["link target is required", "in other letters"].iter().any(|reason| text.contains(reason))

@@ -1,5 +1,5 @@
-//! Our definitions on API servers, the real one and ours: they take them, keep and print what they should, and refuse
-//! what they must.
+//! Our CRDs on both API servers, the real and the embedded one: they are accepted, keep and print the expected fields,
+//! and refuse invalid objects.
 
 mod refusals;
 
@@ -13,7 +13,7 @@ use testkit::{ControlPlane, Kind, control_plane, needs, wait_for_all};
 
 const SAMPLES: &str = include_str!("kinds/samples.yaml");
 
-/// What `kubectl get` prints above the objects of each kind; a namespaced kind is asked for in its namespace.
+/// The header line of `kubectl get` for each kind. Namespaced kinds are requested in their namespace.
 const COLUMNS: &[(&str, &str)] = &[
     ("apiservers.config.openshift.io", "NAME AGE"),
     ("bootstraptokens.machinist.dev", "NAME POOL USES MAXUSES EXPIRES AGE"),
@@ -58,7 +58,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("schedulers.config.openshift.io", "NAME AGE"),
 ];
 
-/// The same with `-o wide`, for kinds that have more to show.
+/// The same for `-o wide`, for kinds with more columns.
 const WIDE_COLUMNS: &[(&str, &str)] = &[
     ("machines.machine.openshift.io", "NAME PHASE TYPE REGION ZONE AGE NODE PROVIDERID STATE"),
     (
@@ -68,12 +68,12 @@ const WIDE_COLUMNS: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn a_real_server_takes_every_kind_and_refuses_what_its_rules_forbid() {
+async fn a_real_server_accepts_every_kind_and_refuses_what_its_rules_forbid() {
     every_kind_is_taken_and_held_to_its_rules(Kind::Real).await;
 }
 
 #[tokio::test]
-async fn the_embedded_server_does_the_same() {
+async fn the_embedded_server_accepts_every_kind_and_refuses_what_its_rules_forbid() {
     every_kind_is_taken_and_held_to_its_rules(Kind::Embedded).await;
 }
 
@@ -94,7 +94,8 @@ async fn every_kind_is_taken_and_held_to_its_rules(kind: Kind) {
     refusals::what_the_rules_forbid_is_refused(&control_plane);
 }
 
-/// The files that users apply, and not what the types say today: both are the same only if somebody generated them.
+/// Installs the generated files that users apply and not the current types: the two are equal only if the files were
+/// regenerated.
 async fn install_generated_files(control_plane: &ControlPlane) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests/crds");
     control_plane.kubectl(&["apply", "--server-side", "-f", folder]);
@@ -121,9 +122,9 @@ fn apply(control_plane: &ControlPlane, manifest: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Server-side, because client-side apply drops nulls, and a ControllerConfig has to have some.
+/// Server-side, because client-side apply drops nulls, and a ControllerConfig needs some.
 fn try_apply(control_plane: &ControlPlane, manifest: &str) -> Output {
-    // Without the separator kubectl takes a manifest in braces for JSON.
+    // Without the separator, kubectl parses a manifest in braces as JSON.
     let manifest = format!("---\n{manifest}");
     control_plane.try_kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(&manifest))
 }
@@ -162,7 +163,7 @@ fn defaults_are_filled_in(control_plane: &ControlPlane) {
     assert_eq!(settings["spec"]["operatorLogLevel"], "Normal");
     let build = get(control_plane, "machineosconfig/layered");
     assert_eq!(build["spec"]["containerFile"][0]["containerfileArch"], "NoArch");
-    // A pool's defaults are the controller's, so that what a user wrote stays what a user wrote.
+    // The controller fills in a pool's defaults when it reads it, so that the stored spec stays as the user wrote it.
     let pool = get(control_plane, "mcp/infra");
     assert_eq!(pool["spec"].as_object().map(serde_json::Map::len), Some(4));
 }

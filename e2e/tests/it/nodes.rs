@@ -1,4 +1,4 @@
-//! Stories on real systemd nodes: machinistd as a service of a booted system, against a real API.
+//! Tests on real systemd nodes: machinistd as a service of a booted system, against a real API.
 
 pub(crate) mod base;
 mod dying;
@@ -105,7 +105,7 @@ async fn a_reload_only_change_does_not_reboot() {
 }
 
 #[tokio::test]
-async fn drift_is_seen_soon_and_repaired_under_the_other_policy() {
+async fn drift_is_reported_soon_or_repaired_depending_on_the_policy() {
     let Some(world) = World::new().await else { return };
     world.quiet_folder();
     let base = world.config("rendered-worker-base", json!({})).await;
@@ -119,7 +119,8 @@ async fn drift_is_seen_soon_and_repaired_under_the_other_policy() {
     fs::write(node.path("/etc/quiet/a"), "wrong\n").unwrap();
     node.run(&["sh", "-c", "echo wrong >/etc/quiet/a; rm /etc/quiet/b"]);
     let degraded = world.state("n1", "Degraded", |node| get(node, annotations::REASON).contains("/etc/quiet/b")).await;
-    // Within a second on a quiet machine, which `cargo xtask bench daemon` measures; tests share theirs with others.
+    // On an idle machine this takes less than a second, which `cargo xtask bench daemon` measures; tests share the
+    // machine.
     let took = start.elapsed();
     assert!(took < std::time::Duration::from_secs(30), "{took:?}");
     let reason = get(&degraded, annotations::REASON);
@@ -145,7 +146,7 @@ async fn drift_is_seen_soon_and_repaired_under_the_other_policy() {
 }
 
 #[tokio::test]
-async fn a_bad_unit_trips_the_trial_and_the_node_comes_back_by_itself() {
+async fn a_failing_unit_ends_the_trial_and_the_node_reverts_by_itself() {
     let Some(world) = World::new().await else { return };
     let base = world.config("rendered-worker-base", json!({})).await;
     let bad = "[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n";
@@ -158,7 +159,7 @@ async fn a_bad_unit_trips_the_trial_and_the_node_comes_back_by_itself() {
         .await;
     let node = world.node("n1", 6, &base).await;
     world.answer_drains("n1");
-    // It dies around each word about a reboot, too, and asks for that reboot in its next life.
+    // The daemon is also killed before and after it records each reboot, and requests that reboot after its restart.
     let phases = ["rebooting", "rebootingBack"].map(|phase| [format!("before {phase}"), format!("after {phase}")]);
     node.arm(&phases.concat());
     world.want("n1", &bad).await;
@@ -170,7 +171,7 @@ async fn a_bad_unit_trips_the_trial_and_the_node_comes_back_by_itself() {
     assert_eq!(node.armed(), "");
     assert_eq!(node.read("/etc/bad"), None);
     assert_eq!(node.run(&["systemctl", "show", "-P", "LoadState", "bad.service"]).trim(), "not-found");
-    // It does not try again by itself; another wish heals it.
+    // The daemon does not retry by itself; a new target heals the node.
     world.want("n1", &base).await;
     let done = world.done("n1", &base).await;
     assert_eq!(get(&done, annotations::REVERTED), "");
@@ -282,17 +283,17 @@ async fn a_daemon_in_a_container_manages_the_host_at_its_root() {
 }
 
 #[tokio::test]
-async fn a_new_machine_goes_on_from_what_it_was_made_with_and_needs_no_config_in_the_cluster_for_that() {
+async fn a_new_machine_continues_from_its_first_config_even_if_the_cluster_no_longer_has_it() {
     let Some(world) = World::new().await else { return };
     world.quiet_folder();
-    // The config server gave it this; the cluster has forgotten it since.
+    // The config that the config server served. The cluster no longer has it.
     let ignition = json!({"ignition": {"version": "3.4.0"}, "storage": {"files": [file("/etc/quiet/born", "born")]}});
     let born = testkit::objects::machine_config("rendered-worker-born", "worker", ignition);
     let told = json!({
         annotations::CURRENT_CONFIG: "rendered-worker-born", annotations::DESIRED_CONFIG: "rendered-worker-born",
         annotations::FIRST_PIVOT_CONFIG: "rendered-worker-born", annotations::STATE: "Done",
     });
-    // First boot has left its own, which lacks the files.
+    // The first boot left its own MachineConfig, which does not contain the files.
     let mut encapsulated = born.clone();
     encapsulated.spec.config = Some(json!({"ignition": {"version": "3.4.0"}}));
     let files = vec![
@@ -309,7 +310,7 @@ async fn a_new_machine_goes_on_from_what_it_was_made_with_and_needs_no_config_in
     assert_eq!(get(&joined, annotations::FIRST_PIVOT_CONFIG), "rendered-worker-born");
     assert_eq!(get(&joined, annotations::DESIRED_CONFIG), "rendered-worker-born");
     assert!(!node.path("/etc/machine-config-daemon/node-annotations.json").exists());
-    // What Ignition wrote belongs to the config: it is watched, and it goes with its entry.
+    // Files that Ignition wrote belong to the config: drift is detected, and they are removed with their entry.
     fs::write(node.path("/etc/quiet/born"), "changed").unwrap();
     node.run(&["sh", "-c", "echo changed >/etc/quiet/born"]);
     let drifted = world.state("n1", "Degraded", |_| true).await;
@@ -324,7 +325,7 @@ async fn a_new_machine_goes_on_from_what_it_was_made_with_and_needs_no_config_in
 }
 
 #[tokio::test]
-async fn the_real_host_keeps_the_promises_of_the_port() {
+async fn the_real_host_passes_the_conformance_suite() {
     let Some(world) = World::new().await else { return };
     let base = world.config("rendered-worker-base", json!({})).await;
     let node = world.node_with("n1", 11, &base, &Setup { kubelet: true, ..Setup::default() }).await;

@@ -1,4 +1,4 @@
-//! The operator on real and embedded API servers: what it makes, heals, renews, approves and says.
+//! The operator on real and embedded API servers: what it creates, repairs, renews, approves and reports.
 
 mod bad_input;
 mod healing;

@@ -1,4 +1,4 @@
-//! Our own binaries, run as users run them.
+//! Starts our own binaries like users do.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use testkit::ControlPlane;
 use testkit::binaries::binary;
 use testkit::process::Process;
 
-/// Starts `machinist controller` with a short Lease and no settling, logging into `folder`.
+/// Starts `machinist controller` with a short Lease and without a settling delay, logging into `folder`.
 pub(crate) fn controller(control_plane: &ControlPlane, folder: &Path, name: &str, more: &[&str]) -> Process {
     controller_as(&control_plane.kubeconfig(), folder, name, more)
 }
 
-/// The same, with the credential of somebody else than the administrator.
+/// The same, with another credential than the administrator's.
 pub(crate) fn controller_as(kubeconfig: &Path, folder: &Path, name: &str, more: &[&str]) -> Process {
     let more: Vec<&str> = ["--settle=0"].iter().chain(more).copied().collect();
     elected("controller", kubeconfig, folder, name, &more)
@@ -22,7 +22,7 @@ pub(crate) fn operator(control_plane: &ControlPlane, folder: &Path, name: &str, 
     elected("operator", &control_plane.kubeconfig(), folder, name, more)
 }
 
-/// A process that takes part in an election.
+/// Starts a process that takes part in an election.
 fn elected(verb: &str, kubeconfig: &Path, folder: &Path, name: &str, more: &[&str]) -> Process {
     let mut arguments = vec![
         verb.to_owned(),
@@ -38,7 +38,7 @@ fn elected(verb: &str, kubeconfig: &Path, folder: &Path, name: &str, more: &[&st
     Process::start(&binary("machinist"), &arguments, &[], &log).expect("the process starts")
 }
 
-/// Where such a process serves its health, once it does: `http://127.0.0.1:PORT`.
+/// Returns the address at which such a process serves its health, `http://127.0.0.1:PORT`, once it listens.
 pub(crate) async fn listening(process: &Process) -> String {
     testkit::wait_until("the process to listen", || async {
         let output = process.output();

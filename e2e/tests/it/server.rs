@@ -1,4 +1,4 @@
-//! The config server's own stories, on a real API server.
+//! The config server's own tests, on a real API server.
 
 #[path = "../../../crates/services/server/tests/it/tokens.rs"]
 mod tokens;
@@ -6,6 +6,6 @@ mod tokens;
 mod town;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_right_machines_are_let_in_and_no_others() {
+async fn only_valid_tokens_are_admitted() {
     let _ = tokens::story(testkit::Kind::Real).await;
 }

@@ -1,4 +1,4 @@
-//! The way of a change: from `kubectl apply` of a MachineConfig to the file on each node, on a real API.
+//! The path of a change from `kubectl apply` of a MachineConfig to the file on each node, on a real API.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ fn condition<'a>(pool: &'a MachineConfigPool, type_: &str) -> Option<&'a str> {
     conditions.iter().find(|condition| condition.type_ == type_).map(|condition| condition.status.as_str())
 }
 
-/// Waits until the pool targets another config than `old` and every node has it.
+/// Waits until the pool targets a config other than `old` and every node runs it.
 async fn updated(control_plane: &ControlPlane, pool: &str, old: &str) -> String {
     let pools: Api<MachineConfigPool> = Api::all(control_plane.client().await);
     let is_updated = |pool: Option<&MachineConfigPool>| {
@@ -37,7 +37,7 @@ async fn updated(control_plane: &ControlPlane, pool: &str, old: &str) -> String 
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 
-/// A pool of three nodes that have their first config.
+/// A pool of three nodes that run their first config.
 struct Scene {
     control_plane: ControlPlane,
     folder: tempfile::TempDir,
@@ -75,7 +75,7 @@ impl Scene {
         Some(Self { control_plane, folder, nodes, seen, first, controller: Some(controller), _daemons: daemons })
     }
 
-    /// Checks that the change went to one node after the other and that the pool says so.
+    /// Checks that one node was updated after the other, and that the pool reports it.
     async fn check(&self) {
         let second = updated(&self.control_plane, "worker", &self.first).await;
         let all = wait_for_all(&self.nodes, "three nodes at the new config", |nodes| {
@@ -103,7 +103,7 @@ async fn a_machine_config_reaches_each_node_of_its_pool_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_controller_killed_in_the_middle_is_replaced_by_one_that_goes_on() {
+async fn a_controller_killed_during_a_rollout_is_replaced_and_the_rollout_continues() {
     let Some(mut scene) = Scene::start().await else { return };
     scene.control_plane.apply(&manifest(&file_config("50-motd", "worker", "/etc/motd", "hello")));
     let seen = scene.seen.clone();

@@ -1,4 +1,4 @@
-//! Watches a fleet during a test and remembers the worst moment.
+//! Watches a fleet during a test and records the maximum number of unavailable nodes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,13 +10,13 @@ use kube::ResourceExt;
 use kube::api::Api;
 use kube::runtime::watcher::{self, Event, watcher};
 
-/// What was seen of a fleet: how many nodes were down at once at worst, and which config each took in which order.
+/// Observations of a fleet: how many nodes were down at once at most, and the order in which nodes got their configs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) most_down: usize,
-    /// How many nodes were on their way to another config at once at worst, cordoned or not.
+    /// The maximum number of nodes that were changing to another config at once, cordoned or not.
     pub(crate) most_changing: usize,
-    /// Nodes in the order in which they were given a config, with its name.
+    /// Nodes in the order in which they got a target, with its name.
     pub(crate) targeted: Vec<(String, String)>,
     down: BTreeMap<String, bool>,
     changing: BTreeMap<String, bool>,
@@ -32,7 +32,7 @@ pub(crate) fn watch_fleet(nodes: Api<Node>) -> Arc<Mutex<Seen>> {
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Apply(node) | Event::InitApply(node)) => notes.lock().unwrap().take(&node),
-                // Who has left the cluster is not down.
+                // A node that was removed from the cluster is not down.
                 Ok(Event::Delete(node)) => {
                     let mut notes = notes.lock().unwrap();
                     notes.down.remove(&node.name_any());
@@ -58,7 +58,7 @@ impl Seen {
         self.most_down = self.most_down.max(self.down.values().filter(|down| **down).count());
     }
 
-    /// Forgets the worst moment, so that a later part of a story is judged alone.
+    /// Resets the maxima, so that a later part of a test is judged alone.
     pub(crate) fn restart(&mut self) {
         self.most_down = 0;
         self.most_changing = 0;
@@ -66,13 +66,13 @@ impl Seen {
     }
 }
 
-/// A node that was asked for another config than it runs.
+/// Whether the node has another target than its current config.
 fn is_changing(node: &Node) -> bool {
     let desired = annotation(node, annotations::DESIRED_CONFIG);
     !desired.is_empty() && desired != annotation(node, annotations::CURRENT_CONFIG)
 }
 
-/// A node that had a config and is on its way to another, or is cordoned.
+/// Whether a node that had a config is changing to another one, or is cordoned.
 pub(crate) fn is_down(node: &Node) -> bool {
     let current = annotation(node, annotations::CURRENT_CONFIG);
     let changing = !current.is_empty() && current != annotation(node, annotations::DESIRED_CONFIG);

@@ -1,4 +1,4 @@
-//! Nonsense in objects becomes a condition or an event that names the object and the fix; nothing else stops.
+//! Invalid objects lead to a condition or an event that names the object and the fix, and affect nothing else.
 
 use api::annotations;
 use kube::api::{DeleteParams, PostParams};
@@ -13,7 +13,7 @@ use crate::watching::annotation;
 
 on_both!(nonsense_stops_nothing_else);
 
-/// Waits until a node is at work on another config than `old`.
+/// Waits until a node is working on a config other than `old`.
 async fn works(stage: &Stage, old: &str) {
     wait_for_all(&stage.nodes, "a node to be at work", |nodes| {
         nodes.iter().any(|node| {
@@ -27,7 +27,7 @@ async fn nonsense_stops_nothing_else(kind: Kind) {
     let Some(stage) = Stage::start(kind, Behaviour::default()).await else { return };
     let first = stage.settled_pool("worker", &["a", "b"]).await;
 
-    // A pool with a budget that is no budget.
+    // A pool with an invalid maxUnavailable.
     stage.patch_pool("worker", json!({ "spec": { "maxUnavailable": -3 } })).await;
     let text = stage.condition("worker", "Degraded", &["spec.maxUnavailable", "worker", "-3"]).await;
     assert!(text.contains("such as 10%"), "the fix is named: {text}");
@@ -36,7 +36,7 @@ async fn nonsense_stops_nothing_else(kind: Kind) {
     stage.patch_pool("worker", json!({ "spec": { "maxUnavailable": 1 } })).await;
     stage.well("worker", "Degraded").await;
 
-    // Pools with selectors that select nothing, everything or cannot be read.
+    // Pools whose selectors select nothing, select everything or cannot be parsed.
     let mut blind = pool("blind");
     blind.spec.node_selector = None;
     stage.pools.create(&PostParams::default(), &blind).await.unwrap();
@@ -48,7 +48,7 @@ async fn nonsense_stops_nothing_else(kind: Kind) {
     stage.condition("greedy", "Degraded", &["greedy"]).await;
     stage.event("SelectingAll", &["non-empty selector is required"]).await;
 
-    // A fragment that becomes unreadable while a rollout runs, and annotations that no daemon wrote.
+    // A fragment that becomes invalid during a rollout, and annotations that no daemon wrote.
     stage.fleet.inject("a", Some(Fault::Hang));
     stage.fleet.inject("b", Some(Fault::Hang));
     stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
@@ -63,7 +63,8 @@ async fn nonsense_stops_nothing_else(kind: Kind) {
     stage.fleet.inject("b", None);
     assert_eq!(stage.updated("worker", &first, 2).await, second, "the rollout ends with the last good config");
 
-    // A pool that goes away in the middle; its nodes fall back to worker, and its config lives while it is used.
+    // A pool that is deleted during a rollout: its nodes fall back to worker, and its config is kept while it is in
+    // use.
     stage.pools.create(&PostParams::default(), &pool("infra")).await.unwrap();
     stage.write(&file_config("50-more", "worker", "/etc/more", "again")).await;
     stage.well("worker", "RenderDegraded").await;

@@ -1,4 +1,4 @@
-//! Nodes of the control plane: one at a time, never below etcd's quorum, our own last.
+//! Control-plane nodes: one at a time, never below etcd's quorum, the node of our own leader last.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn the_control_plane_keeps_its_quorum_and_our_leader_goes_last(kind: Kind)
     let settings = Settings { node: Some("m0".to_owned()), ..Settings::default() };
     let Some(stage) = Stage::start_with(kind, behaviour, settings).await else { return };
     let first = stage.settled_pool("master", &["m0", "m1", "m2"]).await;
-    // A budget that a person wrote for the control plane is not believed.
+    // A maxUnavailable that a user set for the control plane is ignored.
     stage.patch_pool("master", json!({ "spec": { "maxUnavailable": 3 } })).await;
     for node in ["m0", "m1", "m2"] {
         stage.place("kube-system", &etcd(node)).await;
@@ -39,7 +39,7 @@ async fn the_control_plane_keeps_its_quorum_and_our_leader_goes_last(kind: Kind)
     stage.set_ready("kube-system", "etcd-m2", false).await;
     let seen = watch_fleet(stage.nodes.clone());
 
-    // The member that is down anyway has nothing to lose; the others would take the quorum with them.
+    // Updating the member that is already down costs nothing; updating another one would break the quorum.
     stage.write(&file_config("50-more", "master", "/etc/more", "more")).await;
     stage.condition("master", "Updating", &["1 of 3 done", "etcd would lose its quorum without node m1"]).await;
     let targeted = |config: &str| {

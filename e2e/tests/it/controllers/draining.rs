@@ -1,4 +1,4 @@
-//! Drains: what is evicted, what blocks, and whose cordon is whose.
+//! Drains: which pods are evicted, what blocks, and who removes which cordon.
 
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,9 @@ on_both!(
     a_cordon_that_a_person_made_stays,
 );
 
-/// A pod that a disruption budget keeps on node `a`.
+/// Creates a pod on node `a` that a disruption budget protects.
 async fn guarded_pod(stage: &Stage) -> ReplicaSet {
-    // Nothing runs it, but the garbage collector wants to see it.
+    // Nothing runs this ReplicaSet, but the garbage collector needs the owner to exist.
     let owners: Api<ReplicaSet> = Api::namespaced(stage.client.clone(), "default");
     let owner = serde_json::from_value(json!({
         "metadata": { "name": "shop-7d9" },
@@ -81,7 +81,7 @@ async fn a_blocked_drain_names_what_blocks_it_and_goes_on_when_it_may(kind: Kind
     stage.event("DrainBlocked", &words).await;
     assert!(since.elapsed() < Duration::from_secs(5), "a block is told within 5 seconds: {:?}", since.elapsed());
 
-    // Nobody waits for a clock: the drain goes on when the budget is gone.
+    // The drain continues when the budget is deleted, without waiting for a timer.
     let since = Instant::now();
     budgets.delete("shop-stays", &DeleteParams::default()).await.unwrap();
     wait_for(&pods, "shop", "the pod to go", |pod| pod.is_none()).await;
@@ -104,7 +104,7 @@ async fn a_drain_goes_on_where_it_was_after_a_restart(kind: Kind) {
     assert!(is_down(&before) && !started.is_empty());
 
     stage.stop_controllers().await;
-    // Somebody takes the pool's sentence away, so that only a new look can bring it back.
+    // Remove the pool's condition, so that only a new reconcile can restore it.
     let blank = json!({ "status": { "conditions": [] } });
     stage.pools.patch_status("worker", &PatchParams::default(), &Patch::Merge(blank)).await.unwrap();
     stage.start_controllers();

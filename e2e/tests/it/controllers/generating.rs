@@ -1,4 +1,4 @@
-//! Typed configuration on its way to nodes: templates, KubeletConfigs, ContainerRuntimeConfigs and registries.
+//! From typed configuration to nodes: templates, KubeletConfigs, ContainerRuntimeConfigs and registries.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ on_both!(
 
 const GENERATED: &str = "99-worker-generated-kubelet";
 
-/// A stage whose hosts are of this profile, with a ControllerConfig as the operator makes it.
+/// Starts a stage with hosts of this profile and a ControllerConfig like the operator's.
 async fn stage(kind: Kind, profile: &str) -> Option<Stage> {
     let stage = Stage::start(kind, Behaviour::default()).await?;
     let settings = json!({"metadata": {"name": "cluster"}, "spec": {"profile": profile}});
@@ -55,7 +55,7 @@ fn controller_config() -> Value {
     }})
 }
 
-/// Applies an object as a user would.
+/// Applies an object like a user.
 async fn apply<K>(stage: &Stage, object: Value) -> K
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -85,7 +85,7 @@ async fn kubelet_config(stage: &Stage, name: &str, pool: &str, fields: Value) ->
     apply(stage, json!({"metadata": {"name": name}, "spec": spec})).await
 }
 
-/// Waits until the last condition of a KubeletConfig is of this type and has these words.
+/// Waits until the last condition of a KubeletConfig has this type and contains these words.
 async fn says(stage: &Stage, name: &str, type_: &str, words: &[&str]) -> KubeletConfig {
     let api: Api<KubeletConfig> = Api::all(stage.client.clone());
     let is_it = |config: Option<&KubeletConfig>| {
@@ -101,7 +101,7 @@ fn has_last(conditions: &[MachineConfigPoolCondition], type_: &str, words: &[&st
     last.is_some_and(|last| last.type_ == type_ && words.iter().all(|word| last.message.contains(word)))
 }
 
-/// Waits until a MachineConfig is there.
+/// Waits until a MachineConfig exists.
 async fn generated(stage: &Stage, name: &str) -> MachineConfig {
     wait_for(&stage.configs, name, "the MachineConfig", |config| config.is_some()).await.unwrap()
 }
@@ -110,14 +110,14 @@ async fn gone(stage: &Stage, name: &str) {
     wait_for(&stage.configs, name, "the MachineConfig to be gone", |config| config.is_none()).await;
 }
 
-/// A file of a MachineConfig.
+/// Returns a file of a MachineConfig.
 fn file(config: &MachineConfig, path: &str) -> Option<String> {
     let ignition = ignition::parse(config.spec.config.as_ref()?).ok()?;
     let contents = ignition.storage?.files?.into_iter().find(|file| file.path == path)?.contents?;
     String::from_utf8(ignition::decode(&contents).ok()?).ok()
 }
 
-/// A pool with nodes on what its templates say; returns the name of that config.
+/// Creates a pool whose nodes run the config from its templates, and returns the name of that config.
 async fn settled(stage: &Stage, name: &str, nodes: &[&str]) -> String {
     for part in ["00-worker", "01-worker-kubelet", "01-worker-container-runtime"] {
         generated(stage, part).await;
@@ -172,14 +172,14 @@ async fn a_bad_kubelet_config_says_what_is_wrong_and_stops_nobody(kind: Kind) {
     says(&stage, "bad", "Failure", &["spec.kubeletConfig.maxPod", "did you mean maxPods?"]).await;
     assert_eq!(stage.target("worker").await, first);
 
-    // Neither other KubeletConfigs nor MachineConfigs of the pool wait for it.
+    // It blocks neither other KubeletConfigs nor MachineConfigs of the pool.
     kubelet_config(&stage, "good", "worker", json!({"maxPods": 99})).await;
     let second = stage.updated("worker", &first, 1).await;
     says(&stage, "good", "Success", &[]).await;
     stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
     let third = stage.updated("worker", &second, 1).await;
 
-    // Edited to something bad, it stays in force as it was accepted.
+    // After an invalid edit, the last accepted version stays in force.
     kubelet_config(&stage, "good", "worker", json!({"maxPods": -1})).await;
     says(&stage, "good", "Failure", &["maxPods"]).await;
     assert_eq!(stage.target("worker").await, third);
@@ -188,7 +188,7 @@ async fn a_bad_kubelet_config_says_what_is_wrong_and_stops_nobody(kind: Kind) {
     let conf = file(&stage.configs.get(&fourth).await.unwrap(), "/etc/kubernetes/kubelet.conf").unwrap();
     assert!(conf.contains("maxPods: 98"), "{conf}");
 
-    // One that selects nothing is told so.
+    // A KubeletConfig that selects no pool gets a condition that says so.
     let nobody = json!({"metadata": {"name": "nobody"}, "spec": {"kubeletConfig": {"maxPods": 5}}});
     apply::<KubeletConfig>(&stage, nobody).await;
     says(&stage, "nobody", "Failure", &["machineConfigPoolSelector", "selects no pool"]).await;
@@ -229,7 +229,7 @@ async fn hosts_that_are_not_ours_get_drop_ins_and_nothing_unasked(kind: Kind) {
     assert!(dropin.contains("maxPods: 50") && !dropin.contains("clusterDNS"), "only what was asked for: {dropin}");
     assert_eq!(file(&made, "/etc/kubernetes/kubelet.conf"), None);
 
-    // Of hosts that nothing is known of, it is said; what is in force stays.
+    // Hosts with an unknown profile lead to a condition; existing settings stay in force.
     let settings = json!({"metadata": {"name": "cluster"}, "spec": {"profile": "none"}});
     apply::<ClusterSettings>(&stage, settings).await;
     says(&stage, "pods", "Failure", &["profile none", "spec.profile of ClusterSettings cluster"]).await;
@@ -246,7 +246,7 @@ async fn a_mirror_set_becomes_registries_conf(kind: Kind) {
     let conf = file(&stage.configs.get(&second).await.unwrap(), "/etc/containers/registries.conf").unwrap();
     assert!(conf.contains("mirror.local/team") && conf.contains("digest-only"), "{conf}");
 
-    // One that cannot be applied is told on itself, and the others stay in force.
+    // An invalid set gets a condition, and the others stay in force.
     let mut wrong = set("wrong", "quay.io/other", "quay.io/other");
     wrong["spec"]["imageDigestMirrors"][0]["mirrorSourcePolicy"] = "NeverContactSource".into();
     apply::<ImageDigestMirrorSet>(&stage, wrong).await;
@@ -292,7 +292,7 @@ async fn a_container_runtime_config_becomes_drop_ins_of_the_runtime(kind: Kind) 
 
 async fn an_edit_of_a_generated_config_is_put_back_and_another_controllers_is_kept(kind: Kind) {
     let Some(stage) = Stage::start(kind, Behaviour::default()).await else { return };
-    // The cluster was upstream's: its MachineConfigs carry the version of its controller.
+    // The cluster ran upstream before: its MachineConfigs carry the version of upstream's controller.
     let theirs = |name: &str, path: &str| {
         let mut config = file_config(name, "worker", path, "theirs");
         let key = "machineconfiguration.openshift.io/generated-by-controller-version".to_owned();
@@ -317,7 +317,7 @@ async fn an_edit_of_a_generated_config_is_put_back_and_another_controllers_is_ke
         before.metadata.resource_version
     );
 
-    // What we make ourselves is put back when somebody edits it, and the event says where to change it.
+    // An edit of a generated MachineConfig is reverted, and the event names the object to change instead.
     let ours = generated(&stage, "01-master-kubelet").await;
     let edit = Patch::Merge(json!({"spec": {"kernelArguments": ["debug"]}}));
     stage.configs.patch("01-master-kubelet", &PatchParams::default(), &edit).await.unwrap();
@@ -327,7 +327,7 @@ async fn an_edit_of_a_generated_config_is_put_back_and_another_controllers_is_ke
     .await;
     let words = ["01-master-kubelet was changed by somebody", "change ControllerConfig machine-config-controller"];
     stage.event("GeneratedConfigRestored", &words).await;
-    // Adopted, theirs gives way to ours.
+    // After adoption, upstream's MachineConfig is replaced by ours.
     let adopt = Patch::Merge(json!({"metadata": {"annotations": {"machinist.dev/adopt": ""}}}));
     stage.configs.patch("00-worker", &PatchParams::default(), &adopt).await.unwrap();
     wait_for(&stage.configs, "00-worker", "ours in its place", |config| {
@@ -343,7 +343,8 @@ async fn a_hundred_kubelet_configs_settle_with_one_write_for_each_part(kind: Kin
     for number in 0..20 {
         stage.pools.create(&Default::default(), &pool(&format!("pool-{number:02}"))).await.unwrap();
     }
-    // The watches of two kinds are not in step: a KubeletConfig that is seen before its pool says so for a moment.
+    // The watches of two kinds are not synchronized: a KubeletConfig that is seen before its pool briefly reports that
+    // it selects none.
     wait_for_all(&stage.pools, "every pool to be rendered", |all| {
         let is_rendered =
             |pool: &MachineConfigPool| pool.spec.configuration.as_ref().is_some_and(|it| it.name.is_some());
@@ -358,7 +359,7 @@ async fn a_hundred_kubelet_configs_settle_with_one_write_for_each_part(kind: Kin
     let is_done =
         |config: &KubeletConfig| has_last(&config.status.clone().unwrap_or_default().conditions, "Success", &[]);
     wait_for_all(&api, "all to be in force", |all| all.len() == 100 && all.iter().all(is_done)).await;
-    // Whatever is still to be written would be written before this one.
+    // Pending writes are finished before this one is written.
     kubelet_config(&stage, "one-more", "pool-00", json!({"maxPods": 7})).await;
     says(&stage, "one-more", "Success", &[]).await;
 
@@ -375,7 +376,7 @@ async fn a_hundred_kubelet_configs_settle_with_one_write_for_each_part(kind: Kin
 
 type Versions = std::sync::Arc<std::sync::Mutex<BTreeMap<String, usize>>>;
 
-/// How many versions of each object were seen from now on.
+/// Counts the versions of each object from now on.
 async fn count_versions<K>(stage: &Stage) -> Versions
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,

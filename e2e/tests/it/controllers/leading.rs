@@ -1,4 +1,4 @@
-//! More than one controller process: who leads, and what a leader that came too late can still do.
+//! Several controller processes: which one leads, and what a deposed leader can still do.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What nodes get besides a target: their MachineConfigNode, labels and taints.
+//! Objects and marks of nodes beside their target: MachineConfigNode, labels and taints.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ async fn every_node_has_an_object_that_follows_it(kind: Kind) {
     let object = wait_for(&objects, "a", "an object for the node", says("worker", first.clone())).await.unwrap();
     assert_eq!(object.owner_references()[0].kind, "Node");
 
-    // In the middle of an update somebody gives the node another role, and its object follows.
+    // During an update the node gets another role, and its MachineConfigNode follows.
     stage.pools.create(&PostParams::default(), &pool("infra")).await.unwrap();
     stage.write(&file_config("10-infra", "infra", "/etc/infra", "infra")).await;
     stage.fleet.inject("a", Some(Fault::Relabel("infra")));
@@ -44,7 +44,7 @@ async fn every_node_has_an_object_that_follows_it(kind: Kind) {
     wait_for(&objects, "a", "the object to follow the node", says("infra", infra.clone())).await;
     stage.fleet.inject("a", None);
 
-    // Two custom pools want it: its object says so, and no longer once a person has decided.
+    // Two custom pools select the node: its MachineConfigNode reports the conflict until a user resolves it.
     stage.pools.create(&PostParams::default(), &pool("gpu")).await.unwrap();
     stage.relabel("a", json!({ "node-role.kubernetes.io/gpu": "" })).await;
     wait_for(&objects, "a", "the object to name both pools", |object| {
@@ -58,7 +58,7 @@ async fn every_node_has_an_object_that_follows_it(kind: Kind) {
     })
     .await;
 
-    // It comes back when somebody deletes it, and goes with its node.
+    // The object is recreated after a deletion, and is deleted with its node.
     objects.delete("a", &DeleteParams::default()).await.unwrap();
     wait_for(&objects, "a", "the object to come back", says("infra", infra.clone())).await;
     stage.nodes.delete("b", &DeleteParams::default()).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_node_carries_the_labels_of_where_it_belongs(kind: Kind) {
     });
     let infra = rendered.await.unwrap().spec.configuration.unwrap().name.unwrap();
 
-    // A node that was born into infra is never given worker's config.
+    // A node that first booted in infra never gets worker's config.
     let mut born = node("born", &["worker"]);
     let notes = ["currentConfig", "desiredConfig", "firstPivotConfig"].map(|key| (key, infra.as_str()));
     let notes = notes.into_iter().chain([("state", "Done")]);
@@ -90,7 +90,7 @@ async fn a_node_carries_the_labels_of_where_it_belongs(kind: Kind) {
     assert_eq!(annotation(&labelled, api::annotations::DESIRED_CONFIG), infra, "and not {worker}");
     assert!(labelled.annotations().contains_key(api::annotations::CUSTOM_POOL_LABELS_APPLIED));
 
-    // The cluster's Scheduler says who may run on the control plane.
+    // The cluster's Scheduler object decides whether the control plane is schedulable.
     stage.nodes.create(&PostParams::default(), &node("m", &["master"])).await.unwrap();
     let marked = |worker: bool, tainted: bool| {
         move |node: Option<&k8s_openapi::api::core::v1::Node>| {

@@ -1,4 +1,4 @@
-//! Nodes that are taken away at one time are never more than the limit, whether they served before or not.
+//! Never more nodes than the limit are unavailable at once, whether they had a config before or not.
 
 use std::time::Duration;
 

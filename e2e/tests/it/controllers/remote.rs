@@ -1,4 +1,4 @@
-//! Content from afar: who may be asked, who is believed, how much and how long.
+//! Remote file contents: which servers are asked and trusted, how much is downloaded, and for how long.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ on_both!(remote_content_is_fetched_within_bounds_and_pinned);
 
 const CONTENT: &str = "from afar";
 
-/// A web server on loopback that remembers what it was asked for.
+/// A web server on loopback that records its requests.
 struct Site {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -80,7 +80,7 @@ async fn answer(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, asked: &M
     let _ = stream.shutdown().await;
 }
 
-/// A server's TLS and the authority that signed it, as PEM.
+/// Returns a server's TLS acceptor and the PEM of the CA that signed its certificate.
 fn tls() -> (TlsAcceptor, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -95,7 +95,7 @@ fn tls() -> (TlsAcceptor, String) {
     (TlsAcceptor::from(Arc::new(config)), authority.pem())
 }
 
-/// A fragment with one remote file.
+/// Creates a fragment with one remote file.
 async fn far(stage: &Stage, source: &str, hash: Option<&str>) {
     let mut contents = json!({ "source": source });
     if let Some(hash) = hash {
@@ -142,7 +142,7 @@ async fn allow_insecure(stage: &Stage) {
     api.patch("worker", &PatchParams::apply("story").force(), &Patch::Apply(&object)).await.unwrap();
 }
 
-/// The content that a rendered config has for the remote file.
+/// Returns the content of the remote file in a rendered config.
 async fn embedded(stage: &Stage, config: &str) -> String {
     let files = stage.configs.get(config).await.unwrap().spec.config.unwrap()["storage"]["files"].clone();
     let file = files.as_array().unwrap().iter().find(|file| file["path"] == "/etc/far").cloned().unwrap();
@@ -164,7 +164,7 @@ async fn remote_content_is_fetched_within_bounds_and_pinned(kind: Kind) {
     stage.condition("worker", "RenderDegraded", &words).await;
     assert_eq!(open.count("/content"), 0, "it was not even asked");
 
-    // A server that nobody vouches for is not believed, and is once the cluster's trust bundle has its authority.
+    // A server with an unknown CA is not trusted until the cluster's trust bundle contains that CA.
     far(&stage, &format!("{safe_url}/content"), Some(&hash)).await;
     stage.condition("worker", "RenderDegraded", &["50-far", &safe_url, "certificate"]).await;
     assert_eq!(stage.target("worker").await, first, "the last good config is kept");
@@ -172,7 +172,7 @@ async fn remote_content_is_fetched_within_bounds_and_pinned(kind: Kind) {
     let second = stage.updated("worker", &first, 1).await;
     assert_eq!(embedded(&stage, &second).await, CONTENT);
 
-    // What a fragment brought once is not fetched again while the fragment is the same, also not after a restart.
+    // Content is fetched once per version of a fragment, even across restarts.
     let mut stage = stage;
     stage.stop_controllers().await;
     stage.start_controllers();

@@ -1,4 +1,4 @@
-//! From fragments to a rendered config, and how long that is kept.
+//! From fragments to a rendered config, and how long it is kept.
 
 use api::machineconfiguration::MachineConfig;
 use api::machinist::RenderedProvenance;
@@ -48,7 +48,7 @@ async fn a_rendered_config_in_use_comes_back_under_its_name(kind: Kind) {
     let first = stage.settled_pool("worker", &["a"]).await;
     let original = stage.configs.get(&first).await.unwrap();
 
-    // Its source goes first, so that rendering again could not bring it back.
+    // Its source is deleted first, so that rendering again could not restore it.
     stage.delete("00-worker").await;
     stage.condition("worker", "RenderDegraded", &["no MachineConfigs found", "worker"]).await;
     stage.condition("worker", "Degraded", &["no MachineConfigs found"]).await;
@@ -59,7 +59,7 @@ async fn a_rendered_config_in_use_comes_back_under_its_name(kind: Kind) {
     let restored = wait_for(&stage.configs, &first, "the rendered config to come back", back).await.unwrap();
     assert_eq!(restored.spec, original.spec);
 
-    // Edited by hand, it is put right again.
+    // A manual edit is reverted.
     let mut edited = restored.clone();
     edited.spec.kernel_arguments = vec!["debug".to_owned()];
     stage.write(&MachineConfig::new(&first, edited.spec)).await;
@@ -90,13 +90,13 @@ async fn a_bad_fragment_keeps_the_last_good_config(kind: Kind) {
 
 async fn rendered_configs_that_nobody_uses_are_collected(kind: Kind) {
     let Some(stage) = Stage::start(kind, Behaviour::default()).await else { return };
-    // A custom pool inherits worker's fragments, and its own come on top.
+    // A custom pool inherits worker's fragments, and its own override them.
     stage.write(&file_config("00-worker", "worker", "/etc/base", "worker")).await;
     stage.write(&file_config("10-infra", "infra", "/etc/base", "infra")).await;
     stage.pools.create(&Default::default(), &pool("infra")).await.unwrap();
     stage.fleet.create(vec!["a".into()], &["worker", "infra"], None).await.unwrap();
     let first = stage.updated("infra", "", 1).await;
-    // A node that no pool looks after still runs the first one.
+    // A node outside every pool still runs the first config.
     stage.fleet.create(vec!["spare".into()], &[], Some(&first)).await.unwrap();
     let mut present = first.clone();
     for n in 0..8 {

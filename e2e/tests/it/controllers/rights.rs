@@ -1,4 +1,5 @@
-//! What the controllers may do: the generated roles are enough, and what is missing is named and stops nothing else.
+//! Permissions of the controllers: the generated roles suffice, and a missing permission is reported and stops nothing
+//! else.
 
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use k8s_openapi::api::core::v1::Namespace;
@@ -66,7 +67,7 @@ async fn the_generated_roles_are_enough_and_what_is_missing_is_named(kind: Kind)
     assert!(!said.to_lowercase().contains("forbidden"), "a right is missing in the table: {said}");
     first.kill();
 
-    // Without a right and without a kind, what cannot be seen is named with its fix, and rollouts go on.
+    // A missing permission or kind is reported with its fix, and rollouts continue.
     let roles: Api<ClusterRole> = Api::all(client.clone());
     let mut role = roles.get(PROCESS).await.unwrap();
     let guards = |resources: &Option<Vec<String>>| resources.iter().flatten().any(|it| it == "poddisruptionbudgets");
@@ -90,7 +91,7 @@ async fn the_generated_roles_are_enough_and_what_is_missing_is_named(kind: Kind)
     .await;
     roll_out(&client, "three").await;
 
-    // A kind that nothing goes without: it is named, and once it is there the process goes on by itself.
+    // A missing kind that is indispensable is reported, and the process continues by itself once it is installed.
     remove_kind(&client, "poolledgers.machinist.dev").await;
     readyz(&url, &["cannot watch poolledgers", "machinist crds"]).await;
     control_plane.install().await;

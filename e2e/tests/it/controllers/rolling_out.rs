@@ -1,4 +1,4 @@
-//! Which nodes get a config, when, and how they are healed.
+//! Which nodes get a config, when, and how they recover.
 
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -30,7 +30,7 @@ async fn reverting_a_bad_config_heals_the_node_it_broke(kind: Kind) {
     let broken = if text.contains("Node a") { "a" } else { "b" };
     stage.condition("worker", "Degraded", &["the simulated update failed"]).await;
 
-    // Nobody edits an annotation: deleting the fragment is enough.
+    // Deleting the fragment is enough to recover; no annotation is edited.
     stage.delete("50-bad").await;
     stage.node_at(broken, &first).await;
     stage.well("worker", "Degraded").await;
@@ -75,7 +75,8 @@ async fn a_relabelled_node_follows_its_new_pool(kind: Kind) {
     stage.relabel("a", json!({ "node-role.kubernetes.io/infra": null })).await;
     stage.node_at("a", &worker).await;
 
-    // Two custom pools want it: it follows none, is told so by name, and the rest of the fleet goes on.
+    // Two custom pools select the node: it follows neither, the conflict names both, and the rest of the fleet
+    // continues.
     stage.pools.create(&PostParams::default(), &pool("gpu")).await.unwrap();
     wait_for(&stage.pools, "gpu", "the new pool to be known", |pool| pool.is_some_and(|pool| pool.status.is_some()))
         .await;
@@ -95,7 +96,7 @@ async fn a_percentage_is_a_budget(kind: Kind) {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let first = stage.settled_pool("worker", &names).await;
     stage.patch_pool("worker", json!({ "spec": { "maxUnavailable": "35%" } })).await;
-    // A held node keeps what it has, and a paused pool begins nothing.
+    // A held node keeps its config, and a paused pool starts nothing.
     stage.annotate("node-9", json!({ "machinist.dev/hold": "inspection" })).await;
     stage.patch_pool("worker", json!({ "spec": { "paused": true } })).await;
     let seen = watch_fleet(stage.nodes.clone());
@@ -117,7 +118,7 @@ async fn a_percentage_is_a_budget(kind: Kind) {
     assert_eq!(held.annotations()[api::annotations::CURRENT_CONFIG], first);
     stage.annotate("node-9", json!({ "machinist.dev/hold": null })).await;
     assert_eq!(stage.updated("worker", &first, 10).await, target);
-    // Nobody waits any more, so nobody is tainted.
+    // No node waits for an update any more, so none is tainted.
     wait_for_all(&stage.nodes, "no taint to be left", |nodes| {
         let taints = nodes.iter().filter_map(|node| node.spec.as_ref()?.taints.as_ref());
         taints.flatten().all(|taint| taint.key != "UpdateInProgress")
@@ -130,7 +131,7 @@ async fn a_node_that_a_person_sends_to_an_older_config_is_held_there_until_it_is
     let first = stage.settled_pool("worker", &["a", "b"]).await;
     stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
     let second = stage.updated("worker", &first, 2).await;
-    // What a node was created with is nobody's request, and the API server writes whole seconds.
+    // The annotations that a node is created with do not count as a request, and the API server stores whole seconds.
     let created = stage.nodes.get("a").await.unwrap().metadata.creation_timestamp.unwrap().0.as_second();
     wait_until("the second after the node was created", || async {
         (jiff::Timestamp::now().as_second() > created).then_some(())

@@ -1,4 +1,4 @@
-//! What every story about the controllers needs: an API server with our kinds, the controllers, and a fleet.
+//! The setup of all controller tests: an API server with our kinds, the controllers, and a fleet.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::watching::annotation;
 
 pub(crate) struct Stage {
-    /// Ends with the stage.
+    /// Dropped with the stage.
     _control_plane: ControlPlane,
     pub(crate) client: Client,
     pub(crate) pools: Api<MachineConfigPool>,
@@ -31,7 +31,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts everything; the controllers run in this process, without an election and without settling.
+    /// Starts everything. The controllers run in this process, without an election and without a settling delay.
     pub(crate) async fn start(kind: Kind, behaviour: Behaviour) -> Option<Self> {
         Self::start_with(kind, behaviour, Settings::default()).await
     }
@@ -66,17 +66,17 @@ impl Stage {
         self.running = Some((stop, run));
     }
 
-    /// Ends the controllers; what they knew is gone.
+    /// Stops the controllers; their memory is lost.
     pub(crate) async fn stop_controllers(&mut self) {
         let (stop, run) = self.running.take().unwrap();
         stop.send(()).unwrap();
         run.await.unwrap();
     }
 
-    /// Places a pod that is well on a node, as a scheduler and a kubelet would.
+    /// Creates a ready pod on a node, like a scheduler and a kubelet would.
     pub(crate) async fn place(&self, namespace: &str, pod: &Pod) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        // The namespace's service account comes a moment after the server.
+        // The namespace's service account is created a moment after the server starts.
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         wait_for(&accounts, "default", "the default service account", |account| account.is_some()).await;
         pods.create(&PostParams::default(), pod).await.unwrap();
@@ -90,7 +90,7 @@ impl Stage {
         pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
-    /// A pool with nodes that are on its first config; returns that config's name.
+    /// Creates a pool whose nodes run its first config, and returns the name of that config.
     pub(crate) async fn settled_pool(&self, name: &str, nodes: &[&str]) -> String {
         self.write(&file_config(&format!("00-{name}"), name, &format!("/etc/{name}"), "base")).await;
         self.pools.create(&PostParams::default(), &pool(name)).await.unwrap();
@@ -112,7 +112,7 @@ impl Stage {
         self.pools.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    /// Waits until the pool has brought `nodes` nodes to another config than `old`.
+    /// Waits until the pool has updated `nodes` nodes to a config other than `old`.
     pub(crate) async fn updated(&self, pool: &str, old: &str, nodes: usize) -> String {
         let is_updated = |pool: Option<&MachineConfigPool>| {
             let Some(status) = pool.and_then(|pool| pool.status.as_ref()) else { return false };
@@ -124,7 +124,7 @@ impl Stage {
         found.status.unwrap().configuration.unwrap().name.unwrap()
     }
 
-    /// Waits until a condition of the pool is true and its message has these words; returns the message.
+    /// Waits until a condition of the pool is true and its message contains these words; returns the message.
     pub(crate) async fn condition(&self, pool: &str, type_: &str, words: &[&str]) -> String {
         let what = format!("condition {type_} with {words:?}");
         let found = wait_for(&self.pools, pool, &what, |pool| {
@@ -139,7 +139,7 @@ impl Stage {
         wait_for(&self.pools, pool, "the pool to be well", |pool| has(pool, type_, "False")).await;
     }
 
-    /// Waits for an event with this reason whose note has these words.
+    /// Waits for an event with this reason whose note contains these words.
     pub(crate) async fn event(&self, reason: &str, words: &[&str]) -> Event {
         let events: Api<Event> = Api::all(self.client.clone());
         let matches = |event: &Event| {
@@ -155,7 +155,7 @@ impl Stage {
         self.pools.get(pool).await.unwrap().spec.configuration.unwrap_or_default().name.unwrap_or_default()
     }
 
-    /// Waits until a node has this config.
+    /// Waits until a node runs this config.
     pub(crate) async fn node_at(&self, node: &str, config: &str) {
         wait_for(&self.nodes, node, &format!("the node to be at {config}"), |node| {
             node.is_some_and(|node| annotation(node, annotations::CURRENT_CONFIG) == config)

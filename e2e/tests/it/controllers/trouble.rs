@@ -1,4 +1,5 @@
-//! Nodes that are lost, vanish or drift in the middle of a rollout: each costs its own share and nobody else's turn.
+//! Nodes that are lost, vanish or drift during a rollout: each uses up its own share of the budget and delays no other
+//! node.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ async fn nodes_in_trouble_hold_up_nobody_beyond_their_own_share(kind: Kind) {
     let first = stage.settled_pool("worker", &NODES).await;
     let seen = watch_fleet(stage.nodes.clone());
 
-    // Whichever goes first never comes back, and the budget of one is spent.
+    // Whichever node is first never returns, which uses up the budget of one.
     NODES.iter().for_each(|node| stage.fleet.inject(node, Some(Fault::NeverReturns)));
     stage.write(&file_config("50-more", "worker", "/etc/more", "more")).await;
     let nodes = wait_for_all(&stage.nodes, "a node to be lost", |nodes| nodes.iter().any(is_lost)).await;
@@ -51,7 +52,7 @@ async fn nodes_in_trouble_hold_up_nobody_beyond_their_own_share(kind: Kind) {
     .await;
     assert_eq!(seen.lock().unwrap().most_down, 1);
 
-    // One more may go, and the next one is taken out of the cluster while it is at it.
+    // The budget allows one more node, which is removed from the cluster during its update.
     let others: Vec<&str> = NODES.into_iter().filter(|node| *node != lost).collect();
     let (gone, rest) = others.split_first().unwrap();
     others.iter().for_each(|node| stage.fleet.inject(node, None));
@@ -76,13 +77,13 @@ async fn nodes_in_trouble_hold_up_nobody_beyond_their_own_share(kind: Kind) {
     .await;
     assert!(seen.lock().unwrap().most_down <= 2);
 
-    // The lost one returns and goes on where it was.
+    // The lost node returns and continues its update.
     stage.fleet.inject(&lost, None);
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     stage.nodes.patch_status(&lost, &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
     assert_eq!(stage.updated("worker", &first, 4).await, second);
 
-    // A node whose files were changed under it is named, and still gets the config that would mend it.
+    // A node whose files were changed is reported, and still gets the config that would repair it.
     stage.fleet.inject(rest[0], Some(Fault::Drift));
     stage.condition("worker", "NodeDegraded", &[rest[0], "content mismatch for file"]).await;
     stage.write(&file_config("50-more", "worker", "/etc/more", "again")).await;

@@ -13,19 +13,19 @@ use testkit::process::Process;
 use crate::nodes::base;
 
 const MODULE: &str = "github.com/coreos/ignition/v2";
-/// The one that the validator is of, too.
+/// The same version as the validator's.
 const VERSION: &str = "v2.24.0";
 
 pub(super) struct Machine {
     name: String,
     container: Mutex<Option<Process>>,
-    /// Unmounted after the container is gone, and before its folder goes.
+    /// Declared in this order so that it is unmounted after the container has ended and before its folder is removed.
     _root: Overlay,
     folder: tempfile::TempDir,
 }
 
 impl Machine {
-    /// A root with nothing of ours in it: not even the daemon.
+    /// Creates a root without anything of ours, not even the daemon.
     pub(super) fn new(name: &str, user_data: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("machinist-first-").tempdir().unwrap();
         fs::create_dir(folder.path().join("run")).unwrap();
@@ -41,7 +41,7 @@ impl Machine {
         let root = Root(&folder);
         root.name(&self.name).unwrap();
         root.mask("ssh.service").unwrap();
-        // Without an id systemd takes the boot for the first, and applies what Ignition wants enabled.
+        // Without a machine id, systemd treats this as the first boot and enables the units that Ignition asked for.
         let _ = fs::remove_file(self.path("etc/machine-id"));
     }
 
@@ -53,12 +53,12 @@ impl Machine {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
-    /// The mode of a file that is there.
+    /// Returns the mode of a file if it exists.
     pub(super) fn mode(&self, path: &str) -> Option<u32> {
         fs::metadata(self.path(path)).ok().map(|data| data.permissions().mode() & 0o7777)
     }
 
-    /// Runs the stages of the real Ignition; an error is its log.
+    /// Runs the stages of the real Ignition; the error is its log.
     pub(super) fn ignite(&self) -> Result<(), String> {
         let program = ignition();
         let run = self.folder.path().join("run");
@@ -78,12 +78,12 @@ impl Machine {
                 return Err(String::from_utf8_lossy(&output.stdout).into_owned());
             }
         }
-        // The next try starts from the user data again, as a reset machine would.
+        // The next attempt starts from the user data again, like a machine that was reset.
         let _ = fs::remove_file(run.join("ignition.json"));
         Ok(())
     }
 
-    /// What a unit in the initramfs does when Ignition has failed.
+    /// Does what a unit in the initramfs does after Ignition failed.
     pub(super) fn report_ignition(&self, log: &str) {
         let path = self.folder.path().join("ignition.log");
         fs::write(&path, log).unwrap();
@@ -93,7 +93,7 @@ impl Machine {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Starts systemd on the root; it runs until the machine is dropped.
+    /// Starts systemd on the root. It runs until the machine is dropped.
     pub(super) fn boot(&self) {
         let (root, machine) = (self.path("").display().to_string(), format!("--machine={}", self.name));
         let arguments = [
@@ -113,7 +113,7 @@ impl Machine {
         *self.container.lock().unwrap() = Some(container);
     }
 
-    /// Runs a command on the booted machine: its exit code and what it printed.
+    /// Runs a command on the booted machine and returns its exit code and output.
     pub(super) fn run(&self, command: &[&str]) -> (i32, String) {
         let leader = self.leader().expect("the machine is up");
         let mut enter = Command::new("nsenter");
@@ -122,7 +122,7 @@ impl Machine {
         (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The container's first process.
+    /// Returns the pid of the container's first process.
     fn leader(&self) -> Option<String> {
         let pid = self.container.lock().unwrap().as_ref()?.id();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
@@ -132,7 +132,7 @@ impl Machine {
     }
 }
 
-/// The real one, built as distributions without SELinux build it.
+/// The real Ignition, built as for distributions without SELinux.
 fn ignition() -> PathBuf {
     let variable = format!("{MODULE}/internal/distro.selinuxRelabel=false");
     testkit::cache::go_tool_with(MODULE, VERSION, &format!("{MODULE}/internal"), &[&variable]).unwrap()

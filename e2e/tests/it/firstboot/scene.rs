@@ -36,7 +36,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// `None` where this machine lacks a part.
+    /// Returns `None` if this machine lacks a prerequisite.
     pub(super) async fn start() -> Option<Self> {
         if !needs::nspawn() || !needs::root() || !needs::go() {
             return None;
@@ -63,7 +63,7 @@ impl Scene {
         Some(Self { control_plane, client, config, address, folder, _server: server })
     }
 
-    /// User data for a machine of pool `worker`, as a person makes it.
+    /// Returns user data for a machine of pool `worker`, created with the command that users run.
     pub(super) fn pointer(&self, more: &[&str]) -> String {
         let mut command = Command::new(binary("machinist"));
         command.args(["pointer", "--pool", "worker", "--server", &self.address, "--ca"]);
@@ -73,7 +73,7 @@ impl Scene {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Lets the config server serve anyone, or no longer.
+    /// Opens the pool, so that no token is needed, or closes it.
     pub(super) async fn open_pool(&self, open: bool) {
         let policy = json!({
             "apiVersion": "machinist.dev/v1alpha1", "kind": "PoolPolicy", "metadata": {"name": "worker"},
@@ -83,7 +83,7 @@ impl Scene {
         policies.patch("worker", &PatchParams::apply("scene").force(), &Patch::Apply(&policy)).await.unwrap();
     }
 
-    /// Waits for an event with this reason whose note has these words.
+    /// Waits for an event with this reason whose note contains these words.
     pub(super) async fn event(&self, reason: &str, words: &[&str]) {
         let events: Api<Event> = Api::all(self.client.clone());
         let matches = |event: &Event| {
@@ -93,7 +93,7 @@ impl Scene {
         wait_for_all(&events, &format!("event {reason} with {words:?}"), |events| events.iter().any(matches)).await;
     }
 
-    /// What a kubelet does first: it asks for a certificate with the kubeconfig it was given, and registers its Node.
+    /// Does what a kubelet does first: requests a certificate with its bootstrap kubeconfig, and registers its Node.
     pub(super) async fn play_kubelet(&self, name: &str, machine: &Machine) {
         let served = self.folder.path().join("served-kubeconfig");
         std::fs::write(&served, machine.read("etc/kubernetes/kubeconfig")).unwrap();
@@ -138,7 +138,7 @@ impl Scene {
     }
 }
 
-/// A pool of what the machines need; returns its rendered config.
+/// Creates a pool with the files that the machines need, and returns its rendered config.
 async fn furnish(client: &Client) -> String {
     let controller_config = objects::controller_config();
     let configs: Api<ControllerConfig> = Api::all(client.clone());
@@ -164,7 +164,7 @@ async fn furnish(client: &Client) -> String {
     served(&pool.unwrap()).unwrap()
 }
 
-/// The service account whose token new machines ask for certificates with, and nothing else.
+/// Creates the service account whose token lets new machines request certificates, and nothing else.
 async fn bootstrapper(client: &Client) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), names::NAMESPACE);
     let mut account = ServiceAccount::default();
@@ -182,7 +182,7 @@ async fn bootstrapper(client: &Client) -> String {
     answer.status.unwrap().token
 }
 
-/// The API's own certificate authority, as the administrator's kubeconfig has it.
+/// Returns the API's own CA from the administrator's kubeconfig.
 fn authority(kubeconfig: &Path) -> Vec<u8> {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
     let cluster = kubeconfig.clusters.into_iter().next().unwrap().cluster.unwrap();
@@ -192,7 +192,7 @@ fn authority(kubeconfig: &Path) -> Vec<u8> {
     }
 }
 
-/// `machinist server` on a free port, ready.
+/// Starts `machinist server` on a free port and waits until it is ready.
 async fn serve(control_plane: &ControlPlane, folder: &Path) -> (Process, String) {
     let path = |name: &str| folder.join(name).display().to_string();
     let argument = |name: &str, value: String| [format!("--{name}"), value];
@@ -229,7 +229,7 @@ async fn serve(control_plane: &ControlPlane, folder: &Path) -> (Process, String)
     (server, address)
 }
 
-/// The daemon without what only a debugger reads, as a release has it.
+/// Returns the daemon without debug information, as in a release.
 fn stripped(folder: &Path) -> String {
     let path = folder.join("machinistd").display().to_string();
     let status = Command::new("strip").arg("-o").arg(&path).arg(binary("machinistd")).status().unwrap();

@@ -1,4 +1,4 @@
-//! Objects that a schema or a rule must refuse, each with a part of the refusal that users read.
+//! Objects that a schema or a rule must refuse, each with a part of the error message.
 
 use testkit::ControlPlane;
 

@@ -1,8 +1,8 @@
-//! The root file system all nodes start from.
+//! The root file system that all nodes start from.
 
 use std::path::PathBuf;
 
-/// The base root, made now if there is none. Other test processes wait for it.
+/// Returns the base root and creates it if necessary. Other test processes wait for it.
 pub(crate) fn base() -> PathBuf {
     containers::Base::of_user().make().unwrap()
 }

@@ -1,4 +1,5 @@
-//! The daemon dies, or its whole node does, at every point that the journal knows: the config is then the old or the new one.
+//! Kills the daemon or its whole node at every point recorded in the journal: the node ends up with the old or the new
+//! config.
 
 use std::fs;
 
@@ -13,7 +14,7 @@ use testkit::wait_until;
 use super::node::Node;
 use super::world::{World, file, get};
 
-/// A config of every kind of step, with `word` in all that differs from its twin.
+/// A config with every kind of step, and `word` in everything that differs between two configs.
 fn config(word: &str) -> Value {
     let unit =
         |text: &str| format!("[Service]\nExecStart=/bin/sleep infinity\n{text}[Install]\nWantedBy=multi-user.target\n");
@@ -36,7 +37,7 @@ fn config(word: &str) -> Value {
     })
 }
 
-/// Nothing of these configs reboots the node.
+/// Sets policies under which these configs do not reboot the node.
 fn quiet(world: &World) {
     let reload = json!([{"type": "DaemonReload"}]);
     let units = ["shared.service", "only-one.service", "only-two.service", "masked.service"];
@@ -54,7 +55,7 @@ fn target(config: Value) -> Target {
     Target::read(&machine_config("any", "worker", config)).unwrap()
 }
 
-/// Everything is as the config of `word` says, and nothing of `other` is left.
+/// Checks that everything matches the config of `word`, and nothing of `other` is left.
 fn check(node: &Node, word: &str, other: &str) {
     let shown = node.try_run(&["/usr/local/bin/machinistd", "diff"]);
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stdout));
@@ -111,7 +112,7 @@ async fn a_daemon_killed_at_each_step_of_the_way_back_ends_in_the_old_config() {
     quiet(&world);
     let base = world.config("rendered-worker-base", json!({})).await;
     let one = world.config("rendered-worker-one", config("one")).await;
-    // The service that the change restarts cannot stand it.
+    // The service that the change restarts fails with the new config.
     let mut bad = config("two");
     bad["storage"]["files"].as_array_mut().unwrap().push(file("/etc/fragile/break", "it"));
     let steps = plan(&target(bad.clone()), &target(config("one"))).len();
@@ -169,7 +170,7 @@ async fn a_node_that_loses_power_at_any_point_of_an_update_comes_back_and_finish
     assert!(!locks.contains("machinistd"), "{locks}");
 }
 
-/// So many files that they are written at once, which no single step tells.
+/// Enough files to be written concurrently, which no test of single steps covers.
 fn many(word: &str) -> Value {
     let files: Vec<Value> = (0..60).map(|number| file(&format!("/etc/quiet/many/{number}"), word)).collect();
     json!({"ignition": {"version": "3.4.0"}, "storage": {"files": files}})

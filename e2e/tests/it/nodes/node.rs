@@ -1,6 +1,6 @@
-//! A node: a real systemd in a container of its own, with machinistd as one of its services.
+//! A node: a real systemd in its own container, with machinistd as one of its services.
 //!
-//! Nodes share the host's network and have an address of their own on the loopback.
+//! Nodes share the host's network, and each has its own address on the loopback interface.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ use super::base::base;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A kubelet as far as the cluster and the daemon can tell: it is healthy, and its node is ready.
+/// A stand-in for the kubelet: healthy, and its node is ready.
 const KUBELET: &str = r"[Service]
 EnvironmentFile=/etc/machinist/machinistd.env
 ExecStart=/usr/local/bin/on_node kubelet ${NODE_NAME} ${KUBELET_HEALTHZ}
@@ -27,7 +27,7 @@ RestartSec=1
 WantedBy=multi-user.target
 ";
 
-/// What a DaemonSet does, without a container engine: a mount namespace of its own, with the host's tree at `/rootfs`.
+/// Emulates a DaemonSet without a container engine: a separate mount namespace with the host's tree at `/rootfs`.
 const CONTAINER: &str = r#"[Service]
 EnvironmentFile=/etc/machinist/machinistd.env
 ExecStart=/usr/bin/unshare -m /bin/sh -c "mount --rbind / /rootfs && mount -t tmpfs tmpfs /rootfs/rootfs && exec /usr/local/bin/machinistd start --root /rootfs"
@@ -37,16 +37,16 @@ RestartSec=1
 WantedBy=multi-user.target
 "#;
 
-/// What makes nodes differ.
+/// Settings in which nodes differ.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
     /// Lines for the daemon's environment.
     pub(crate) environment: Vec<String>,
-    /// The daemon runs as it would in a privileged container: the host is at `/rootfs`.
+    /// The daemon runs as in a privileged container: the host is at `/rootfs`.
     pub(crate) in_container: bool,
     /// A stand-in for the kubelet runs on the node.
     pub(crate) kubelet: bool,
-    /// Files that are there from its first boot on.
+    /// Files that exist from the first boot on.
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Makes and boots a node. Its Node object must exist, or come soon.
+    /// Creates and boots a node. Its Node object must exist already or be created soon.
     pub(crate) fn boot(control_plane: &ControlPlane, name: &str, number: u8, setup: &Setup) -> Self {
         let folder = tempfile::Builder::new().prefix("machinist-node-").tempdir().unwrap();
         let root = Overlay::mount(&base(), folder.path()).unwrap();
@@ -69,7 +69,7 @@ impl Node {
         Self { name: name.to_owned(), address, container, _folder: folder }
     }
 
-    /// How often it has booted.
+    /// Number of boots so far.
     pub(crate) fn boots(&self) -> u32 {
         self.container.state().boots
     }
@@ -95,30 +95,30 @@ impl Node {
         stdout.into_owned()
     }
 
-    /// Cuts the node off at once, as pulling its plug would; it is started again.
+    /// Kills the node like a power failure. It is started again.
     pub(crate) fn kill(&self) {
         self.container.kill();
     }
 
-    /// Waits until the node has booted `count` times and has started everything.
+    /// Waits until the node has booted `count` times and finished starting up.
     pub(crate) async fn booted(&self, count: u32) {
         let container = Arc::clone(&self.container);
         let is_up = move || container.wait(PATIENCE, |state| state.is_up && state.boots >= count);
         tokio::task::spawn_blocking(is_up).await.unwrap().unwrap();
     }
 
-    /// Lets the daemon die or stand still at these points of its next update; see `faults` of the daemon.
+    /// Makes the daemon die or halt at these points of its next update; see `faults` in the daemon.
     pub(crate) fn arm(&self, points: &[String]) {
         fs::create_dir_all(self.path("/var/lib")).unwrap();
         fs::write(self.path("/var/lib/machinistd-faults"), points.join("\n")).unwrap();
     }
 
-    /// The points that were not reached.
+    /// Returns the points that were not reached yet.
     pub(crate) fn armed(&self) -> String {
         self.read("/var/lib/machinistd-faults").unwrap_or_default()
     }
 
-    /// What the daemon has logged, for the message of a failed test.
+    /// Returns the daemon's log, for the message of a failed test.
     pub(crate) fn log(&self) -> String {
         let words = ["journalctl", "-u", "machinistd", "--no-pager", "-n", "80", "-o", "cat"];
         let journal = self.container.command(&words).and_then(|mut command| command.output().ok());
@@ -152,7 +152,7 @@ fn furnish(root: &Root<'_>, name: &str, address: Ipv4Addr, control_plane: &Contr
         format!("NODE_NAME={name}"),
         "KUBECONFIG=/var/lib/kubelet/kubeconfig".to_owned(),
         "RUST_LOG=info,daemon=debug".to_owned(),
-        // Nodes share one network, so each has its own address for these.
+        // Nodes share one network, so each uses its own address for these.
         format!("KUBELET_HEALTHZ={address}:10248"),
         format!("METRICS_URL={address}:8797"),
     ];
@@ -162,7 +162,7 @@ fn furnish(root: &Root<'_>, name: &str, address: Ipv4Addr, control_plane: &Contr
     let unit =
         if setup.in_container { CONTAINER } else { include_str!("../../../../manifests/node/machinistd.service") };
     root.enable("machinistd.service", unit).unwrap();
-    // Stories in which the daemon dies often need not wait a second each time.
+    // Without the restart delay of a second, because the daemon dies often in some tests.
     write("etc/systemd/system/machinistd.service.d/10-story.conf", "[Service]\nRestartSec=100ms\n");
     root.make_folder("rootfs").unwrap();
     if setup.kubelet {

@@ -1,4 +1,4 @@
-//! What a node's credential may do: its own objects, configs by name, and nothing of its neighbours.
+//! Permissions of a node's credential: its own objects and configs by name, but no objects of other nodes.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn a_node_writes_its_own_objects_and_no_others() {
             "status": {"configVersion": {"desired": "not-yet-set"}},
         })
     };
-    // The policy takes a moment to reach the API server.
+    // It takes a moment until the API server enforces the policy.
     let first = wait_until("the foreign write to be refused", || async {
         all.patch_status("two", &parameters, &Patch::Apply(status("two"))).await.err()
     });

@@ -1,4 +1,4 @@
-//! Real nodes under the real controller: rollouts, drains and moves between pools.
+//! Real nodes with the real controller: rollouts, drains and moves between pools.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use super::node::{Node, Setup};
 use super::world::{World, get};
 use crate::processes::controller;
 
-/// Nodes of a `worker` pool that have their first config, and the controller that gave it to them.
+/// Nodes of a `worker` pool that run their first config, and the controller that rolled it out.
 struct Fleet {
     world: World,
     nodes: Vec<Node>,
@@ -41,7 +41,7 @@ impl Fleet {
         fleet.write(&file_config("00-worker", "worker", "/etc/quiet/base", "base")).await;
         let mut nodes = Vec::new();
         for (number, name) in (first_number..).zip(names) {
-            // Only the stand-in on the node says that the node is ready.
+            // Only the stand-in on the node reports the node ready.
             let mut object = node_object(name, &["worker"]);
             object.status = None;
             fleet.world.nodes().create(&PostParams::default(), &object).await.unwrap();
@@ -59,7 +59,7 @@ impl Fleet {
         configs.patch(&config.name_any(), &parameters, &Patch::Apply(config)).await.unwrap();
     }
 
-    /// Waits until all nodes of the pool have another config than `old`, and returns its name.
+    /// Waits until all nodes of the pool run a config other than `old`, and returns its name.
     async fn updated(&self, pool: &str, old: &str, count: usize) -> String {
         let pools: Api<MachineConfigPool> = Api::all(self.world.client.clone());
         let is_updated = |pool: Option<&MachineConfigPool>| {
@@ -97,7 +97,7 @@ impl Fleet {
     }
 }
 
-/// What was seen of each node, in order, and how many were down at once at worst.
+/// The observed states of each node in order, and the maximum number of nodes that were down at once.
 #[derive(Default)]
 struct Seen {
     words: BTreeMap<String, Vec<&'static str>>,

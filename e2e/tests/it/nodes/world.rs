@@ -1,4 +1,4 @@
-//! A cluster with nodes in it, and a person who tells the nodes what to run.
+//! A cluster with nodes in which the test sets the nodes' targets by hand.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use testkit::{ControlPlane, Kind, control_plane, needs, objects, wait_for};
 
 use super::node::{Node, Setup};
 
-/// The control plane with our kinds, and what the test does in it by hand.
+/// The control plane with our kinds, and the test's manual actions in it.
 pub(crate) struct World {
     pub(crate) control_plane: ControlPlane,
     pub(crate) client: Client,
 }
 
 impl World {
-    /// `None` where this machine lacks a part.
+    /// Returns `None` if this machine lacks a prerequisite.
     pub(crate) async fn new() -> Option<Self> {
         if !needs::nspawn() || !needs::root() {
             return None;
@@ -31,7 +31,7 @@ impl World {
         Some(Self { control_plane, client })
     }
 
-    /// A node that runs `config`, booted and resting.
+    /// Creates a booted node that runs `config` and is done.
     pub(crate) async fn node(&self, name: &str, number: u8, config: &str) -> Node {
         self.node_with(name, number, config, &Setup::default()).await
     }
@@ -53,7 +53,7 @@ impl World {
         Api::all(self.client.clone())
     }
 
-    /// Stores a rendered config with this Ignition part.
+    /// Stores a rendered config with this Ignition config.
     pub(crate) async fn config(&self, name: &str, ignition: Value) -> String {
         self.config_with(name, ignition, |_| {}).await
     }
@@ -73,7 +73,7 @@ impl World {
         name.to_owned()
     }
 
-    /// Lays disruption policies over the defaults.
+    /// Adds disruption policies to the defaults.
     pub(crate) fn policies(&self, policy: &Value) {
         let object = json!({
             "apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration", "metadata": {"name": "cluster"},
@@ -82,12 +82,12 @@ impl World {
         self.control_plane.apply(&object.to_string());
     }
 
-    /// Everything beneath `/etc/quiet` takes effect by itself.
+    /// Changes below `/etc/quiet` need no action.
     pub(crate) fn quiet_folder(&self) {
         self.policies(&json!({"files": [{"path": "/etc/quiet", "actions": [{"type": "None"}]}]}));
     }
 
-    /// Tells a node what to run.
+    /// Sets the target of a node.
     pub(crate) async fn want(&self, node: &str, config: &str) {
         self.annotate(node, json!({ annotations::DESIRED_CONFIG: config })).await;
     }
@@ -97,7 +97,7 @@ impl World {
         self.nodes().patch(node, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Answers drains at once, as a drain controller with nothing to drain would. Ends with the test.
+    /// Completes drain requests at once, like a drain controller with nothing to drain. Ends with the test.
     pub(crate) fn answer_drains(&self, node: &str) {
         use futures::StreamExt;
         let (nodes, name) = (self.nodes(), node.to_owned());
@@ -116,7 +116,7 @@ impl World {
         });
     }
 
-    /// Waits until the node says that it is done with `config`.
+    /// Waits until the node reports that it is done with `config`.
     #[track_caller]
     pub(crate) fn done<'a>(&'a self, node: &'a str, config: &'a str) -> impl Future<Output = NodeObject> + 'a {
         self.state(node, "Done", move |node| get(node, annotations::CURRENT_CONFIG) == config)

@@ -1,4 +1,4 @@
-//! What can go wrong with an installation: each ends in a condition that names the object and the fix.
+//! Problems of an installation: each leads to a condition that names the object and the fix.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn a_changed_definition_and_a_missing_image_are_named_in_degraded() {
     let _operator = stage.operate(settings());
     stage.available().await;
 
-    // What nobody of us owns stays after healing, so it is told instead.
+    // Healing does not remove a change that we do not own, so it is reported instead.
     let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
     let name = "poolledgers.machinist.dev";
     let webhook =
@@ -48,7 +48,7 @@ async fn a_changed_definition_and_a_missing_image_are_named_in_degraded() {
     pods.delete("machine-config-controller-1", &DeleteParams::default().grace_period(0)).await.unwrap();
     stage.condition("Degraded", "False", &[]).await;
 
-    // Images come from one ConfigMap; one of another release is refused and the last good images stay.
+    // Images come from one ConfigMap. One of another release is refused, and the last valid images stay in use.
     let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let other = json!({"data": {"images.json": r#"{"releaseVersion": "9", "machineConfigOperator": "x:9"}"#}});
     maps.patch("machine-config-operator-images", &PatchParams::default(), &Patch::Merge(other)).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_changed_definition_and_a_missing_image_are_named_in_degraded() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_wrong_is_told_and_makes_no_certificates() {
+async fn a_wrong_clock_is_reported_and_no_certificates_are_created() {
     let Some(stage) = Stage::start(Kind::Embedded).await else { return };
     let fast = || Timestamp::now() + SignedDuration::from_hours(24 * 400);
     let operator = stage.operate(Settings { now: fast, ..settings() });
@@ -79,12 +79,12 @@ async fn a_clock_that_is_wrong_is_told_and_makes_no_certificates() {
     wait_for(&secrets, "machine-config-server-ca", "the authority, once the clock is right", |one| one.is_some()).await;
 }
 
-/// To a clock that is ahead, a token that is good today ended long ago.
+/// For a clock that is ahead, a valid token seems to have expired long ago.
 async fn no_token_is_taken_away(stage: &Stage) {
     let expires = Some(Timestamp::now() + SignedDuration::from_hours(24));
     let grant = serving::token::Grant { pool: "worker".into(), expires, ..Default::default() };
     let secret = cluster::tokens::issue(&stage.client, &grant).await.unwrap();
-    // One worker does one thing after the other: when it has merged this, it has looked at the token.
+    // There is one worker: once it has merged this configuration, it has also handled the token.
     let configurations: Api<api::operator::MachineConfiguration> = Api::all(stage.client.clone());
     wait_for(&configurations, "cluster", "the MachineConfiguration to be made", |one| one.is_some()).await;
     for path in ["/etc/a", "/etc/b"] {
@@ -115,7 +115,7 @@ async fn a_second_operator_stands_aside_and_says_which_to_stop() {
     stage.condition("TwoOperators", "True", &words).await;
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     assert!(namespaces.get_opt("second").await.unwrap().is_none(), "it writes nothing");
-    // The first one goes, and the second takes over.
+    // After the first operator is scaled down, the second takes over.
     stage.scale_operator(0).await;
     wait_for(&namespaces, "second", "the second operator to begin", |one| one.is_some()).await;
     wait_for(&stage.operators, "machine-config", "the condition to go", |object| {
@@ -133,7 +133,7 @@ async fn missing_rights_and_a_terminating_namespace_are_named_with_the_fix() {
     admin.abort();
     let _ = admin.await;
 
-    // The same operator under exactly its own role, of which somebody took the DaemonSets away.
+    // The operator with exactly its own role, from which the permission for DaemonSets was removed.
     let user = format!("system:serviceaccount:{NAMESPACE}:machine-config-operator");
     let kubeconfig = stage.control_plane.user_kubeconfig(&user, Some("system:serviceaccounts"));
     let client = cluster::connect(Some(&kubeconfig)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Objects that somebody changes or deletes.
+//! Objects that are changed or deleted by hand.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use testkit::{Kind, wait_for};
 
 use super::stage::{CONTROLLER, Stage, settings};
 
-/// "Within seconds", on a machine that runs every test at once.
+/// "Within seconds", on a machine that runs all tests at once.
 const SECONDS: Duration = Duration::from_secs(10);
 
 fn image_of(deployment: Option<&Deployment>) -> Option<String> {
@@ -108,7 +108,7 @@ async fn hand_edits_stand_while_the_operator_is_off(stage: &Stage) {
     stage.scale_operator(0).await;
     let began = Instant::now();
     stage.patch_deployment(CONTROLLER, json!({"spec": {"replicas": 0}})).await;
-    // Two seconds are several times what healing took above; a write in that time is a failure.
+    // Two seconds are several times what healing took above; a write within that time is a failure.
     let mut events = watcher::watch_object(stage.deployments.clone(), CONTROLLER).boxed();
     let healed = async {
         while let Some(event) = events.next().await {

@@ -14,10 +14,10 @@ use testkit::{Kind, needs, wait_for, wait_for_all};
 
 use super::stage::{NAMESPACE, Stage, settings};
 
-/// Machines reach the API at this address, as nothing in a bare API server says.
+/// The API's address for machines, which a bare API server does not publish.
 pub(crate) const URL: &str = "--apiserver-url=https://api-int.example.com:6443";
 
-/// Runs `machinist` and answers what it printed.
+/// Runs `machinist` and returns its output.
 pub(crate) fn machinist(arguments: &[&str]) -> String {
     let output = Command::new(binary("machinist")).args(arguments).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -37,7 +37,7 @@ async fn installing_twice_changes_nothing_and_uninstalling_leaves_only_what_the_
     let second = stage.control_plane.apply(&manifests);
     assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
 
-    // An operator that keeps the same objects does not make the next `apply` see a difference.
+    // A running operator must not make the next `apply` see a difference.
     let operator = stage.operate(operator::Settings { installs: false, ..settings() });
     stage.available().await;
     let third = stage.control_plane.apply(&manifests);
@@ -65,7 +65,7 @@ async fn what_is_left(stage: &Stage) {
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     wait_for(&namespaces, NAMESPACE, "our namespace to go", |namespace| namespace.is_none()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
-    // Kinds of OpenShift that we only read stay: another cluster's components may need them.
+    // OpenShift's kinds that we only read are kept, because other components of the cluster may need them.
     let is_read_only = |name: &str| name.ends_with(".config.openshift.io") || name.starts_with("imagecontentsource");
     let ours = |all: &[CustomResourceDefinition]| -> Vec<String> {
         all.iter().map(ResourceExt::name_any).filter(|name| !is_read_only(name)).collect()

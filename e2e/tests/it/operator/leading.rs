@@ -1,4 +1,4 @@
-//! More than one operator process: who leads, and what becomes of one that wakes up too late.
+//! Several operator processes: which one leads, and what happens to one that was suspended for too long.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
@@ -26,7 +26,7 @@ async fn an_operator_that_dies_is_replaced_within_its_lease_and_one_that_slept_s
     stage.available().await;
     deleted_comes_back(&stage).await;
 
-    // A process that slept through the end of its Lease finds another one leading, and ends.
+    // A process that was suspended beyond the end of its Lease finds another leader, and exits.
     second.signal("STOP");
     let _third = start("third");
     leads(&leases, lease, "third").await;
@@ -36,7 +36,7 @@ async fn an_operator_that_dies_is_replaced_within_its_lease_and_one_that_slept_s
     leads(&leases, lease, "third").await;
 }
 
-/// Whoever leads does the work.
+/// Checks that the current leader repairs objects.
 async fn deleted_comes_back(stage: &Stage) {
     let before = wait_for(&stage.deployments, CONTROLLER, "the Deployment", |one| one.is_some()).await.unwrap();
     stage.deployments.delete(CONTROLLER, &DeleteParams::default()).await.unwrap();

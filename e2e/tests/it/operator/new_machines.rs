@@ -1,4 +1,4 @@
-//! What new machines need: certificates, tokens, user data, and approval of their requests.
+//! Prerequisites of new machines: certificates, tokens, user data, and approval of their certificate requests.
 
 use api::annotations;
 use api::machine::Machine;
@@ -23,7 +23,7 @@ fn text(secret: &Secret, key: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_new_machine_finds_user_data_a_token_and_an_approver_that_knows_it() {
+async fn a_new_machine_gets_user_data_a_token_and_approval_of_its_requests() {
     for kind in Kind::all() {
         let Some(stage) = Stage::start(kind).await else { continue };
         let operator = stage.operate(settings());
@@ -57,7 +57,7 @@ async fn certificates_are_made_and_made_again(stage: &Stage) {
     let token = wait_for(&secrets, "node-bootstrapper-token", "the first token", has("token")).await.unwrap();
     assert!(!text(&token, "token").is_empty() && text(&token, "ca.crt").contains("BEGIN CERTIFICATE"));
 
-    // A key that is not the certificate's is noticed, as is a certificate that is gone.
+    // A key that does not match the certificate is detected, and so is a missing certificate.
     let foreign = KeyPair::generate().unwrap().serialize_pem();
     let patch = Patch::Merge(json!({"stringData": {"tls.key": foreign}}));
     secrets.patch("machine-config-server-tls", &PatchParams::default(), &patch).await.unwrap();
@@ -136,7 +136,7 @@ fn is_approved(request: Option<&CertificateSigningRequest>) -> bool {
         .is_some_and(|all| all.iter().any(|one| one.type_ == "Approved"))
 }
 
-/// A client that speaks with the token which a kubelet is given.
+/// Returns a client with the token that kubelets are given.
 async fn kubelet(stage: &Stage) -> Client {
     let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let token = text(&secrets.get("node-bootstrapper-token").await.unwrap(), "token");
@@ -164,7 +164,7 @@ async fn only_known_machines_are_approved(stage: &Stage) {
     machines.patch_status("new-1", &PatchParams::default(), &patch).await.unwrap();
     let requests: Api<CertificateSigningRequest> = Api::all(stage.client.clone());
     wait_for(&requests, "known", "the machine's request to be approved", is_approved).await;
-    // One worker looks at requests in turn, and these came first.
+    // There is one worker, and these requests came first.
     for other in ["unknown", "taken"] {
         assert!(!is_approved(Some(&requests.get(other).await.unwrap())), "{other}");
     }
@@ -172,8 +172,9 @@ async fn only_known_machines_are_approved(stage: &Stage) {
     assert_eq!(approved.spec.username.unwrap(), format!("system:serviceaccount:{NAMESPACE}:node-bootstrapper"));
 }
 
-/// With what the operator made: the machine trusts the authority of its user data, the server shows the certificate, and
-/// the token of one machine makes the request of that machine known. No Machine object stands for it, as on bare metal.
+/// Uses only what the operator created: the machine trusts the CA in its user data, the server presents its
+/// certificate, and a token for one machine identifies that machine's request. The machine has no Machine object, as on
+/// bare metal.
 async fn a_machine_that_used_its_own_token_is_known(stage: &Stage) {
     let client = &stage.client;
     let kubelet: Api<CertificateSigningRequest> = Api::all(kubelet(stage).await);
@@ -283,7 +284,7 @@ async fn secrets_of_the_user_reach_the_controller_config(stage: &Stage) {
     assert_eq!(config.spec.pull_secret.unwrap().name.as_deref(), Some("pull-secret"));
 }
 
-/// Where nobody says it, a cluster of kubeadm publishes it.
+/// Without a setting, the address is read from where kubeadm publishes it.
 async fn the_address_of_the_api_is_found(stage: &Stage) {
     cluster::ensure_namespace(&stage.client, "kube-public").await.unwrap();
     let published = json!({
@@ -309,7 +310,7 @@ async fn the_address_of_the_api_is_found(stage: &Stage) {
     operator.abort();
 }
 
-/// The real daemon, with the kubelet's credential and the rights of an installation, on a folder.
+/// Runs the real daemon with the kubelet's credential and the permissions of an installation, on a folder as its host.
 async fn and_a_node_of_a_paused_pool_with_its_own_rights(stage: &Stage) {
     let pools: Api<MachineConfigPool> = Api::all(stage.client.clone());
     let paused = Patch::Merge(json!({"spec": {"paused": true}}));

@@ -1,4 +1,4 @@
-//! What every story about the operator needs: an API server with nothing of ours in it, and the operator.
+//! The setup of all operator tests: an API server without anything of ours, and the operator.
 
 use api::config::ClusterOperator;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -22,7 +22,7 @@ pub(crate) struct Stage {
     pub(crate) operators: Api<ClusterOperator>,
 }
 
-/// The operator as `machinist up` runs it: it brings everything with it.
+/// The operator's settings in `machinist up`, where it installs everything itself.
 pub(crate) fn settings() -> Settings {
     let mut installation =
         Installation { api_url: Some("https://api-int.example.com:6443".into()), ..Installation::default() };
@@ -31,7 +31,7 @@ pub(crate) fn settings() -> Settings {
 }
 
 impl Stage {
-    /// A cluster with a control-plane node and a worker, and no operator yet.
+    /// Starts a cluster with a control-plane node and a worker, without an operator.
     pub(crate) async fn start(kind: Kind) -> Option<Self> {
         let control_plane = control_plane(kind).await?;
         let client = cluster::connect(Some(&control_plane.kubeconfig())).await.unwrap();
@@ -68,7 +68,7 @@ impl Stage {
         self.condition("Available", "True", &["Cluster has deployed"]).await
     }
 
-    /// Waits for a condition of the ClusterOperator whose message has these words.
+    /// Waits for a condition of the ClusterOperator whose message contains these words.
     pub(crate) async fn condition(&self, type_: &str, status: &str, words: &[&str]) -> ClusterOperator {
         let what = format!("condition {type_}={status} with {words:?}");
         let found = wait_for(&self.operators, api::names::CLUSTER_OPERATOR, &what, |object| {

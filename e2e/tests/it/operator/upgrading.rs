@@ -1,5 +1,5 @@
-//! Replacing Machinist on a running fleet: this release by another whose code writes rendered configs differently and
-//! names them differently, and back.
+//! Upgrades and downgrades Machinist on a running fleet. The other release formats and names rendered configs
+//! differently.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use super::stage::{Stage, settings};
 use crate::processes::controller;
 use crate::watching::annotation;
 
-/// What the other release's names begin with, after the pool: no name of ours is likely to.
+/// Prefix of the other release's names, after the pool. None of our own hashes is likely to begin with it.
 const THEIRS: &str = "00000000";
 
-/// The same content as the other release's code writes it: plain data URLs, lists the other way round, defaults left
-/// out or spelled out, and a hash of its own.
+/// Formats the same content like the other release: plain data URLs, lists in reverse order, defaults left out or
+/// spelled out, and a different hash.
 fn other_form(pool: &str, spec: &mut MachineConfigSpec) -> (String, usize) {
     let config = spec.config.as_mut().unwrap();
     if let Some(files) = config.pointer_mut("/storage/files").and_then(Value::as_array_mut) {
@@ -54,7 +54,7 @@ impl Cluster {
         self.configs.create(&PostParams::default(), &fragment).await.unwrap();
     }
 
-    /// Waits until both nodes are where the pool points, and that is not `before`.
+    /// Waits until both nodes run the pool's target, and that is not `before`.
     async fn rolled_out(&self, before: &str) -> String {
         let pool = wait_for(&self.pools, "worker", "the pool to be rolled out", |pool| {
             let Some(pool) = pool else { return false };
@@ -68,8 +68,8 @@ impl Cluster {
         name
     }
 
-    /// A release that just began has looked at every pool once it has rendered a new one; `pool` is that one. Nothing
-    /// of the workers may have changed by then. Answers the new pool's config.
+    /// Waits until a release that just started has rendered a new pool, `pool`, and thus reconciled every pool once,
+    /// and checks that the workers did not change. Returns the new pool's config.
     async fn untouched(&self, pool: &str, was: &str) -> MachineConfig {
         let rendered = || async {
             let all = self.configs.list(&ListParams::default()).await.unwrap().items;
@@ -123,7 +123,7 @@ async fn a_controller_of_another_release_rolls_no_node_whose_config_did_not_chan
     let fleet = Fleet::new(client.clone(), "upgrade", Behaviour::default());
     fleet.create(vec!["a".into(), "b".into()], &["worker"], None).await.unwrap();
     tokio::spawn(fleet.clone().run());
-    // The fleet answers for its own nodes; the stage's worker has no daemon and would wait for ever.
+    // The simulated fleet runs daemons only for its own nodes; the stage's worker has none and would never finish.
     cluster.nodes.delete("worker-1", &DeleteParams::default()).await.unwrap();
     cluster.add(file_config("00-worker", "worker", "/etc/a", "one")).await;
     cluster.add(file_config("50-more", "worker", "/etc/b", "two")).await;
@@ -144,7 +144,7 @@ async fn a_controller_of_another_release_rolls_no_node_whose_config_did_not_chan
     let infra = cluster.untouched("infra", &first).await;
     assert!(infra.name_any().starts_with(&format!("rendered-infra-{THEIRS}")), "it is another release");
     assert!(infra.spec.config.unwrap().to_string().contains("data:text/plain,%"), "whose code writes differently");
-    // It is not asleep: a real change makes a config and moves the nodes.
+    // The controller does work: a real change creates a config and updates the nodes.
     cluster.add(file_config("60-new", "worker", "/etc/c", "three")).await;
     let second = cluster.rolled_out(&first).await;
     assert!(second.starts_with(&format!("rendered-worker-{THEIRS}")), "{second}");
