@@ -1,4 +1,4 @@
-//! Runs the benchmarks, prints each figure beside its target, and keeps the newest table in `docs/benchmarks.md`.
+//! Runs the benchmarks, prints each figure with its target, and writes the newest results to `docs/benchmarks.md`.
 //!
 //! A benchmark is a `[[bench]]` target of any crate. It prints lines `bench: what | figure | target`; this command
 //! measures nothing itself.
@@ -16,14 +16,14 @@ use crate::workspace;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Which benchmarks; all when none is named.
+    /// The benchmarks to run; all if none is named.
     names: Vec<String>,
-    /// Which parts of a benchmark that has several; the other figures of its table stay.
+    /// The parts to run of a benchmark that has several; the other figures in its table are kept.
     #[arg(last = true)]
     parts: Vec<String>,
 }
 
-/// One line a benchmark printed.
+/// One line of a benchmark's output.
 #[derive(Clone, Debug, PartialEq)]
 struct Figure {
     what: String,
@@ -37,8 +37,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let names: Vec<_> = known.keys().map(String::as_str).collect();
         bail!("no benchmark is called {unknown}; there are: {}", names.join(", "));
     }
-    // All at once, which brings the binaries too: one alone would choose other features of the dependencies and compile
-    // most of them again.
+    // Built together, including the binaries: building one package alone would select other features of the
+    // dependencies and recompile most of them.
     let mut build = vec!["bench", "--quiet", "--locked", "--workspace", "--no-run"];
     build.extend(known.keys().flat_map(|name| ["--bench", name]));
     workspace::run("cargo", &build)?;
@@ -64,7 +64,7 @@ fn page_path() -> PathBuf {
     workspace::root().join("docs/benchmarks.md")
 }
 
-/// Benchmark name to package, from the workspace's own description.
+/// Returns the package of each benchmark, from `cargo metadata`.
 fn benches() -> anyhow::Result<BTreeMap<String, String>> {
     let metadata: Value =
         serde_json::from_str(&workspace::capture("cargo", &["metadata", "--format-version", "1", "--no-deps"])?)?;
@@ -104,7 +104,7 @@ fn run_one(name: &str, parts: &[String]) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Puts new figures in the places of old ones about the same.
+/// Replaces figures by newer ones with the same name, and appends the rest.
 fn renew(known: &mut Vec<Figure>, figures: Vec<Figure>) {
     for figure in figures {
         match known.iter_mut().find(|old| old.what == figure.what) {
@@ -114,7 +114,7 @@ fn renew(known: &mut Vec<Figure>, figures: Vec<Figure>) {
     }
 }
 
-/// `bench: what | figure | target`, or nothing.
+/// Parses `bench: what | figure | target`.
 fn figure(line: &str) -> Option<Figure> {
     let mut cells = line.strip_prefix("bench: ")?.splitn(3, '|').map(|cell| cell.trim().to_owned());
     Some(Figure { what: cells.next()?, figure: cells.next()?, target: cells.next().unwrap_or_else(|| "-".to_owned()) })
@@ -144,7 +144,7 @@ fn render(sections: &BTreeMap<String, Vec<Figure>>) -> String {
     page
 }
 
-/// Reads back a page that `render` wrote, so that running one benchmark keeps the figures of the others.
+/// Parses a page that `render` wrote, so that running one benchmark keeps the figures of the others.
 fn parse(page: &str) -> BTreeMap<String, Vec<Figure>> {
     let mut sections: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
     let mut section = None;

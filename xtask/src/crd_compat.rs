@@ -1,7 +1,7 @@
-//! `cargo xtask crd-compat DIR`: compares our definitions with a folder of upstream's.
+//! `cargo xtask crd-compat DIR`: compares our CRDs with a folder of upstream's.
 //!
-//! Every difference must stand in `xtask/crd-compat.allow` together with its reason, and every line there must still be
-//! a difference. Prose is not compared. Kinds that the folder does not have are not looked at.
+//! Every difference must be listed in `xtask/crd-compat.allow` with a reason, and every line there must still be a
+//! difference. Descriptions are not compared, nor are kinds that the folder does not contain.
 
 mod allow;
 mod walk;

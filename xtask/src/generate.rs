@@ -1,7 +1,7 @@
-//! `cargo xtask generate`: writes the files that are made from code, and tells when one is stale.
+//! `cargo xtask generate`: writes the files that are generated from code, and reports stale ones.
 //!
-//! A generator returns files; this module alone writes, compares and deletes. To add one, add a line to
-//! [`GENERATORS`]. Nothing here edits a file that a generator did not return or whose folder it does not own.
+//! A generator returns files; only this module writes, compares and deletes them. To add a generator, add a line to
+//! [`GENERATORS`]. Nothing here changes a file that no generator returned, except in folders that a generator owns.
 
 mod crds;
 mod install;
@@ -16,15 +16,15 @@ use anyhow::Context;
 
 use crate::workspace;
 
-/// A file as it should be, with its path from the root of the repository.
+/// The expected content of a file, with its path relative to the root of the repository.
 pub(crate) struct File {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
 }
 
-/// What makes some files, and what it needs for that.
+/// A generator of files, and what it needs.
 struct Generator {
-    /// A folder in which every file is this generator's: one that it no longer makes is deleted.
+    /// A folder in which all files belong to this generator: a file that it no longer returns is deleted.
     folder: Option<&'static str>,
     inputs: Inputs,
     files: fn() -> anyhow::Result<Vec<File>>,
@@ -32,9 +32,9 @@ struct Generator {
 
 #[derive(PartialEq)]
 enum Inputs {
-    /// Code of this repository; the files can be checked on every machine and at any time.
+    /// Code of this repository: the files can be checked on every machine and at any time.
     Repository,
-    /// Something that has to be downloaded; the files are only made when asked for.
+    /// A download: the files are only generated on request.
     Downloads,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Generated files that are stale, each as a sentence.
+/// Returns a message for each stale file.
 pub(crate) fn check() -> anyhow::Result<Vec<String>> {
     let root = workspace::root();
     let mut problems = Vec::new();
@@ -99,7 +99,7 @@ fn stale(root: &Path, generator: &Generator) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Files in the generator's own folder that it does not make.
+/// Returns the files in the generator's own folder that it did not return.
 fn strangers(root: &Path, generator: &Generator, files: &[File]) -> anyhow::Result<Vec<PathBuf>> {
     let Some(folder) = generator.folder else {
         return Ok(Vec::new());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_a_missing_and_a_strange_file_are_named() {
+    fn stale_missing_and_unexpected_files_are_reported() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("made")).unwrap();
         std::fs::write(root.path().join("made/a"), "edited by hand").unwrap();

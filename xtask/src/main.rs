@@ -1,6 +1,6 @@
 //! Developer commands: `cargo xtask <command>`.
 //!
-//! Each command is one module; this file only reads the command line.
+//! Each command is one module; this file only parses the command line.
 
 mod bench;
 mod crd_compat;
@@ -26,20 +26,20 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything: format, clippy, tidy and all tests; installs what it needs and says what it installs.
+    /// Run everything: format, clippy, tidy and all tests. Installs prerequisites and says what it installs.
     Test {
-        /// One suite that is too heavy for CI, instead of everything
+        /// A single suite that is too heavy for CI, instead of everything
         suite: Option<test::Suite>,
     },
-    /// Compare the embedded Kubernetes API with a real one at length, and note that it passed.
+    /// Run the full comparison of the embedded Kubernetes API with a real one, and record that it passed.
     Referee,
-    /// Layers, generated files, licences, links and paths.
+    /// Check layers, dependencies, generated files, licences, links and paths.
     Tidy,
-    /// Write the generated files (CRDs, tables) anew.
+    /// Write the generated files (CRDs, tables).
     Generate,
-    /// Run benchmarks, print each figure beside its target, keep the newest table in docs/benchmarks.md.
+    /// Run benchmarks, print each figure with its target, and write the newest results to docs/benchmarks.md.
     Bench(bench::Arguments),
-    /// Judge every known vector file of a folder.
+    /// Compare our results with every known vector file of a folder.
     Vectors {
         /// A folder of `*.jsonl` or `*.jsonl.gz` files.
         folder: PathBuf,

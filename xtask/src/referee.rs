@@ -1,8 +1,9 @@
-//! `cargo xtask referee`: the whole comparison of the embedded Kubernetes API with a real one, and the note that it passed.
+//! `cargo xtask referee`: the full comparison of the embedded Kubernetes API with a real one, and the stamp that it
+//! passed.
 //!
-//! `cargo xtask test` leaves out the comparisons that `kubernetes/referee/long.txt` names. In CI it runs them too when the
-//! files of `kubernetes/` differ from those that the stamp names, so that no change of the embedded API goes unjudged and
-//! every other change is quick.
+//! `cargo xtask test` skips the comparisons listed in `kubernetes/referee/long.txt`. In CI it runs them too if the
+//! files of `kubernetes/` differ from the stamp. So every change of the embedded API is compared in full, and all other
+//! changes are quick.
 
 use std::path::PathBuf;
 
@@ -10,13 +11,13 @@ use anyhow::{Context, bail};
 
 use crate::{test, workspace};
 
-/// Names of tests that take long, one a line.
+/// Names of slow tests, one per line.
 const LONG: &str = "kubernetes/referee/long.txt";
 
-/// The tree that the whole comparison last passed for.
+/// The tree for which the full comparison last passed.
 const STAMP: &str = "kubernetes/referee/stamp";
 
-/// What the tree consists of: everything but the stamp itself, and texts that nothing runs.
+/// The files of that tree: everything except the stamp itself and text files that no code reads.
 const FILES: [&str; 3] = ["kubernetes", ":(exclude)kubernetes/referee/stamp", ":(exclude,glob)kubernetes/**/*.md"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -34,7 +35,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The comparisons that `cargo xtask test` leaves out this time.
+/// Returns the comparisons that `cargo xtask test` skips this time.
 pub(crate) fn left_out() -> anyhow::Result<Vec<String>> {
     let long = read(LONG)?;
     let stamped = read(STAMP).unwrap_or_default();
@@ -49,13 +50,13 @@ pub(crate) fn left_out() -> anyhow::Result<Vec<String>> {
     Ok(long)
 }
 
-/// Lines of a file that are no comments.
+/// Returns the lines of a file that are not comments.
 fn read(path: &str) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(workspace::root().join(path)).with_context(|| format!("cannot read {path}"))?;
     Ok(text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect())
 }
 
-/// The tree of `kubernetes/` as it lies there, whether committed or not.
+/// Returns the hash of the working tree of `kubernetes/`, committed or not.
 fn tree() -> anyhow::Result<String> {
     let index = Index::new();
     let git = |arguments: &[&str]| -> anyhow::Result<String> {
@@ -75,7 +76,7 @@ fn tree() -> anyhow::Result<String> {
     git(&["write-tree", "--prefix=kubernetes/"])
 }
 
-/// An index of our own, so that the one of the checkout stays as it is.
+/// A separate git index, so that the one of the checkout does not change.
 struct Index(PathBuf);
 
 impl Index {
@@ -86,7 +87,7 @@ impl Index {
 
 impl Drop for Index {
     fn drop(&mut self) {
-        // A leftover of a few kilobytes harms nobody.
+        // A leftover of a few kilobytes does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_is_named_as_git_names_one_and_the_same_each_time() {
+    fn the_tree_hash_is_gits_and_does_not_change() {
         let tree = tree().unwrap();
         assert!(tree.len() >= 40 && tree.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tree}");
         assert_eq!(tree, super::tree().unwrap());

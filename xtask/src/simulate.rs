@@ -12,7 +12,7 @@ pub(crate) struct Arguments {
     /// Number of runs.
     #[arg(long, default_value_t = 1000)]
     runs: u64,
-    /// The seed of the first run; the next run has the next seed. A seed that failed fails again.
+    /// The seed of the first run; each further run uses the next seed. A failing seed fails again.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Run fresh seeds for this many minutes, or until one fails.
@@ -79,7 +79,7 @@ fn run_fresh(time: Duration) -> Summary {
     summary
 }
 
-/// Prints, for each violated rule, the number of runs and one shrunk run; then the trace of the first of these.
+/// Prints the number of runs and one shrunk run for each violated rule, then the trace of the first of these.
 fn show_failures(summary: &Summary) {
     let mut smallest = None;
     for (kind, outcomes) in summary.by_kind() {

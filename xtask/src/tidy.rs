@@ -1,6 +1,6 @@
-//! `cargo xtask tidy`: rules about the whole repository that a compiler does not know.
+//! `cargo xtask tidy`: checks rules about the whole repository that the compiler cannot check.
 //!
-//! Each check is a function that returns what it found; this file runs them all, so that one run names every problem.
+//! Each check is a function that returns its findings; this file runs them all, so that one run reports every problem.
 
 mod dependencies;
 mod layers;

@@ -1,7 +1,8 @@
-//! `cargo xtask vectors FOLDER`: our answers beside upstream's, case by case.
+//! `cargo xtask vectors FOLDER`: compares our results with upstream's, case by case.
 //!
-//! A judge is one module here and one line in [`JUDGES`]. A file without a judge is listed as `not yet` and counts neither
-//! way. Where we differ from upstream on purpose, a named [`Rule`] says for which inputs, and what our answer is instead.
+//! A judge is one module here and one line in [`JUDGES`]. A file without a judge is listed as `not yet` and counts
+//! neither way. Where we differ from upstream on purpose, a named [`Rule`] defines the inputs it covers and our result
+//! for them.
 
 mod accept_header;
 mod candidates;
@@ -44,7 +45,7 @@ use anyhow::{Context, bail};
 
 use judge::{Judge, Tally};
 
-/// One line for each file of vectors that is judged.
+/// One line for each vector file that is judged.
 const JUDGES: &[&dyn Judge] = &[
     &accept_header::AcceptHeader,
     &candidates::Candidates,
@@ -78,7 +79,7 @@ const JUDGES: &[&dyn Judge] = &[
     &served_ignition::ServedIgnition,
 ];
 
-/// How many failures of a file are shown.
+/// The number of failures that are shown per file.
 const SHOWN: usize = 10;
 
 pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
@@ -118,7 +119,7 @@ fn print(name: &str, tally: &Tally) {
     }
 }
 
-/// Every vector file of a folder by its name without endings.
+/// Returns the vector files of a folder by name without extension.
 fn files(folder: &Path) -> anyhow::Result<BTreeMap<String, std::path::PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read folder {}", folder.display()))?;
     let mut files = BTreeMap::new();

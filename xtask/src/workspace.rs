@@ -1,4 +1,4 @@
-//! What the commands know about this repository: its root, its files, and how to run a program in it.
+//! The repository's root and files, and how to run a program in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
-/// Files that git tracks or would track, relative to the root, so that a build folder never counts.
+/// Files that git tracks or would track, relative to the root. Build output is never included.
 pub(crate) fn files() -> anyhow::Result<Vec<PathBuf>> {
     let listing = capture("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
     Ok(listing.lines().map(PathBuf::from).filter(|path| root().join(path).is_file()).collect())
@@ -25,7 +25,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a program in the root and returns what it printed.
+/// Runs a program in the root and returns its output.
 pub(crate) fn capture(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = command(program, arguments).output().with_context(|| format!("cannot start {program}"))?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! The list of differences that are meant, each with its reason.
+//! The list of intended differences, each with its reason.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use anyhow::bail;
 /// Separates a difference from its reason.
 const BECAUSE: &str = " # ";
 
-/// What is wrong: differences that the list does not allow, and lines of the list that are no difference any more.
+/// Returns the differences that the list does not allow, and the lines of the list that are no longer a difference.
 pub(super) fn judge(list: &str, found: &[String]) -> anyhow::Result<Vec<String>> {
     let allowed = parse(list)?;
     let mut problems: Vec<String> =
@@ -17,7 +17,7 @@ pub(super) fn judge(list: &str, found: &[String]) -> anyhow::Result<Vec<String>>
     Ok(problems)
 }
 
-/// Differences by their line number.
+/// Returns the differences with their line numbers.
 fn parse(list: &str) -> anyhow::Result<BTreeMap<&str, usize>> {
     let mut allowed = BTreeMap::new();
     for (number, line) in (1..).zip(list.lines()) {

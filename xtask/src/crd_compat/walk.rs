@@ -1,19 +1,19 @@
-//! Walks two definitions side by side and says in what ours differs.
+//! Walks two CRDs side by side and reports how ours differs.
 //!
-//! The walk is driven by what either side has, never by a list of known keywords, so that a keyword nobody thought of
-//! is compared as well. Only prose is left out.
+//! The walk follows the keys that either side has and not a list of known keywords, so that unexpected keywords are
+//! compared as well. Only descriptions are left out.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Keywords that only people read.
+/// Keywords that are only for people.
 const PROSE: [&str; 4] = ["description", "title", "example", "externalDocs"];
 
-/// Keywords that hold a set: the order in which they list things means nothing.
+/// Keywords whose value is a set: the order of the elements does not matter.
 const SETS: [&str; 3] = ["enum", "required", "x-kubernetes-list-map-keys"];
 
-/// Differences of a whole definition, as `<where>: <what>`.
+/// Returns the differences of a whole CRD, as `<where>: <what>`.
 pub(super) fn definition(upstream: &Value, ours: &Value) -> Vec<String> {
     let mut walk = Walk::default();
     let (upstream, ours) = (&upstream["spec"], &ours["spec"]);
@@ -145,8 +145,8 @@ impl Walk {
         }
     }
 
-    /// A rule is known by its expression; the message and the rest of it are compared. The order of rules is the
-    /// order of messages in a refusal, and means nothing else.
+    /// Rules are matched by their expression, and then the message and the other fields are compared. The order of
+    /// rules only determines the order of messages in an error.
     fn rules(&mut self, place: &str, upstream: &Value, ours: &Value) {
         let (upstream, ours) = (list(upstream), list(ours));
         for rule in upstream {
@@ -193,7 +193,7 @@ impl Walk {
     }
 }
 
-/// Equal, where 1 and 1.0 are.
+/// Equality in which 1 equals 1.0.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),

@@ -1,7 +1,7 @@
 //! Extracts the tables of built-in Kubernetes resources from the Go module of the real server.
 //!
-//! The module carries what a running server answers for discovery and OpenAPI v3; we keep the resources listed here, the
-//! schemas they reach, and no prose. Nothing of the module itself is kept.
+//! The module contains the server's responses for discovery and OpenAPI v3. We keep the resources listed here and the
+//! schemas they refer to, without descriptions. Nothing of the module itself is kept.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 /// The release whose behaviour the embedded API follows.
 const MODULE: &str = "k8s.io/kubernetes@v1.36.3";
 
-/// Group-version files and the resources we keep of each.
+/// Files of group versions, and the resources that we keep of each.
 const KEPT: &[(&str, &[&str])] = &[
     (
         "api__v1",
@@ -85,7 +85,7 @@ const KEPT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Definitions that no resource refers to but that requests carry.
+/// Definitions that no resource refers to but that occur in requests.
 const ALWAYS: &[&str] = &[
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta",
@@ -97,7 +97,7 @@ const ALWAYS: &[&str] = &[
 
 const REFERENCE: &str = "#/components/schemas/";
 
-/// The generated files, as path below the workspace and content.
+/// Returns the generated files as path in the workspace and content.
 pub(crate) fn tables() -> Result<Vec<(PathBuf, String)>> {
     let module = download(MODULE)?;
     let mut resources = Vec::new();
@@ -250,7 +250,7 @@ fn references(schema: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// One line per resource and per definition, so that a review of a new release reads well.
+/// Puts each resource and each definition on its own line, so that changes of a new release are easy to review.
 fn one_entry_per_line(text: &str) -> Result<String> {
     let value: Value = serde_json::from_str(text)?;
     let mut lines = String::from("{\"resources\":[\n");

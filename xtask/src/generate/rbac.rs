@@ -1,4 +1,4 @@
-//! `manifests/rbac/`: what each process may do, one file for each.
+//! `manifests/rbac/`: the permissions of each process, one file per process.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use cluster::rights::{Role, manifests};
 
 use super::File;
 
-/// Each process's service account, its namespace and the table that its code declares.
+/// Returns each process's service account, its namespace and the table that its code declares.
 fn processes() -> [(&'static str, &'static str, Vec<Role>); 3] {
     [
         ("machine-config-controller", NAMESPACE, controllers::ROLES.to_vec()),

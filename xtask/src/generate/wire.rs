@@ -1,7 +1,7 @@
-//! Extracts how built-in kinds travel as protobuf, and which of their fields Go leaves out when they are zero.
+//! Extracts the protobuf encoding of built-in kinds, and which zero-valued fields Go omits.
 //!
-//! Both stand in the struct tags of the API's Go types. Kept are, for each definition of the tables, the number and the
-//! name of each field; nothing of the modules themselves.
+//! Both are in the struct tags of the API's Go types. For each definition of the tables we keep the number and the name
+//! of each field, and nothing of the modules themselves.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Prefixes of definitions, the module they come from and the folder in it.
+/// Prefixes of definitions, with the module and the folder that they come from.
 const MODULES: &[(&str, &str)] = &[
     ("io.k8s.api.", "k8s.io/api@v0.36.3"),
     ("io.k8s.apimachinery.", "k8s.io/apimachinery@v0.36.3"),
@@ -18,10 +18,10 @@ const MODULES: &[(&str, &str)] = &[
     ("io.k8s.kube-aggregator.", "k8s.io/kube-aggregator@v0.36.3"),
 ];
 
-/// The text of the generated file for these definitions, one line each: `definition field:number …`.
+/// Returns the text of the generated file for these definitions, one per line: `definition field:number …`.
 ///
-/// `?` behind a number marks a field that is not written when it is zero, `~` a pointer that is not written when it is nil; `>` in front of a name marks a message whose
-/// fields stand in its parent.
+/// `?` after a number marks a field that is omitted if it is zero, `~` a pointer that is omitted if it is nil; `>`
+/// before a name marks a message whose fields are inlined in its parent.
 pub(super) fn lines(definitions: &[String]) -> Result<String> {
     let mut packages: BTreeMap<String, BTreeMap<String, Vec<Field>>> = BTreeMap::new();
     let mut waiting: Vec<String> = definitions.to_vec();
@@ -88,7 +88,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The structs of a Go file, with those of their fields that have a number.
+/// Returns the structs of a Go file with their numbered fields.
 fn parse(text: &str) -> BTreeMap<String, Vec<Field>> {
     let mut known = BTreeMap::new();
     let mut open: Option<(String, Vec<Field>)> = None;
@@ -105,7 +105,7 @@ fn parse(text: &str) -> BTreeMap<String, Vec<Field>> {
 }
 
 fn field(line: &str) -> Option<Field> {
-    // Fields that are gone live on as comments, so that nobody takes their numbers.
+    // Removed fields remain as comments, so that their numbers are not reused.
     if line.trim_start().starts_with("//") {
         return None;
     }

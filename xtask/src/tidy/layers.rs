@@ -1,32 +1,32 @@
-//! The folder is the layer: a crate uses only crates from folders below its own, never its neighbours.
+//! Checks the layers: a crate uses only crates from folders below its own, never its neighbours.
 //!
-//! The embedded Kubernetes API in `kubernetes/` is a house of its own, and its border is checked in both directions, for
-//! tests too: it uses nothing from outside, and outside only `apiserver` is used.
+//! The embedded Kubernetes API in `kubernetes/` is separate. Its border is checked in both directions, for tests too:
+//! it uses nothing from outside, and only `apiserver` is used from outside.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Layers from the bottom up; a crate of one may use the crates of those before it.
+/// Layers from the bottom up; a crate may use crates of earlier layers.
 const LAYERS: &[&str] =
     &["vocabulary", "decisions", "views", "adapters", "providers", "services", "sandbox", "binaries"];
 
-/// How many of the layers, from the bottom, hold rules only and do no I/O.
+/// The number of layers, from the bottom, that contain only rules and do no I/O.
 const PURE: usize = 3;
 
-/// The crates of `kubernetes/` from the bottom up; each may use those before it.
+/// The crates of `kubernetes/` from the bottom up; each may use earlier ones.
 const KUBERNETES: &[&str] = &["tables", "cel", "schema", "builtin", "apiserver", "referee"];
 
-/// How many of them, from the bottom, hold rules only and do no I/O.
+/// The number of these crates, from the bottom, that contain only rules and do no I/O.
 const PURE_KUBERNETES: usize = 4;
 
-/// What may be used of `kubernetes/` from outside it.
+/// The crate of `kubernetes/` that may be used from outside.
 const FACE: &str = "apiserver";
 
-/// Starts control planes for tests, the real one and the embedded one; only `testkit` builds on it.
+/// Starts real and embedded control planes for tests; only `testkit` may use it from outside.
 const REFEREE: &str = "referee";
 
-/// Crates that decide may not even be able to wait, to read a disk or to open a connection.
+/// Dependencies that crates with rules must not have, so that they can neither wait nor do I/O.
 const IMPURE: &[&str] = &["tokio", "reqwest", "axum", "hyper", "rustix", "tempfile", "zbus", "redb"];
 
 pub(super) fn problems(metadata: &Value) -> Vec<String> {
@@ -52,7 +52,7 @@ pub(super) fn problems(metadata: &Value) -> Vec<String> {
     problems
 }
 
-/// What is wrong with one crate using another.
+/// Returns what is wrong with one crate using another.
 fn breach(user: &Package, used: &Package, for_tests: bool) -> Option<String> {
     use Place::{Beside, Kubernetes, Layer};
     let rule = match (user.place, used.place) {
@@ -76,7 +76,7 @@ fn is_face(user: &Package, used: &Package) -> bool {
     used.name == FACE || (user.name == "testkit" && used.name == REFEREE)
 }
 
-/// Where in the repository a crate lies.
+/// The location of a crate in the repository.
 #[derive(Clone, Copy)]
 enum Place {
     /// A folder of `crates/`, by its position in [`LAYERS`].
@@ -113,12 +113,12 @@ struct Package {
 
 struct Dependency {
     name: String,
-    /// Only tests, benchmarks and examples see it.
+    /// Whether only tests, benchmarks and examples use it.
     for_tests: bool,
 }
 
 impl Package {
-    /// Reads a crate of this repository; foreign ones are left out.
+    /// Reads a crate of this repository; other crates are skipped.
     fn read(package: &Value, root: &Path) -> Option<Package> {
         if !package["source"].is_null() {
             return None;
@@ -127,7 +127,7 @@ impl Package {
         let folder = Path::new(package["manifest_path"].as_str()?).parent()?.strip_prefix(root).ok()?;
         let parts: Vec<&str> = folder.iter().filter_map(|part| part.to_str()).collect();
         let place = match parts[..] {
-            // A crate that the list does not know is held to be the topmost: nothing else there may use it.
+            // An unknown crate counts as the topmost: no other crate there may use it.
             ["kubernetes", own] => {
                 Place::Kubernetes(KUBERNETES.iter().position(|name| *name == own).unwrap_or(KUBERNETES.len()))
             }
@@ -167,7 +167,7 @@ mod tests {
         })
     }
 
-    /// The repository's own folder is called like the house in it, which must not matter.
+    /// The repository's root has the same name as the folder `kubernetes/`, which must not matter.
     #[track_caller]
     fn check(packages: &[Value], expected: &[&str]) {
         assert_eq!(problems(&json!({ "workspace_root": "/kubernetes", "packages": packages })), expected);
@@ -187,12 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_is_free_for_tests() {
+    fn tests_may_use_a_neighbour() {
         check(&[package("crates/decisions/change", &[]), tests_of("crates/decisions/render", &["change"])], &[]);
     }
 
     #[test]
-    fn one_cloud_does_not_know_another() {
+    fn a_provider_does_not_use_another() {
         check(
             &[package("crates/providers/aws", &[]), package("crates/providers/azure", &["aws"])],
             &["crate azure (providers) uses aws (providers): a crate uses only crates from folders below its own"],
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_that_could_wait_is_refused() {
+    fn a_decision_crate_with_an_async_runtime_is_refused() {
         check(
             &[package("crates/decisions/render", &["tokio"])],
             &["crate render (decisions) holds rules and does no I/O, but depends on tokio"],
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_embedded_api_is_used_by_its_face_only() {
+    fn only_apiserver_is_used_from_outside_kubernetes() {
         check(
             &[
                 package("kubernetes/schema", &[]),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_embedded_api_uses_nothing_of_the_product_not_even_in_tests() {
+    fn kubernetes_uses_nothing_from_outside_even_in_tests() {
         check(
             &[
                 package("crates/vocabulary/api", &[]),

@@ -1,4 +1,4 @@
-//! Every dependency is permissive, so that a platform team may ship what it builds from this repository.
+//! Checks that every dependency has a permissive licence, so that a platform team may distribute its builds.
 
 use serde_json::Value;
 
@@ -27,10 +27,11 @@ pub(super) fn problems(metadata: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Reads an SPDX expression: one permissive side of an `OR` is enough, an `AND` needs both.
+/// Parses an SPDX expression: one permissive side of an `OR` is enough, an `AND` needs both.
 fn is_permissive(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ").replace(['(', ')'], " ");
-    // The expressions of our graph nest at most `(A OR B) AND C`; reading every `AND` part as a choice is right for those.
+    // Expressions in our dependency graph nest at most like `(A OR B) AND C`, for which splitting at `AND` first is
+    // correct.
     expression.split(" AND ").all(|part| part.split(" OR ").any(|licence| PERMISSIVE.contains(&licence.trim())))
 }
 

@@ -1,6 +1,6 @@
-//! Sentences about safety name the test that shows them, in a comment `<!-- test: PATH NAME -->` beside the sentence.
+//! Claims about safety name the test that proves them, in a comment `<!-- test: PATH NAME -->` beside the claim.
 //!
-//! This looks whether the test exists, not whether it shows what the sentence says.
+//! This checks that the test exists, not that it proves the claim.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use anyhow::Context;
 use crate::workspace;
 
 const OPENING: &str = "<!-- test: ";
-/// Where a claim about speed or size is shown instead.
+/// The page that proves claims about speed or size.
 const MEASURED: &str = "docs/benchmarks.md";
 
-/// Pages of which every bullet of a section is such a sentence.
+/// Sections in which every bullet is such a claim.
 const SECTIONS: &[(&str, &str)] = &[("README.md", "## Why")];
 
 pub(super) fn problems(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
@@ -30,7 +30,7 @@ pub(super) fn problems(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Comments that name a test which is not there.
+/// Returns the comments that name a test that does not exist.
 fn in_page(page: &Path, text: &str, read: impl Fn(&Path) -> Option<String>) -> Vec<String> {
     let mut problems = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -45,7 +45,7 @@ fn in_page(page: &Path, text: &str, read: impl Fn(&Path) -> Option<String>) -> V
     problems
 }
 
-/// Bullets of a section that name neither a test nor the measurements.
+/// Returns the bullets of a section that name neither a test nor the benchmarks.
 fn unproven(page: &Path, text: &str, heading: &str) -> Vec<String> {
     let section = text.split_once(heading).map_or("", |(_, rest)| rest);
     let section = section.split("\n## ").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What our own files may not contain: unfinished code, ignored tests, paths of one machine, links that lead nowhere.
+//! Checks that our files contain no unfinished code, ignored tests, paths of one machine or dead links.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::workspace;
 
-/// Folders whose code decides and never waits.
+/// Folders with pure code, which never awaits.
 const PURE: &[&str] = &[
     "crates/decisions",
     "crates/vocabulary",
@@ -21,7 +21,7 @@ pub(super) fn problems(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     for path in files {
         let bytes =
             std::fs::read(workspace::root().join(path)).with_context(|| format!("cannot read {}", path.display()))?;
-        // Binary files (vectors, pictures) have no lines to look at.
+        // Binary files (vectors, pictures) have no lines to check.
         if let Ok(text) = String::from_utf8(bytes) {
             problems.extend(in_file(path, &text));
         }
@@ -35,7 +35,7 @@ fn in_file(path: &Path, text: &str) -> Vec<String> {
     if !matches!(extension, "lock" | "sum") {
         problems.extend(lines_with(path, text, &machine_paths(), "names a path of one machine"));
     }
-    // This file spells out what it looks for.
+    // This file contains the strings that it searches for.
     if extension == "rs" && !path.ends_with("xtask/src/tidy/sources.rs") {
         problems.extend(lines_with(path, text, &["todo!(", "unimplemented!(", "// TODO", "// FIXME"], "is unfinished"));
         problems.extend(lines_with(path, text, &["#[ignore"], "ignores a test"));
@@ -53,7 +53,7 @@ fn in_file(path: &Path, text: &str) -> Vec<String> {
     problems
 }
 
-/// Spelled in two parts, so that this list does not find itself.
+/// Written in two parts, so that the check does not find this list.
 fn machine_paths() -> [String; 3] {
     [["/wo", "rk/"], ["/ro", "ot/.ca"], ["/ho", "me/runner"]].map(|parts| parts.concat())
 }
@@ -64,7 +64,7 @@ fn lines_with(path: &Path, text: &str, needles: &[impl AsRef<str>], what: &str) 
     lines.map(|(index, line)| format!("{}:{}: {what}: {}", path.display(), index + 1, line.trim())).collect()
 }
 
-/// Links to files of this repository that are not there; addresses of the web are not looked up.
+/// Returns links to files of this repository that do not exist; web addresses are not checked.
 fn dead_links(path: &Path, text: &str) -> Vec<String> {
     let folder = workspace::root().join(path.parent().unwrap_or(Path::new("")));
     let mut problems = Vec::new();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_that_waits_is_found() {
+    fn a_decision_that_awaits_is_found() {
         check(
             "crates/decisions/x/src/lib.rs",
             "//! X.\nf().await;",
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_is_found_and_the_web_is_left_alone() {
+    fn a_dead_link_is_found_and_web_addresses_are_not_checked() {
         check("a.md", "[a](nowhere.md) [b](https://example.com)", &["a.md:1: the link to nowhere.md leads nowhere"]);
     }
 }

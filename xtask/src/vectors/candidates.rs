@@ -52,7 +52,7 @@ const RULES: &[Rule] = &[
         covers: |input| is_negative(&input["pool"]["spec"]["maxUnavailable"]),
         answer: |_, _| Expected::Refusal(vec!["negative".to_owned()]),
     },
-    // Upstream counts a node that failed and is down twice, as unavailable and as failing; here each node counts once.
+    // Upstream counts a failed node that is down twice, as unavailable and as failing; here each node counts once.
     Rule {
         name: "newest-wins-within-the-limit",
         covers: |input| candidates(input).any(is_down) || list(&input["nodes"]).any(is_in_motion),
@@ -65,7 +65,7 @@ fn candidates(input: &Value) -> impl Iterator<Item = &Value> {
     list(&input["nodes"]).filter(move |node| Seen(node).is_candidate(target))
 }
 
-/// Whether a node holds a share of the budget already.
+/// Whether a node already uses part of the budget.
 fn is_down(node: &Value) -> bool {
     let seen = Seen(node);
     let rests = seen.says("state") == "Done" && seen.says("currentConfig") == seen.says("desiredConfig");
@@ -76,8 +76,8 @@ fn is_at_work(node: &Value) -> bool {
     matches!(Seen(node).says("state"), "Working" | "Rebooting")
 }
 
-/// Whether a daemon works and may ask for a drain at any moment; no node of the vectors was emptied. One that runs its
-/// target only has to say that it is done.
+/// Whether a daemon is working and may request a drain at any moment; no node of the vectors has been drained. A daemon
+/// that runs its target only has to report that it is done.
 fn works_undrained(node: &Value) -> bool {
     let seen = Seen(node);
     is_at_work(node) && seen.says("currentConfig") != seen.says("desiredConfig")
@@ -93,7 +93,7 @@ fn is_negative(limit: &Value) -> bool {
         || limit.as_str().is_some_and(|text| text.starts_with('-') && text.ends_with('%'))
 }
 
-/// Whether a daemon is at work on a node, or may begin at any moment. None of the vectors' daemons is ours.
+/// Whether a daemon is working on a node, or may start at any moment. None of the vectors' daemons is ours.
 fn is_in_motion(node: &Value) -> bool {
     let seen = Seen(node);
     let asked = seen.annotation("desiredConfig").filter(|desired| !desired.is_empty());
@@ -106,14 +106,14 @@ fn is_in_motion(node: &Value) -> bool {
     is_at_work(node) || (asked.is_some() && (seen.says("currentConfig") != seen.says("desiredConfig") || !same_image))
 }
 
-/// The kubelet does not report that it is ready.
+/// Whether the kubelet does not report that it is ready.
 fn is_unreachable(node: &Value) -> bool {
     list(&node["status"]["conditions"]).any(|it| it["type"] == json!("Ready") && it["status"] != json!("True"))
 }
 
-/// Every target takes a place, and there are as many as the limit. Nodes that are on their way take theirs first, whether
-/// or not they get another target; then those that do not serve, as far as they can be reached; then those that serve
-/// and are not well, while fewer are away than the limit. What is left of the budget is for nodes that are well.
+/// Every target takes a place, and the limit is the number of places. First come nodes that are already changing,
+/// whether or not they get another target; then reachable nodes that do not serve pods; then nodes that serve but are
+/// not healthy, while fewer nodes than the limit are out of service. The rest of the budget is for healthy nodes.
 fn newest_wins(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let target = input["pool"]["spec"]["configuration"]["name"].as_str().unwrap_or_default();
@@ -137,7 +137,7 @@ fn newest_wins(input: &Value, expected: Expected) -> Expected {
     let (mut selected, mut placed) = (Vec::new(), Vec::new());
     for node in moving.chain(away).chain(impaired).filter(|node| !is_unreachable(node)) {
         let is_spared = serves(node) && !has_given_up(node) && Seen(node).says("currentConfig") != target;
-        // Whoever works without a place may ask for a drain, so others wait for it.
+        // A node that works without a place may request a drain, so other nodes wait for it.
         let is_unplaced = |other: &&&Value| !placed.contains(&name(other)) && name(other) != name(node);
         let at_it = by_name.iter().filter(|other| works_undrained(other) && !is_unreachable(other));
         let working = if works_undrained(node) { 0 } else { at_it.filter(is_unplaced).count() };

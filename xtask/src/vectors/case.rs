@@ -1,4 +1,4 @@
-//! Reading vector files: one JSON object a line, plain or gzip'ed.
+//! Reads vector files: one JSON object per line, plain or gzipped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One input and what upstream answered.
+/// An input and upstream's result.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Case {
     pub(crate) name: String,

@@ -32,7 +32,7 @@ impl Judge for ConfigDiff {
         RULES
     }
 
-    /// Both are sets: files by path, units by name, each unit in one way of writing it.
+    /// Both results are sets: files by path, units by name. Units are normalized before they are compared.
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
         let sets = |answer: &Value| {
             let units = |field: &str| {
@@ -57,14 +57,14 @@ const RULES: &[Rule] = &[
     Rule { name: "same-effect", covers: has_same_effect, answer: without_same_effect },
 ];
 
-/// An entry on both sides which a node cannot tell apart: the same bytes in another encoding, a default written out.
+/// Whether an entry on both sides differs only in form: the same bytes in another encoding, or an explicit default.
 fn has_same_effect(input: &Value) -> bool {
     let Ok((old, new)) = machine_config::contents(input) else { return false };
     old.files.iter().any(|(path, file)| new.files.get(path) == Some(file))
         || old.units.iter().any(|(name, unit)| new.units.get(name) == Some(unit))
 }
 
-/// It is no difference, however it is written.
+/// A difference in form is not a difference.
 fn without_same_effect(input: &Value, expected: Expected) -> Expected {
     let (Expected::Output(mut output), Ok((old, new))) = (expected.clone(), machine_config::contents(input)) else {
         return expected;
@@ -78,7 +78,7 @@ fn without_same_effect(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// A unit as ours reads and writes it, so that two ways of writing one unit compare equal.
+/// Parses and writes a unit with our own code, so that two forms of one unit are equal.
 fn rewritten(unit: &Value) -> Value {
     let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": [unit]}});
     match ignition::parse(&config).map(|config| Content::of_ignition(config).units) {

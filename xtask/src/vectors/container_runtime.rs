@@ -34,7 +34,7 @@ impl Judge for ContainerRuntime {
         RULES
     }
 
-    /// In storage.conf a zero value is the same as a missing one; in a drop-in its only field counts as it is.
+    /// In storage.conf a zero value equals a missing one; in a drop-in its only field is compared as it is.
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
         let plain = |answer: &Value| {
             let mut answer = answer.clone();
@@ -51,7 +51,7 @@ impl Judge for ContainerRuntime {
     fn phrases(&self, error: &str) -> Vec<String> {
         match error.starts_with("panic:") {
             true => Vec::new(),
-            // Several problems stand on lines of their own; the first has to be told.
+            // Several problems are on separate lines; the first has to be reported.
             false => vec![error.lines().next().unwrap_or(error).to_owned()],
         }
     }
@@ -104,7 +104,7 @@ fn size(value: &Value) -> Option<i64> {
     Quantity::read(value).map(|quantity| quantity.value())
 }
 
-/// Upstream refuses for this reason; ours goes on, and may still find another one.
+/// Upstream refuses for this reason; ours continues, and may still find another one.
 fn accept_instead_of(
     reason: &str,
     input: &Value,
@@ -120,7 +120,7 @@ fn accept_instead_of(
     }
 }
 
-/// What else is wrong with an input, whichever is found first.
+/// Returns the other errors in an input, in no particular order.
 fn refused(input: &Value) -> Vec<&'static str> {
     let text = |name: &str| field(input, name).as_str().unwrap_or_default().to_owned();
     let levels = ["", "error", "fatal", "panic", "warn", "info", "debug", "trace"];

@@ -25,14 +25,14 @@ impl Judge for DisruptionActions {
         let policies = Policies::defaults(&Settings::default()).overlaid(user);
         let disruption = Disruption::of(&diff(input), &policies);
         let mut actions: Vec<NodeDisruptionPolicyAction> = disruption.actions.iter().map(Into::into).collect();
-        // Ours says "nothing to do" by having no action; upstream writes it as an action of its own.
+        // In our result an empty list of actions means that nothing has to be done; upstream has an action for it.
         if actions.is_empty() && !disruption.reasons.is_empty() {
             actions.push(NodeDisruptionPolicyAction { type_: "None".to_owned(), ..Default::default() });
         }
         Ok(json!({"effectivePolicy": NodeDisruptionPolicyConfig::from(&policies), "actions": actions}))
     }
 
-    /// Equal actions count once and their order does not matter; the policy is compared as it stands.
+    /// Duplicates and the order of actions do not matter; the policy is compared exactly.
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
         let once = |answer: &Value| {
             let actions = answer["actions"].as_array().cloned().unwrap_or_default();
@@ -43,7 +43,7 @@ impl Judge for DisruptionActions {
     }
 }
 
-/// A difference in exactly the files and units that the input names.
+/// Returns a difference in exactly the files and units that the input names.
 fn diff(input: &Value) -> Diff {
     let names = |field: &str| -> Vec<String> {
         let list = input[field].as_array().into_iter().flatten();
@@ -62,7 +62,7 @@ fn change<T>(name: String) -> Change<T> {
     Change { name, before: None, after: None }
 }
 
-/// Go writes `null` where a user writes nothing; an `sshkey` without actions is no policy.
+/// Go writes `null` where users write nothing; an `sshkey` without actions is not a policy.
 fn without_nulls(value: &Value) -> Value {
     same::without_empty(value)
 }

@@ -1,4 +1,4 @@
-//! What the judges of nodes and pools share: reading the vectors' objects, and upstream's words for a node's state.
+//! Shared by the judges of nodes and pools: parses the vectors' objects, and derives a node's state like upstream.
 
 use jiff::SignedDuration;
 use rollout::snapshot::{Objects, SelectorFacts};
@@ -10,7 +10,7 @@ use super::same;
 
 const PREFIX: &str = "machineconfiguration.openshift.io/";
 
-/// Reads an object whose type, and perhaps spec, the vectors leave out.
+/// Parses an object whose type, and possibly spec, the vectors omit.
 pub(super) fn object<K: DeserializeOwned>(value: &Value, spec: &Value) -> Result<K, String> {
     let mut value = same::without_empty(value);
     let members = value.as_object_mut().ok_or("an object is missing")?;
@@ -23,12 +23,12 @@ pub(super) fn object<K: DeserializeOwned>(value: &Value, spec: &Value) -> Result
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// Reads a node.
+/// Parses a node.
 pub(super) fn node(value: &Value) -> Result<k8s_openapi::api::core::v1::Node, String> {
     serde_json::from_value(same::without_empty(value)).map_err(|error| error.to_string())
 }
 
-/// Everything that a vector says about one pool and its nodes, ready to be planned.
+/// Builds the planner's snapshot of one pool and its nodes from a vector.
 pub(super) fn snapshot(input: &Value) -> Result<Snapshot, String> {
     let now = "2026-06-01T00:00:00Z".parse().map_err(|error: jiff::Error| error.to_string())?;
     let settings = Settings {
@@ -48,7 +48,7 @@ pub(super) fn snapshot(input: &Value) -> Result<Snapshot, String> {
     };
     let mut snapshot = Snapshot::from_objects(objects, settings, now);
     let layering = snapshot.nodes.goal().layering.clone();
-    // The vectors give the pool's nodes as they are, without a selector that chooses them.
+    // The vectors list the pool's nodes directly, without a selector.
     let facts = PoolFacts { selector: SelectorFacts::Fine, ..snapshot.pool.clone() };
     snapshot.observe_pool(facts, layering);
     for node in list(&input["nodes"]) {
@@ -69,7 +69,7 @@ fn optional<K: DeserializeOwned>(value: &Value) -> Result<Option<K>, String> {
         return Ok(None);
     }
     let mut value = value.clone();
-    // Fields that the schema requires and the vectors leave out.
+    // Fields that the schema requires and the vectors omit.
     for (pointer, default) in [
         ("renderedImagePushSpec", json!("")),
         ("renderedImagePushSecret", json!({"name": ""})),
@@ -101,7 +101,7 @@ pub(super) fn name(value: &Value) -> &str {
     value["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Upstream's view of a node, in its own words, so that rules do not lean on the code they judge.
+/// Upstream's view of a node. Rules use it instead of the code that they judge.
 pub(super) struct Seen<'a>(pub(super) &'a Value);
 
 impl Seen<'_> {
@@ -130,12 +130,12 @@ impl Seen<'_> {
         self.says("currentConfig") != self.says("desiredConfig") && self.is_degraded()
     }
 
-    /// In a pool that builds no image.
+    /// Valid for a pool that builds no image.
     pub(super) fn is_candidate(&self, target: &str) -> bool {
         self.says("desiredConfig") != target || self.annotation("desiredImage").is_some()
     }
 
-    /// Zone, then age, as the vectors' lists are ordered.
+    /// The order of the vectors' lists: zone, then age.
     pub(super) fn turn(&self) -> (bool, String, String) {
         let zone = self.0["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str();
         let created = self.0["metadata"]["creationTimestamp"].as_str().unwrap_or_default();

@@ -30,7 +30,8 @@ const RULES: &[Rule] = &[
     Rule { name: "advertisement-survives-lifting", covers: has_advertisement, answer: keep_advertisement },
 ];
 
-/// The words of an Ignition error that ours carries too: the finding itself, for any finding of a report.
+/// Returns the parts of an Ignition error of which ours must contain one: the finding itself, for any finding of a
+/// report.
 pub(crate) fn phrases(error: &str) -> Vec<String> {
     if let Some((_, supported)) = error.split_once("parsing Ignition config failed: ") {
         return supported.split('.').next().map(str::to_owned).into_iter().collect();
@@ -50,7 +51,7 @@ pub(crate) fn phrases(error: &str) -> Vec<String> {
         .collect()
 }
 
-/// The sentence after the prefixes that say who is speaking.
+/// Returns the message without the prefixes of its source.
 fn tail(line: &str) -> &str {
     const PREFIXES: &[&str] = &[
         "failed to convert Ignition config spec v2 to v3: ",
@@ -62,7 +63,8 @@ fn tail(line: &str) -> &str {
     PREFIXES.iter().fold(line, |line, prefix| line.strip_prefix(prefix).unwrap_or(line))
 }
 
-/// A spec-2 file, directory or link on a filesystem other than root: its mount point is not known to anyone, so it is refused; upstream writes it to the root filesystem.
+/// A spec-2 file, directory or link on a filesystem other than root. Its mount point is unknown, so we refuse it;
+/// upstream writes it to the root filesystem.
 pub(crate) fn on_other_filesystem(config: &Value) -> bool {
     let version = config["ignition"]["version"].as_str().unwrap_or_default();
     let elsewhere = |node: &Value| !matches!(node["filesystem"].as_str(), Some("root" | "") | None);
@@ -72,7 +74,7 @@ pub(crate) fn on_other_filesystem(config: &Value) -> bool {
             .any(|list| config["storage"][list].as_array().is_some_and(|nodes| nodes.iter().any(elsewhere)))
 }
 
-/// Only an answer becomes a refusal: what upstream refuses is refused for its own reason first.
+/// Only a result becomes a refusal: inputs that upstream refuses are already refused for another reason.
 pub(crate) fn refuse_filesystem(_: &Value, expected: Expected) -> Expected {
     match expected {
         Expected::Output(_) => Expected::Refusal(vec!["is not root".to_owned()]),
@@ -80,7 +82,7 @@ pub(crate) fn refuse_filesystem(_: &Value, expected: Expected) -> Expected {
     }
 }
 
-/// A link without a target: older specs let it pass, upstream lifts it to a config that no newer spec accepts.
+/// A link without a target: older specs allow it, and upstream lifts it to a config that no newer spec accepts.
 pub(crate) fn has_link_without_target(config: &Value) -> bool {
     let links = config["storage"]["links"].as_array().into_iter().flatten();
     links.into_iter().any(|link| link["target"].as_str().is_none_or(str::is_empty))
@@ -93,7 +95,7 @@ pub(crate) fn require_target(_: &Value, expected: Expected) -> Expected {
     }
 }
 
-/// Spec 3.4 knows the advertisement of a tang server, and so does 3.5: upstream loses it on the way up.
+/// Specs 3.4 and 3.5 have the advertisement of a tang server, but upstream loses it when lifting.
 fn has_advertisement(config: &Value) -> bool {
     let version = config["ignition"]["version"].as_str().unwrap_or_default();
     ["3.4.0", "3.5.0"].contains(&version) && volumes(config).any(|volume| volume.to_string().contains("advertisement"))

@@ -65,7 +65,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// An answer becomes a refusal; a refusal may now also be for this reason.
+/// A result becomes a refusal; a refusal may now also be for this reason.
 fn refuse(expected: Expected, phrase: &str) -> Expected {
     match expected {
         Expected::Output(_) => Expected::Refusal(vec![phrase.to_owned()]),
@@ -93,7 +93,7 @@ fn partitions(input: &Value) -> impl Iterator<Item = &Value> {
     list(input, "disks").flat_map(|disk| disk["partitions"].as_array().into_iter().flatten())
 }
 
-/// The version the config is written in; what that version does not know is ignored from the start.
+/// The version that the config is written in; fields that this version lacks are ignored.
 fn source(input: &Value) -> &str {
     input["config"]["ignition"]["version"].as_str().unwrap_or_default()
 }
@@ -104,7 +104,7 @@ fn loses_cex(input: &Value) -> bool {
         && list(input, "luks").any(|luks| luks["cex"]["enabled"] == json!(true))
 }
 
-/// Places and texts of the advertisements a config carries.
+/// Returns positions and texts of the advertisements in a config.
 fn advertisements(input: &Value) -> Vec<(usize, usize, Value)> {
     let mut found = Vec::new();
     if source(input) < "3.4.0" {
@@ -140,7 +140,7 @@ fn loses_partition(partition: &Value) -> bool {
     partition["shouldExist"] == json!(false) || partition["wipePartitionEntry"] == json!(true)
 }
 
-/// Whether some path begins with the letters of a mount point without lying below it: upstream cuts it in two.
+/// Whether some path has a mount point as prefix without lying below it: upstream splits such a path.
 fn shares_prefix(input: &Value) -> bool {
     let mounts: Vec<&str> = list(input, "filesystems").filter_map(|each| each["path"].as_str()).collect();
     nodes(input)
@@ -163,7 +163,7 @@ fn place(_: &Value, expected: Expected) -> Expected {
     }
 }
 
-/// Mount point and path inside it must make the path that was given.
+/// The mount point and the path inside it must combine to the original path.
 fn misplaced(input: &Value, ours: &Value) -> Option<String> {
     ["directories", "files", "links"].into_iter().find_map(|kind| {
         let given: Vec<String> =

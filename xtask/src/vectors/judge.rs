@@ -1,4 +1,4 @@
-//! How one case is judged: upstream's answer, changed by the rules that cover its input, against ours.
+//! Judges one case: compares our result with upstream's, after applying the rules that cover the input.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,58 +10,58 @@ use super::same;
 
 /// Judges one file of vectors.
 pub(crate) trait Judge: Sync {
-    /// The file's name without endings.
+    /// The file's name without extensions.
     fn file(&self) -> &'static str;
 
-    /// What our code answers, in the shape of the vector's output, or the text of our refusal.
+    /// Returns our result in the format of the vector's output, or the text of our refusal.
     fn answer(&self, input: &Value) -> Result<Value, String>;
 
-    /// Where we differ on purpose.
+    /// Intended differences.
     fn rules(&self) -> &'static [Rule] {
         &[]
     }
 
-    /// Why two outputs are not the same, if they are not. Missing, `null` and `{}` are equal unless overridden.
+    /// Returns why two outputs differ, if they do. Missing, `null` and `{}` are equal unless overridden.
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
         same::difference(expected, ours)
     }
 
-    /// The phrases of which one must stand in our refusal when upstream refused with this text.
+    /// Returns phrases of which our refusal must contain one if upstream refused with this text.
     fn phrases(&self, error: &str) -> Vec<String> {
         same::phrases(error)
     }
 }
 
-/// A difference on purpose: a name, the inputs it covers, and our answer made from upstream's.
+/// An intended difference: a name, the inputs it covers, and how our result follows from upstream's.
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
     pub(crate) covers: fn(&Value) -> bool,
-    /// From the input and what was expected so far to what we answer instead.
+    /// Maps the input and the expected result so far to our expected result.
     pub(crate) answer: fn(&Value, Expected) -> Expected,
 }
 
-/// What a case asks of us.
+/// The expected result of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expected {
     Output(Value),
-    /// A refusal that carries one of these phrases.
+    /// A refusal that contains one of these phrases.
     Refusal(Vec<String>),
-    /// An answer that a check of the rule accepts, where upstream gave none to start from.
+    /// A result that a check of the rule accepts, for cases without a usable result of upstream.
     Checked(Check),
 }
 
-/// What is wrong with our answer to an input, if anything.
+/// Returns what is wrong with our result for an input, if anything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Check(pub(crate) fn(&Value, &Value) -> Option<String>);
 
 impl PartialEq for Check {
-    /// Only ever compared to see whether a rule changed an expectation; two checks of one case do not occur.
+    /// Only used to see whether a rule changed an expectation; two checks for one case do not occur.
     fn eq(&self, _: &Self) -> bool {
         false
     }
 }
 
-/// How a file went.
+/// The outcome for one file.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
@@ -81,7 +81,7 @@ pub(crate) fn judge_all(judge: &dyn Judge, cases: &[Case]) -> Tally {
     tally
 }
 
-/// Upstream's answer after every rule that covers the input; a rule that changes nothing has decided nothing.
+/// Returns upstream's result after all rules that cover the input. A rule that changes nothing is not counted.
 fn expected(judge: &dyn Judge, case: &Case, tally: &mut Tally) -> Expected {
     let mut expected = match &case.answer {
         Answer::Output(output) => Expected::Output(output.clone()),

@@ -1,4 +1,4 @@
-//! Kernel arguments: what rpm-ostree is told, what is missing, what runs.
+//! Kernel arguments: the calls of rpm-ostree, missing arguments, running arguments.
 
 use change::kargs;
 use serde_json::{Value, json};
@@ -38,14 +38,15 @@ impl Judge for Kargs {
     }
 }
 
-/// Upstream splits the booted line at every space, so what it misses with a space in it may well be there.
+/// Upstream splits the booted command line at every space, so an argument with a space that it reports as missing may
+/// exist.
 fn only_quoted_are_missing(input: &Value) -> bool {
     let booted = input["booted"].as_str().unwrap_or_default();
     let wanted = kargs::split_all(&list(&input["kernelArguments"]));
     let plain: Vec<&str> = booted.trim_end_matches('\n').split(' ').collect();
     let missed: Vec<&String> = wanted.iter().filter(|argument| !plain.contains(&argument.as_str())).collect();
     let is_odd = |text: &str| !text.matches('"').count().is_multiple_of(2);
-    // A quote that never closes can only be the line's last; anywhere else both readings refuse.
+    // An unclosed quote is only possible in the last argument; anywhere else both parsers refuse the line.
     let is_there = |argument: &&String| match is_odd(argument) {
         true => is_odd(booted) && booted.trim_end().ends_with(argument.as_str()),
         false => argument.contains(' ') && booted.contains(argument.as_str()),

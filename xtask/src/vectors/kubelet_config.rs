@@ -1,7 +1,7 @@
-//! `kubelet-config`: one KubeletConfig over the template's kubelet.conf, as the files of the generated fragment.
+//! `kubelet-config`: one KubeletConfig merged over the template's kubelet.conf, as the files of the generated fragment.
 //!
-//! Judged is how a KubeletConfig is read and merged. Whether a kubelet would accept the values ([`typed::kubelet::limits`])
-//! is asked later, by the planner, and upstream does not ask it at all.
+//! This judges parsing and merging. Whether a kubelet would accept the values ([`typed::kubelet::limits`]) is checked
+//! later by the planner, and not at all by upstream.
 
 use api::machineconfiguration::{KubeletConfig, MachineConfigPool};
 use serde_json::{Map, Value, json};
@@ -44,7 +44,7 @@ impl Judge for KubeletConfigs {
         RULES
     }
 
-    /// The configuration is an object in which zero values, a duration of nothing included, are the same as missing ones.
+    /// Zero values in the configuration, including zero durations, equal missing ones.
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
         let plain = |answer: &Value| {
             let mut answer = answer.clone();
@@ -154,7 +154,7 @@ fn selects_control_plane(input: &Value) -> bool {
         || expressions.any(|it| it["key"] == LABEL && (it["operator"] == "Exists" || it["operator"] == "In"))
 }
 
-/// Values of the user that upstream takes for unset, by their path. The cluster's own fields may be empty in both.
+/// Returns the user's values that upstream treats as unset, by path. The cluster's own fields may be empty in both.
 fn zeros(input: &Value) -> Vec<(Vec<String>, Value)> {
     fn collect(value: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Value)>) {
         match value {
@@ -191,7 +191,7 @@ fn written_stands(input: &Value, expected: Expected) -> Expected {
             };
             let processors = user(input)["reservedSystemCPUs"].as_str().is_some_and(|set| !set.is_empty());
             for (path, zero) in &zeros {
-                // Reservations go to another file, and with processors set apart the enforcement is not the user's.
+                // Reservations are written to another file, and with reserved CPUs the enforcement is not the user's.
                 let elsewhere = path[0] == "systemReserved" || processors && path[0] == "enforceNodeAllocatable";
                 if !elsewhere {
                     *path.iter().fold(&mut *object, |value, step| &mut value[step.as_str()]) = zero.clone();
@@ -204,7 +204,7 @@ fn written_stands(input: &Value, expected: Expected) -> Expected {
             }
             Expected::Output(output)
         }
-        // One of the two cgroups that upstream found to differ is turned off by the user.
+        // The user turned off one of the two cgroups in which upstream found a difference.
         Expected::Refusal(phrases) if phrases.iter().any(|phrase| phrase.contains("must match")) => {
             if !has_zero("systemCgroups") && !has_zero("systemReservedCgroup") {
                 return Expected::Refusal(phrases);

@@ -1,4 +1,4 @@
-//! `machine-admission`: what of Machines and MachineSets is let in.
+//! `machine-admission`: which Machines and MachineSets are admitted.
 
 use machine::admission::{review_machine, review_set};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Judge for MachineAdmission {
 }
 
 const RULES: &[Rule] = &[
-    // Upstream lets these in, and its controller refuses them later or hangs.
+    // Upstream admits these, and its controller later refuses them or hangs.
     Rule {
         name: "what-the-controller-would-refuse-is-refused",
         covers: |input| input["kind"] == json!("MachineSet"),

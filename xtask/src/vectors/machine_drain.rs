@@ -113,7 +113,8 @@ fn refused(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// Upstream announces every pass; a pass over a node that is cordoned and has a condition continues an announced drain.
+/// Upstream announces every reconcile; a reconcile of a cordoned node with a condition continues a drain that was
+/// announced before.
 fn once(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let own = &input["machine"]["status"]["nodeRef"]["name"];

@@ -1,4 +1,4 @@
-//! `machine-reconcile`: one pass over a Machine with a provider that answers as told.
+//! `machine-reconcile`: one reconcile of a Machine with a scripted provider.
 
 use api::machine::Machine;
 use api::names::MACHINE_FINALIZER;
@@ -46,7 +46,7 @@ impl Judge for MachineReconcile {
     }
 }
 
-/// A pass in which the vector's provider answers and the plans' writes are carried out on the Machine at hand.
+/// One reconcile, with the vector's responses as the provider. Planned writes are applied to the Machine in memory.
 struct Pass<'a> {
     input: &'a Value,
     snapshot: Snapshot,
@@ -78,7 +78,7 @@ impl Pass<'_> {
                 finalizers.retain(|finalizer| finalizer != MACHINE_FINALIZER);
                 self.gone = finalizers.is_empty();
             }
-            // Upstream has no such record; the vectors do not know of it.
+            // Upstream has no such record, so the vectors do not contain it.
             Action::RecordIntent(_) => {}
             Action::Amend(amendment) => {
                 metadata.annotations.get_or_insert_default().extend(amendment.annotations.clone());
@@ -123,7 +123,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The vector's instance says nothing that the Machine does not know already.
+    /// The vector's instance contains nothing beyond what the Machine already has.
     fn instance(&self) -> Instance {
         let Machine { spec, status, .. } = &self.snapshot.machine;
         let status = status.clone().unwrap_or_default();
@@ -145,7 +145,7 @@ impl Pass<'_> {
         let mut status = untimed(json!(status));
         let is_now = status["lastUpdated"].as_str().and_then(|time| time.parse().ok()) == Some(now);
         status["lastUpdatedIsNow"] = json!(is_now);
-        // The vectors leave these out.
+        // The vectors omit these.
         for key in ["lastUpdated", "addresses", "nodeRef"] {
             status[key] = Value::Null;
         }
@@ -174,7 +174,7 @@ impl Pass<'_> {
     }
 }
 
-/// The vector's word for an error, as a kind of ours.
+/// Maps the vector's error to our kind of error.
 fn refusal(provider: &Value, call: &str) -> Option<Error> {
     let word = provider[call].as_str()?;
     let (kind, message) = match word {
@@ -193,7 +193,7 @@ fn refusal(provider: &Value, call: &str) -> Option<Error> {
 }
 
 const RULES: &[Rule] = &[
-    // Upstream keeps what it knows of an invalid machine to an event, and stops its deletion too.
+    // Upstream only publishes an event about an invalid machine, and does not delete it either.
     Rule { name: "an-invalid-machine-can-be-deleted", covers: is_deleting, answer: deletable },
     Rule { name: "an-invalid-machine-says-so", covers: |input| !is_deleting(input), answer: invalid },
     Rule { name: "what-came-of-a-creation-is-told", covers: |input| !is_deleting(input), answer: created },
@@ -221,7 +221,7 @@ fn word<'a>(input: &'a Value, call: &str) -> &'a str {
     input["provider"][call].as_str().unwrap_or_default()
 }
 
-/// Our word for the vector's error.
+/// Maps the vector's error to our reason.
 fn reason(word: &str) -> &'static str {
     match word {
         "CreateError" => "NoCapacity",
@@ -254,7 +254,7 @@ fn set_trouble(output: &mut Value, type_: &str, word: &str, call: &str) {
     set(output, condition);
 }
 
-/// The conditions that every write of a status brings.
+/// Sets the conditions that every status write includes.
 fn set_hooks(input: &Value, output: &mut Value) {
     for (type_, hooks, operation) in [("Drainable", "preDrain", "Drain"), ("Terminable", "preTerminate", "Terminate")] {
         let hooks: Vec<_> = list(&input["machine"]["spec"]["lifecycleHooks"][hooks])
@@ -276,7 +276,7 @@ fn set_hooks(input: &Value, output: &mut Value) {
     }
 }
 
-/// Whether this write changes what `lastUpdated` stands for.
+/// Updates `lastUpdated` if this write changes one of the fields it stands for.
 fn restamp(input: &Value, output: &mut Value) {
     let before = untimed(input["machine"]["status"].clone());
     let after = &output["status"];
@@ -369,7 +369,7 @@ fn deleted(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// Upstream lets a deletion with an invalid spec pass, and then stops at the lookup with the same spec.
+/// Upstream allows a deletion with an invalid spec, but then fails at the lookup with the same spec.
 fn forgiven(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(output) = &expected else { return expected };
     let is_invalid = |call: &str| reason(word(input, call)) == "InvalidSpec";
@@ -384,7 +384,7 @@ fn forgiven(input: &Value, expected: Expected) -> Expected {
     Expected::Output(json!({"machineGone": true, "nodeDeleted": node_deleted, "providerCalls": ["Delete", "Exists"]}))
 }
 
-/// Upstream asks again after its own time when a lookup or an update names one.
+/// Upstream requeues after the time that a failed lookup or update requests.
 fn honoured(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let refusal = match calls(&output).last() {

@@ -1,10 +1,10 @@
-//! What the judges of the machine half share: reading the vectors' objects.
+//! Shared by the judges of the Machine API: parses the vectors' objects.
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Reads an object whose type the vectors leave out. Nulls are missing members; nothing else is changed.
+/// Parses an object whose type the vectors omit. Nulls are missing fields; nothing else is changed.
 pub(super) fn object<K: DeserializeOwned>(value: &Value) -> Result<K, String> {
     let mut value = without_null(value);
     let members = value.as_object_mut().ok_or("an object is missing")?;
@@ -19,7 +19,7 @@ pub(super) fn objects<K: DeserializeOwned>(value: &Value) -> Result<Vec<K>, Stri
     value.as_array().into_iter().flatten().map(object).collect()
 }
 
-/// Reads a built-in object, which may lack its type.
+/// Parses a built-in object, which may lack its type.
 pub(super) fn plain<K: DeserializeOwned>(value: &Value) -> Result<K, String> {
     serde_json::from_value(without_null(value)).map_err(|error| error.to_string())
 }
@@ -32,7 +32,7 @@ pub(super) fn time(value: &Value) -> Result<Timestamp, String> {
     value.as_str().unwrap_or_default().parse().map_err(|error: jiff::Error| error.to_string())
 }
 
-/// A status without the times that the vectors removed.
+/// Returns a status without the times that the vectors omit.
 pub(super) fn untimed(mut status: Value) -> Value {
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         if let Some(members) = condition.as_object_mut() {

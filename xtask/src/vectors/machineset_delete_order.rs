@@ -1,4 +1,4 @@
-//! `machineset-delete-order`: which machines go first when a set shrinks.
+//! `machineset-delete-order`: which machines are deleted first when a set is scaled down.
 
 use api::machine::Machine;
 use machine::set::{DeletePolicy, Member, priority, victims};

@@ -58,11 +58,11 @@ impl Judge for SetReconcile {
 }
 
 const RULES: &[Rule] = &[
-    // Upstream leaves the owner on a machine whose labels no longer match, so nobody else can adopt it.
+    // Upstream leaves the owner reference on a machine whose labels no longer match, so no other set can adopt it.
     Rule { name: "machines-that-no-longer-match-are-released", covers: |_| true, answer: released },
-    // Upstream looks again after the whole of minReadySeconds, and only if every machine is ready.
+    // Upstream requeues after the whole of minReadySeconds, and only if every machine is ready.
     Rule { name: "availability-is-noticed-when-it-comes", covers: |_| true, answer: noticed },
-    // Upstream says nothing about machines that failed and still count.
+    // Upstream does not report machines that failed and still count.
     Rule { name: "failed-machines-are-told", covers: |_| true, answer: told },
     Rule {
         name: "negative-replicas-are-refused",
@@ -138,7 +138,7 @@ fn noticed(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// Upstream's matching, for the selectors that occur in the vectors.
+/// Upstream's label matching, for the selectors that occur in the vectors.
 fn matches(input: &Value, machine: &Value) -> bool {
     let selector = &input["machineSet"]["spec"]["selector"];
     let labels = &machine["metadata"]["labels"];

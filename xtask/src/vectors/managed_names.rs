@@ -1,4 +1,4 @@
-//! `managed-names`: the name of the MachineConfig that a KubeletConfig or ContainerRuntimeConfig makes for a pool.
+//! `managed-names`: the name of the MachineConfig generated from a KubeletConfig or ContainerRuntimeConfig for a pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +92,7 @@ fn is_well_formed(config: &Value) -> bool {
     selector(config).is_ok_and(|selector| PoolSelector::parse(selector.as_ref()).is_ok())
 }
 
-/// The suffixes of the configurations that are on the pool, as they are written.
+/// Returns the suffixes of the pool's configurations as they are written.
 fn suffixes(input: &Value) -> Vec<&str> {
     let labels: BTreeMap<String, String> = read(&input["pool"]["metadata"]["labels"]).unwrap_or_default();
     let is_on = |config: &&Value| {
@@ -111,7 +111,8 @@ fn highest_is_taken(input: &Value) -> bool {
     suffixes(input).iter().filter_map(|suffix| suffix.parse::<i64>().ok()).any(|suffix| suffix >= 9)
 }
 
-/// The lowest of ten names that nobody has; the plain one is asked last, because its owner may not say so yet.
+/// Returns the lowest of ten suffixes that is not taken. The empty suffix is tried last, because its owner may not be
+/// annotated yet.
 fn free_suffix(input: &Value) -> Option<&'static str> {
     let taken = suffixes(input);
     ["1", "2", "3", "4", "5", "6", "7", "8", "9", ""].into_iter().find(|suffix| !taken.contains(suffix))
@@ -133,7 +134,7 @@ fn pool_name(input: &Value) -> &str {
     input["pool"]["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Upstream refuses, so there is no name to compare with: ours has to be one that nobody else has.
+/// Upstream refuses, so there is no name to compare with: ours must be one that is not taken.
 fn go_on(_: &Value, expected: Expected) -> Expected {
     match expected {
         Expected::Refusal(_) => Expected::Checked(Check(|input, ours| {

@@ -1,7 +1,7 @@
 //! `merge`: a pool's fragments, in any order, to the spec of its rendered config.
 //!
-//! A file's contents travel whole here and do not in upstream: see the rules. They are computed from the input by looking
-//! which fragment said what last, not by calling the code that is judged.
+//! We merge a file's contents as a unit and upstream does not: see the rules. They compute the result from the input by
+//! finding the last fragment for each field, not by calling the code that is judged.
 
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl Judge for Merge {
         RULES
     }
 
-    /// The spec is a Kubernetes object; the Ignition config in it is the user's.
+    /// The spec is compared as a Kubernetes object, but the Ignition config in it exactly.
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
         let split = |spec: &Value| {
             let mut spec = spec.clone();
@@ -78,7 +78,7 @@ fn read(fragment: &Value) -> serde_json::Result<MachineConfig> {
     serde_json::from_value(fragment)
 }
 
-/// Go writes `null` for a list that was never made.
+/// Go writes `null` for a nil slice.
 fn same_lists(spec: &mut Value) {
     for field in ["extensions", "kernelArguments"] {
         if spec[field].is_null() {
@@ -107,7 +107,7 @@ fn any_link_without_target(input: &Value) -> bool {
     fragments(input).iter().any(|fragment| ignition_convert::has_link_without_target(&fragment["spec"]["config"]))
 }
 
-/// The fragments in merge order: workers' first, then the others, each by name.
+/// Returns the fragments in merge order: those of worker first, then the others, each by name.
 fn fragments(input: &Value) -> Vec<&Value> {
     let mut fragments: Vec<&Value> = input["machineConfigs"].as_array().into_iter().flatten().collect();
     fragments.sort_by_key(|fragment| {
@@ -122,7 +122,7 @@ fn files(input: &Value) -> impl Iterator<Item = &Value> {
     fragments.flat_map(|fragment| fragment["spec"]["config"]["storage"]["files"].as_array().into_iter().flatten())
 }
 
-/// Upstream's merge lets such a mode pass and its next check refuses it; ours is one step.
+/// Upstream's merge allows such a mode and its next check refuses it; ours is one step.
 fn has_special_mode(input: &Value) -> bool {
     files(input).any(|file| file["mode"].as_i64().is_some_and(|mode| mode > 0o777))
 }
@@ -143,8 +143,8 @@ fn has_file_without_contents(input: &Value) -> bool {
     files(input).any(|file| file["contents"]["source"].is_null())
 }
 
-/// Upstream joins the source, compression and hash of a file one by one, so that a hash outlives the contents it was
-/// made for and a fragment that only sets the mode takes the compression away. In ours they stay together.
+/// Upstream merges source, compression and hash of a file separately, so a hash outlives its contents, and a fragment
+/// that only sets the mode removes the compression. We keep them together.
 fn whole_contents(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let Some(files) = output["config"]["storage"]["files"].as_array_mut() else { return Expected::Output(output) };
@@ -166,7 +166,7 @@ fn whole_contents(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// The `contents` with a source that the last fragment gave this path; in spec 2 the last entry of a fragment counts.
+/// Returns the last `contents` with a source for this path; within a spec-2 fragment the last entry counts.
 fn last_contents<'a>(input: &'a Value, path: &str) -> Option<&'a Value> {
     let mut last = None;
     for fragment in fragments(input) {
@@ -187,8 +187,8 @@ fn last_contents<'a>(input: &'a Value, path: &str) -> Option<&'a Value> {
     last
 }
 
-/// Upstream joins an owner's id from one fragment with the name from another, which no node accepts; in ours the last
-/// way of naming the owner stands.
+/// Upstream combines an owner's id from one fragment with the name from another, which no node accepts; we keep the
+/// last form.
 fn one_owner(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     for list in ["files", "directories", "links"] {
@@ -216,7 +216,7 @@ fn last_owner(input: &Value, list: &str, path: &str, owner: &str) -> Value {
     nodes.rfind(given).map_or(Value::Null, |node| node[owner].clone())
 }
 
-/// Upstream sets `overwrite` on a file without contents too, which makes the rendered config invalid.
+/// Upstream also sets `overwrite` on a file without contents, which makes the rendered config invalid.
 fn no_overwrite(_: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     for file in output["config"]["storage"]["files"].as_array_mut().into_iter().flatten() {

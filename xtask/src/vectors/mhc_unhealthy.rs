@@ -1,4 +1,4 @@
-//! `mhc-unhealthy`: which machines of a health check are unhealthy, and what is done about them.
+//! `mhc-unhealthy`: which machines of a health check are unhealthy, and how they are remediated.
 
 use api::machine::{Machine, MachineHealthCheck};
 use k8s_openapi::api::core::v1::Node;
@@ -89,7 +89,7 @@ const RULES: &[Rule] = &[
     Rule { name: "one-tenth-at-once", covers: |_| true, answer: braked },
 ];
 
-/// What upstream says of each machine, and what follows for ours.
+/// Upstream's verdict about each machine, and the consequences for our result.
 struct Facts<'a> {
     input: &'a Value,
     output: &'a Value,
@@ -165,7 +165,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Machines without a node count neither way and are not announced. Numbers and texts follow.
+/// Machines without a node count neither way and are not reported. Counts and messages follow from that.
 fn booting_is_fine(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let facts = Facts { input, output: &output };
@@ -207,7 +207,7 @@ fn booting_is_fine(input: &Value, expected: Expected) -> Expected {
             "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy {numbers}"
         ));
     } else {
-        // Upstream stopped where we go on.
+        // Upstream stopped here; we continue.
         let (remedies, outcome) = all_remedies(&facts);
         events.extend(remedies);
         for (key, value) in outcome {
@@ -221,7 +221,7 @@ fn booting_is_fine(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// What upstream would have done had it not been restricted.
+/// Returns what upstream would have done without the restriction.
 fn all_remedies(facts: &Facts) -> (Vec<Value>, Vec<(&'static str, Value)>) {
     let check = &facts.input["machineHealthCheck"];
     let strategy = &check["metadata"]["annotations"]["machine.openshift.io/remediation-strategy"];
@@ -266,7 +266,7 @@ fn soonest(output: &Value) -> Value {
     next.reduce(f64::min).map_or(Value::Null, |next| json!(next.min(3600.0)))
 }
 
-/// Upstream comes back after a millisecond, again and again.
+/// Upstream requeues after a millisecond, again and again.
 fn restricted_waits(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     if !(Facts { input, output: &output }).events("RemediationRestricted").is_empty() {
@@ -275,7 +275,7 @@ fn restricted_waits(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// Of what upstream does in one pass, only so much that a tenth of the machines, and at least one, is under remediation.
+/// Limits upstream's remediations in one reconcile to a tenth of the machines, but at least one.
 fn braked(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let facts = Facts { input, output: &output };

@@ -44,7 +44,7 @@ impl Judge for NodePools {
 
 const RULES: &[Rule] = &[Rule { name: "a-broken-pool-fails-alone", covers: |_| true, answer: without_broken }];
 
-/// Our answer names the broken pool and is otherwise as if that pool were not there.
+/// Our result names the broken pool and is otherwise the same as without that pool.
 fn without_broken(input: &Value, expected: Expected) -> Expected {
     let Expected::Refusal(phrases) = &expected else { return expected };
     if !phrases.iter().any(|phrase| phrase.starts_with("invalid label selector")) {
@@ -64,7 +64,7 @@ fn without_broken(input: &Value, expected: Expected) -> Expected {
     }
 }
 
-/// Upstream's words for what is wrong with a pool's selector.
+/// Returns upstream's message for an invalid selector of a pool.
 fn problem(pool: &Value) -> Option<String> {
     list(&pool["spec"]["nodeSelector"]["matchExpressions"]).find_map(|expression| {
         let (operator, key) = (expression["operator"].as_str().unwrap_or_default(), expression["key"].as_str()?);

@@ -1,4 +1,4 @@
-//! `nodelink`: which machine a node belongs to, and what the two get from each other.
+//! `nodelink`: which machine a node belongs to, and what is copied between them.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +122,7 @@ fn addresses(object: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The second and later internal addresses of a node and of a machine identify them as the first does.
+/// All internal addresses of a node and of a machine identify them, not only the first.
 fn every_address(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let node = &input["node"];
@@ -153,7 +153,7 @@ fn every_address(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// The node after upstream's copy.
+/// Returns the node after upstream's copy.
 fn copied(machine: &Value, node: &Value) -> Value {
     let namespace = machine["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut after = json!({
@@ -220,7 +220,7 @@ fn remembered(input: &Value, expected: Expected) -> Expected {
     }
     let memory = same::without_zero(&memory);
     if memory.as_object().is_some_and(|memory| !memory.is_empty()) {
-        // Written in the order of our type, which the judge has to follow to compare texts.
+        // In the order of our type's fields, because the texts are compared.
         let parts: Vec<_> = ["labels", "annotations"]
             .iter()
             .filter(|key| !memory[**key].is_null())

@@ -1,4 +1,4 @@
-//! Whether a disk is as its config says. Upstream names the first mismatch, ours all of them.
+//! Whether a disk matches its config. Upstream reports the first mismatch, we report all.
 
 use api::machineconfiguration::MachineConfig;
 use change::host::{Activity, Attributes, Error, Files, Host, HostPath, Services, System};
@@ -31,7 +31,7 @@ impl Judge for OnDisk {
     fn phrases(&self, error: &str) -> Vec<String> {
         let subject = error.split('"').nth(1).map(str::to_owned);
         if error.contains("append section") {
-            // It names no file; ours compares what was appended and names the file.
+            // Upstream's message names no file; ours compares appended contents and names the file.
             return vec!["/etc/target.conf".into()];
         }
         match subject {
@@ -65,7 +65,7 @@ fn put(disk: &Disk, entry: &Value) {
     };
 }
 
-/// Files in memory, and a service manager that says what the vector says.
+/// Files in memory, and a service manager with the vector's state.
 struct Disk {
     memory: Memory,
     units: Value,
@@ -142,7 +142,7 @@ fn is_masked_without_contents(input: &Value) -> bool {
     })
 }
 
-/// Where upstream accepted or named something else first, ours names the unit.
+/// Where upstream accepted or reported something else first, ours reports the unit.
 fn refuses_unit(input: &Value, expected: Expected) -> Expected {
     match expected {
         Expected::Output(_) => {

@@ -139,7 +139,7 @@ fn platform(input: &Value) -> &str {
     input["infrastructure"]["status"]["platformStatus"]["type"].as_str().unwrap_or_default()
 }
 
-/// Upstream refuses where ours answers as if there were no profile.
+/// Upstream refuses; ours returns the result without a profile.
 fn profile_is_ignored(input: &Value, expected: Expected) -> Expected {
     let Expected::Refusal(phrases) = &expected else { return expected };
     if !phrases.iter().any(|phrase| phrase.contains("custom TLS profile")) {
@@ -148,7 +148,7 @@ fn profile_is_ignored(input: &Value, expected: Expected) -> Expected {
     let mut without = input.clone();
     without["apiServer"] = json!({});
     match OperatorConfig.answer(&without) {
-        // What ours says without a profile is judged by the other cases.
+        // Other cases judge our result without a profile.
         Ok(output) => Expected::Output(output),
         Err(error) => Expected::Refusal(vec![error]),
     }
@@ -186,7 +186,7 @@ fn kubemark(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// Upstream looks whether status has a proxy and then writes down the one in spec.
+/// Upstream checks for a proxy in status and then uses the one in spec.
 fn checked_proxy(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let status = &input["proxy"]["status"];

@@ -34,7 +34,7 @@ impl Judge for PoolStatus {
     }
 }
 
-/// Our sentence about the progress follows upstream's.
+/// Removes our sentence about the progress, which follows upstream's text.
 fn without_progress(condition: &mut Value) {
     let message = condition["message"].as_str().unwrap_or_default();
     if let Some((sentence, progress)) = message.split_once("; ")
@@ -92,7 +92,7 @@ fn condition<'a>(output: &'a mut Value, type_: &str) -> Option<&'a mut Value> {
     output["conditions"].as_array_mut()?.iter_mut().find(|condition| condition["type"] == json!(type_))
 }
 
-/// Upstream stops at the first report without conditions; ours skips it.
+/// Upstream stops at the first MachineConfigNode without conditions; ours skips it.
 fn read_all(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let read: Vec<_> = reports(input).filter(|report| !is_empty(report)).collect();
@@ -112,7 +112,7 @@ fn read_all(input: &Value, expected: Expected) -> Expected {
                 && report["status"]["configVersion"]["desired"] == *target
                 && report["status"]["configImage"]["desiredImage"].as_str().unwrap_or_default().is_empty()
         });
-        // In the vectors, pools that build an image have reports with conditions throughout.
+        // In the vectors, pools that build an image only have nodes with conditions.
         if input["machineOSConfig"].is_null() && input["machineOSBuild"].is_null() {
             output["updatedMachineCount"] = json!(updated.count());
         }
@@ -122,7 +122,7 @@ fn read_all(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// `Updated`, `Updating` and the configuration, from the counts.
+/// Computes `Updated`, `Updating` and the configuration from the counts.
 fn recount(input: &Value, output: &mut Value) {
     let total = output["machineCount"].clone();
     let all = output["updatedMachineCount"] == total
@@ -143,7 +143,7 @@ fn recount(input: &Value, output: &mut Value) {
     output["configuration"] = json!({"name": target, "source": source});
 }
 
-/// Each node that is counted as degraded has one text: what it reports, else the reason of its annotation.
+/// Each degraded node contributes one text: its reported message, or the reason in its annotation.
 fn one_text(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let trouble = |node: &Value| {
@@ -176,7 +176,7 @@ fn one_text(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// `Degraded` repeats what rendering says, when rendering is the cause.
+/// `Degraded` repeats the message of rendering, if rendering is the cause.
 fn tell_render(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let conditions = output["conditions"].clone();

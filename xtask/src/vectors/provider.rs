@@ -1,6 +1,6 @@
 //! `provider-*`: defaults and verdicts of the webhook for the providerSpecs of a platform.
 //!
-//! Problems and warnings are compared as sets of places and kinds of fault; the sentences are ours.
+//! Errors and warnings are compared as sets of field paths and error types; the sentences are ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::judge::{Expected, Judge, Rule};
 use super::same;
 
-/// Where a Machine names its cluster.
+/// The label with a Machine's cluster.
 const CLUSTER: &str = "machine.openshift.io/cluster-api-cluster";
 
 pub(crate) struct Provider {
@@ -100,12 +100,12 @@ fn keys(lines: &Value, key: fn(&str) -> String) -> Value {
     json!(lines.map(key).collect::<BTreeSet<_>>())
 }
 
-/// The place and the kind of fault: `providerSpec.ami: Required value`.
+/// Returns field path and error type: `providerSpec.ami: Required value`.
 fn fault(error: &str) -> String {
     error.splitn(3, ": ").take(2).collect::<Vec<_>>().join(": ")
 }
 
-/// What a warning is about: a field, an unknown field by its own name, or the identity of the spec.
+/// Returns the subject of a warning: a field, an unknown field by its own name, or the identity of the spec.
 fn subject(warning: &str) -> String {
     if warning.contains("incorrect GroupVersionKind") {
         return "GroupVersionKind".to_owned();
@@ -139,7 +139,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Upstream's paths and faults that do not fit the field they are about, and ours.
+/// Upstream's field paths and error types that do not fit the field, and ours.
 const PATHS: &[(&str, &str, &str)] = &[
     ("AWS", "spec.placement.", "providerSpec.placement."),
     ("AWS", "providerSpec.tenancy", "providerSpec.placement.tenancy"),
@@ -165,7 +165,7 @@ fn right_paths(input: &Value, expected: Expected) -> Expected {
                 text = format!("{right}{rest}");
             }
         }
-        // The mode of a disk is reported at the disk.
+        // We report the mode of a disk at the disk.
         if platform == "VSphere" && text.contains("]: Unsupported value") {
             text = text.replace("]: Unsupported value", "].provisioningMode: Unsupported value");
         }
@@ -174,7 +174,7 @@ fn right_paths(input: &Value, expected: Expected) -> Expected {
     Expected::Output(output)
 }
 
-/// What upstream dropped is what it did not know: it is in the input and not in the defaulted spec.
+/// Fields that are in the input and not in upstream's defaulted spec are unknown to upstream.
 fn keep_unknown(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let given = same::without_zero(&input["machine"]["spec"]["providerSpec"]["value"]);
@@ -210,7 +210,7 @@ fn put_back(given: &Value, defaulted: &mut Value, unknown: &mut Vec<String>) {
     }
 }
 
-/// Upstream leaves an empty name of a Secret alone on some platforms and complains of it afterwards.
+/// On some platforms upstream does not default an empty name of a Secret and reports it afterwards.
 fn name_secrets(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     let platform = input["platform"].as_str().unwrap_or_default().to_lowercase();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_upstream_dropped_is_put_back() {
+    fn fields_that_upstream_dropped_are_restored() {
         let given = json!({"a": {"b": 1, "x": 2}, "y": "z"});
         let mut defaulted = json!({"a": {"b": 1}, "c": 3});
         let mut unknown = Vec::new();

@@ -1,4 +1,4 @@
-//! `reconcilable`: whether a running node can move between two configs, and if not, why.
+//! `reconcilable`: whether a running node can change from one config to another and, if not, why.
 
 use change::content::{Content, Section};
 use change::diff::Diff;
@@ -16,7 +16,7 @@ impl Judge for Reconcilable {
         "reconcilable"
     }
 
-    /// Ours tells every obstacle, upstream only the first.
+    /// Ours reports every obstacle, upstream only the first.
     fn answer(&self, input: &Value) -> Result<Value, String> {
         answer(input)
     }
@@ -26,7 +26,7 @@ impl Judge for Reconcilable {
     }
 
     fn phrases(&self, error: &str) -> Vec<String> {
-        // Upstream swaps the two names in front of the reason; ours does not.
+        // Upstream swaps the two names before the reason; ours does not.
         match error.split_once("is not reconcilable against \"new\": ") {
             Some((_, reason)) => vec![reason.to_owned()],
             None => ignition_convert::phrases(error.split_once(" failed: ").map_or(error, |(_, finding)| finding)),
@@ -59,12 +59,12 @@ fn compared(input: &Value) -> Option<(Diff, Content)> {
     Some((Diff::between(&old, &new), new))
 }
 
-/// A node makes, changes and removes folders and symbolic links itself.
+/// Our daemon creates, changes and removes folders and symbolic links itself.
 fn changes_folders_or_links(input: &Value) -> bool {
     compared(input).is_some_and(|(diff, _)| !diff.directories.is_empty() || !diff.links.is_empty())
 }
 
-/// Upstream names the folders and looks no further; ours answers as if they were not there.
+/// Upstream reports the folders and stops; our result is the same as without them.
 fn without_folders_and_links(input: &Value, expected: Expected) -> Expected {
     match expected {
         Expected::Refusal(phrases) if mentions(&phrases, &["directories section", "links section"]) => {
@@ -74,7 +74,7 @@ fn without_folders_and_links(input: &Value, expected: Expected) -> Expected {
     }
 }
 
-/// A section which says the same in other words is no change; what else is wrong still counts.
+/// A section that differs only in form is not a change; other obstacles still count.
 fn without_same_effect(input: &Value, expected: Expected) -> Expected {
     let (Expected::Refusal(phrases), Some((diff, _))) = (&expected, compared(input)) else { return expected };
     let same = |section: Section| !diff.first_boot.contains(&section);
@@ -92,7 +92,7 @@ fn without_same_effect(input: &Value, expected: Expected) -> Expected {
     unchanged.map_or(expected.clone(), |(_, _, pointer)| beneath(input, &[pointer]))
 }
 
-/// Our answer to the input without these parts of its two configs.
+/// Returns our result for the input without these parts of its two configs.
 fn beneath(input: &Value, pointers: &[&str]) -> Expected {
     let mut input = input.clone();
     for pointer in pointers {
@@ -112,7 +112,7 @@ fn mentions(phrases: &[String], words: &[&str]) -> bool {
     phrases.iter().any(|phrase| words.iter().any(|words| phrase.contains(words)))
 }
 
-/// Only an answer becomes a refusal: what upstream refuses is refused for its own reason too.
+/// Only a result becomes a refusal: inputs that upstream refuses are refused for that reason too.
 fn refuse(expected: Expected, phrase: &str) -> Expected {
     match expected {
         Expected::Output(_) => Expected::Refusal(vec![phrase.to_owned()]),
@@ -120,18 +120,18 @@ fn refuse(expected: Expected, phrase: &str) -> Expected {
     }
 }
 
-/// A hard link cannot be taken away from a file that others use.
+/// A hard link cannot be removed from a file that is in use under another name.
 fn changes_hard_links(input: &Value) -> bool {
     let Some((diff, _)) = compared(input) else { return false };
     diff.links.iter().any(|change| change.before.iter().chain(&change.after).any(|link| link.hard))
 }
 
-/// An encrypted volume cannot be laid out anew beneath a running system.
+/// An encrypted volume cannot be recreated under a running system.
 fn changes_luks(input: &Value) -> bool {
     compared(input).is_some_and(|(diff, _)| diff.first_boot.contains(&Section::Luks))
 }
 
-/// Contents that are not part of the config, or are badly encoded, can never be written.
+/// Contents that are not inline, or are encoded incorrectly, can never be written.
 fn cannot_be_written(input: &Value) -> bool {
     let Some((diff, _)) = compared(input) else { return false };
     diff.files.iter().filter_map(|change| change.after.as_ref()).any(|file| file.contents.bytes().is_err())

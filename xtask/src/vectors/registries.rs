@@ -47,7 +47,7 @@ impl Judge for Registries {
         RULES
     }
 
-    /// In TOML an empty text and `false` are the same as a missing one; an empty list is not.
+    /// In TOML an empty string and `false` equal a missing value; an empty list does not.
     fn difference(&self, expected: &Value, ours: &Value) -> Option<String> {
         let plain = |answer: &Value| {
             let mut answer = answer.clone();
@@ -68,7 +68,7 @@ impl Judge for Registries {
 }
 
 const RULES: &[Rule] = &[
-    // Upstream adds the payload's repository to the list of allowed ones, and takes that for the user's.
+    // Upstream adds the payload's repository to the allowed ones, and then treats it as the user's.
     Rule {
         name: "blocking-the-payload-rejects-nothing-else",
         covers: |input| list(blocked(input)).next().is_some() && list(allowed(input)).next().is_none(),
@@ -87,7 +87,7 @@ const RULES: &[Rule] = &[
             other => other,
         },
     },
-    // Upstream looks for mirrors of the image docker.io/a, which is short for another one, and gives up.
+    // Upstream looks for mirrors of the image docker.io/a, which is a short name for another image, and gives up.
     Rule {
         name: "policies-for-docker-hub-are-applied",
         covers: |input| policies(input).any(|policy| list(&policy["spec"]["scopes"]).any(|scope| scope == "docker.io")),

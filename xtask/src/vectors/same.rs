@@ -1,24 +1,24 @@
-//! Equality as the vectors mean it, for judges to build on.
+//! Equality of vector outputs, for judges to build on.
 
 use serde_json::{Map, Value};
 
-/// Why two values differ: missing, `null` and `{}` are the same, lists are ordered, floats may differ by 1e-9.
+/// Returns why two values differ. Missing, `null` and `{}` are equal, lists are ordered, floats may differ by 1e-9.
 pub(crate) fn difference(expected: &Value, ours: &Value) -> Option<String> {
     first_difference(&without_empty(expected), &without_empty(ours), "$")
 }
 
-/// [`difference`] for Kubernetes objects, where `""`, `0`, `false` and `[]` are missing too.
+/// Like [`difference`] for Kubernetes objects, where `""`, `0`, `false` and `[]` count as missing too.
 #[allow(dead_code, reason = "for the judges of Kubernetes objects")]
 pub(crate) fn object_difference(expected: &Value, ours: &Value) -> Option<String> {
     first_difference(&without_zero(expected), &without_zero(ours), "$")
 }
 
-/// The value without `null` and `{}` members, at any depth.
+/// Returns the value without `null` and `{}` fields, at any depth.
 pub(crate) fn without_empty(value: &Value) -> Value {
     without(value, &|value| matches!(value, Value::Null) || value.as_object().is_some_and(Map::is_empty))
 }
 
-/// The value without members that Go's zero values stand for, at any depth.
+/// Returns the value without fields that hold Go's zero values, at any depth.
 pub(crate) fn without_zero(value: &Value) -> Value {
     without(value, &|value| match value {
         Value::Null | Value::Bool(false) => true,
@@ -41,7 +41,7 @@ fn without(value: &Value, empty: &dyn Fn(&Value) -> bool) -> Value {
     }
 }
 
-/// The list in an order that does not depend on how it was given, for lists that are sets.
+/// Sorts a list that is a set.
 #[allow(dead_code, reason = "for the judges of sets")]
 pub(crate) fn as_set(value: &Value) -> Value {
     let Value::Array(items) = value else { return value.clone() };
@@ -50,7 +50,7 @@ pub(crate) fn as_set(value: &Value) -> Value {
     Value::Array(items)
 }
 
-/// Where two values first differ, and how.
+/// Returns where two values first differ, and how.
 pub(crate) fn first_difference(expected: &Value, ours: &Value, at: &str) -> Option<String> {
     match (expected, ours) {
         (Value::Object(expected), Value::Object(ours)) => {
@@ -82,7 +82,8 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// What of upstream's error text has to stand in ours: the sentence without its prefixes, or anything it quotes.
+/// Returns the parts of upstream's error of which ours must contain one: the message without its prefixes, or anything
+/// it quotes.
 pub(crate) fn phrases(error: &str) -> Vec<String> {
     let error = error.trim();
     let mut phrases = vec![error.to_owned()];
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_is_null_is_empty() {
+    fn missing_null_and_empty_are_equal() {
         assert_eq!(difference(&json!({"a": {"b": {}}, "c": null}), &json!({})), None);
         assert!(difference(&json!({"a": []}), &json!({})).is_some());
         assert_eq!(object_difference(&json!({"a": [], "b": "", "c": 0, "d": false}), &json!({})), None);

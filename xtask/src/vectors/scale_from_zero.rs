@@ -1,4 +1,4 @@
-//! `scale-from-zero`: what is announced about the machines of an empty vSphere set.
+//! `scale-from-zero`: the capacity annotations of an empty vSphere set.
 
 use api::machine::MachineSet;
 use machine::capacity::{Next, Snapshot, Waiting, from_fields, has_autoscaler_annotations, plan};
@@ -52,7 +52,7 @@ fn says_nothing(input: &Value) -> bool {
     (spec.is_null() || spec.is_object()) && is_zero(&spec["numCPUs"]) && is_zero(&spec["memoryMiB"])
 }
 
-/// The first field with a negative number.
+/// Returns the first field with a negative number.
 fn negative(input: &Value) -> Option<&'static str> {
     let spec = &input["machineSet"]["spec"]["template"]["spec"]["providerSpec"]["value"];
     ["numCPUs", "memoryMiB"].into_iter().find(|field| spec[*field].as_i64().is_some_and(|number| number < 0))

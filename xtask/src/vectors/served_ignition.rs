@@ -1,4 +1,4 @@
-//! `served-ignition`: what a new machine of a pool is served, file by file.
+//! `served-ignition`: the files that a new machine of a pool is served.
 
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use base64::Engine as _;
@@ -54,7 +54,7 @@ impl Judge for ServedIgnition {
         Ok(json!({"ignitionVersion": served["ignition"]["version"], "files": files}))
     }
 
-    /// Beyond the general phrases: the version that is unknown, the feature that an old version lacks.
+    /// In addition to the general phrases: the unknown version, or the feature that an old version lacks.
     fn phrases(&self, error: &str) -> Vec<String> {
         let mut phrases = same::phrases(error);
         let words = [
@@ -81,7 +81,7 @@ impl Judge for ServedIgnition {
 const RULES: &[Rule] =
     &[Rule { name: "a-replaced-certificate-is-not-compressed", covers: |_| true, answer: decodable }];
 
-/// Upstream keeps the old `compression` beside the new bytes, so nobody can read them; ours can be read.
+/// Upstream keeps the old `compression` beside the new bytes, so they cannot be decoded; ours can.
 fn decodable(input: &Value, expected: Expected) -> Expected {
     let Expected::Output(mut output) = expected else { return expected };
     for file in output["files"].as_array_mut().into_iter().flatten() {
@@ -112,7 +112,7 @@ fn layered(input: &Value) -> Option<Layered<'_>> {
     })
 }
 
-/// A served file in the shape of the vectors: its bytes as text, or parsed where we put JSON.
+/// Returns a served file in the format of the vectors: its bytes as text, or parsed if it is our JSON.
 fn shown(file: &Value) -> Value {
     let mut shown = Map::new();
     for field in ["path", "mode", "overwrite"] {
@@ -129,7 +129,7 @@ fn shown(file: &Value) -> Value {
     Value::Object(shown)
 }
 
-/// The kubeconfig compares as a value: ours is JSON, upstream's is YAML.
+/// The kubeconfig is compared as a value: ours is JSON, upstream's is YAML.
 fn with_kubeconfig(output: &Value) -> Value {
     let mut output = output.clone();
     for file in output["files"].as_array_mut().into_iter().flatten().filter(|file| file["path"] == KUBECONFIG) {

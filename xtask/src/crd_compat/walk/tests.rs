@@ -1,4 +1,4 @@
-//! The walker notices each class of difference: every case changes one thing in our copy of a small definition.
+//! The walk detects each class of difference: every case changes one thing in our copy of a small CRD.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ fn upstream() -> Value {
     })
 }
 
-/// Sets what `pointer` names in our copy, or removes it, and expects exactly one difference.
+/// Sets or removes the value at `pointer` in our copy, and expects exactly one difference.
 #[track_caller]
 fn check(pointer: &str, change: Option<Value>, expected: &str) {
     let mut ours = upstream();
@@ -240,7 +240,7 @@ fn rules() {
 }
 
 #[test]
-fn extensions_and_keywords_nobody_thought_of() {
+fn extensions_and_unknown_keywords() {
     check_spec(
         "/parts/x-kubernetes-list-type",
         Some(json!("atomic")),
