@@ -1,7 +1,7 @@
 //! Builds container images from files: an OCI layout in one tar file, without a daemon, a base image or a registry.
 //!
-//! Builds are reproducible: entries are sorted, owned by root, and have no time. `ctr images import` loads such an
-//! archive.
+//! The same files always give the same bytes: entries are sorted, owned by root, and have no time. A runtime takes such an
+//! archive by `ctr images import`.
 
 mod archive;
 
@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 
 use archive::Archive;
 
-/// A container image to be built.
+/// An image in the making.
 #[derive(Clone, Debug)]
 pub struct Image {
     name: String,
     entrypoint: Vec<String>,
-    /// Path in the image without the leading slash, and the source file.
+    /// Path in the image without the leading slash, and the file it is read from.
     files: BTreeMap<String, PathBuf>,
 }
 
 impl Image {
-    /// Creates an empty image. Pods refer to it by exactly this name, such as `machinist:test`.
+    /// An empty image. Pods name it as it is named here, `machinist:test`.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), entrypoint: Vec::new(), files: BTreeMap::new() }
     }
@@ -34,7 +34,7 @@ impl Image {
         &self.name
     }
 
-    /// Sets the program that a pod runs by default.
+    /// The program that a pod runs unless it names another.
     #[must_use]
     pub fn entrypoint(mut self, words: &[&str]) -> Self {
         self.entrypoint = words.iter().map(|word| (*word).to_owned()).collect();
@@ -48,9 +48,9 @@ impl Image {
         self
     }
 
-    /// Adds a program and the shared libraries that it loads, at the same paths as on this machine.
+    /// Adds a program with the shared libraries that it loads, at the paths where this machine has them.
     ///
-    /// The program was linked on this machine, so this machine's C library is certain to fit.
+    /// The program was linked on this machine, so this machine's C library is the one that is sure to fit.
     pub fn program(mut self, path: &str, source: &Path) -> Result<Self> {
         for library in libraries(source)? {
             let file = library.canonicalize().with_context(|| format!("cannot find {}", library.display()))?;
@@ -94,8 +94,7 @@ impl Image {
 
     fn layer(&self) -> Result<Vec<u8>> {
         let mut layer = Archive::default();
-        // Mount points of the kernel's file systems and of a pod's volumes; they cannot be created later in a read-only
-        // root.
+        // Where the kernel's file systems and a pod's volumes are mounted; a read-only root cannot get them later.
         for folder in ["dev", "etc", "proc", "rootfs", "run", "sys", "tmp"] {
             layer.folder(folder)?;
         }
@@ -107,14 +106,14 @@ impl Image {
     }
 }
 
-/// Copies a program without its debug information, which makes a debug build four times smaller.
+/// A copy of a program without what only a debugger reads: a debug build shrinks to a quarter.
 pub fn strip(program: &Path, out: &Path) -> Result<()> {
     let output = Command::new("strip").arg("-o").arg(out).arg(program).output().context("cannot run strip")?;
     ensure!(output.status.success(), "strip {}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 
-/// Returns the libraries that `ldd` lists for a program, including the loader. A static program has none.
+/// What `ldd` says a program loads, the loader among it. A static program loads nothing.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -126,8 +125,7 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(if is_static { Vec::new() } else { said.lines().filter_map(path).collect() })
 }
 
-/// Returns the name under which a runtime looks an image up. It completes short names, but keeps the names of imported
-/// images.
+/// The name by which a runtime looks for an image. It completes short names and takes an imported image by its name as is.
 fn full_name(name: &str) -> String {
     let host = name.split_once('/').map(|(first, _)| first);
     match host {
@@ -150,8 +148,7 @@ fn digest(content: &[u8]) -> String {
 }
 
 fn hash(content: &[u8]) -> String {
-    // The layers of debug builds are large, and ring's hash is fast in debug builds too, because it is written in
-    // assembly.
+    // The layers of debug builds are large, and this hash is fast in debug builds too: it is written in assembly.
     let digest = ring::digest::digest(&ring::digest::SHA256, content);
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -225,7 +222,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs::create_dir(&root).unwrap();
-        // This test's own binary is dynamically linked, like all development builds.
+        // This test's own binary is dynamic, as all binaries of a development build are.
         let image = Image::new("example.org/a:1").program("/a", &std::env::current_exe().unwrap()).unwrap();
         for (path, source) in &image.files {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();

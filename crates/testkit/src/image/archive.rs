@@ -1,10 +1,10 @@
-//! Writes tar archives in the ustar format, limited to what an image needs: folders and files of root, without times.
+//! Writes tar archives in the ustar format, as far as an image needs them: folders and files of root, without times.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 
-/// The block size of a tar archive.
+/// Archives are made of blocks of this size.
 const BLOCK: usize = 512;
 
 /// An archive in memory.
@@ -15,7 +15,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Adds a folder and its parents, unless they exist.
+    /// Adds a folder with all its parents; one that is there already is not added again.
     pub(super) fn folder(&mut self, path: &str) -> Result<()> {
         if path.is_empty() || self.folders.contains(path) {
             return Ok(());
@@ -26,7 +26,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Adds a file and its parent folders.
+    /// Adds a file, and the folders that lead to it.
     pub(super) fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
         self.parent(path)?;
         self.bytes.extend(header(path, b'0', mode, content.len())?);
@@ -35,7 +35,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Returns the archive's bytes, including the two empty blocks at the end.
+    /// The archive's bytes, with the two empty blocks that end it.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.bytes.resize(self.bytes.len() + 2 * BLOCK, 0);
         self.bytes
@@ -58,7 +58,7 @@ fn header(path: &str, kind: u8, mode: u32, size: usize) -> Result<[u8; BLOCK]> {
     put(116, "0000000");
     put(124, &format!("{size:011o}"));
     put(136, "00000000000");
-    // The checksum is computed as if its own field contained spaces.
+    // The checksum is computed as if its own field held spaces.
     put(148, "        ");
     put(257, "ustar");
     put(263, "00");

@@ -1,4 +1,4 @@
-//! Decodes inline resources: a `data:` URL, then gzip, up to a limit.
+//! The bytes of a resource that carries them itself: `data:` URL, then gzip, never more than a limit.
 
 use std::io::Read;
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256, Sha512};
 use crate::data_url;
 use crate::v3_5::Resource;
 
-/// Far larger than any uncompressed file that fits into an API object, and small enough for a small node.
+/// Larger than any file that fits into an API object uncompressed by far, smaller than what hurts a small node.
 pub const DECODED_LIMIT: usize = 32 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +26,12 @@ pub enum DecodeError {
     TooLarge(usize),
 }
 
-/// Returns the decoded bytes. A missing or empty source means an empty file.
+/// The decoded bytes; a missing or empty source means an empty file.
 pub fn decode(resource: &Resource) -> Result<Vec<u8>, DecodeError> {
     decode_limited(resource, DECODED_LIMIT)
 }
 
-/// Like [`decode`], but refuses contents above `limit` bytes before they take memory.
+/// [`decode`], refusing contents above `limit` bytes before they take memory.
 pub fn decode_limited(resource: &Resource, limit: usize) -> Result<Vec<u8>, DecodeError> {
     let source = resource.source.as_deref().unwrap_or_default();
     if !is_inline(resource) {
@@ -47,8 +47,8 @@ pub fn decode_limited(resource: &Resource, limit: usize) -> Result<Vec<u8>, Deco
     }
 }
 
-/// Returns the number of bytes that [`decode`] would return, if that is known without decoding: for inline contents
-/// that are not compressed. It is a cheap way to see that two files differ.
+/// How many bytes [`decode`] would give, where that can be told without decoding: contents that are inline and not
+/// compressed. It tells in a fraction of the time that two files differ.
 #[must_use]
 pub fn plain_len(resource: &Resource) -> Option<usize> {
     let plain = matches!(resource.compression.as_deref(), None | Some(""));
@@ -60,7 +60,7 @@ pub fn plain_len(resource: &Resource) -> Option<usize> {
     }
 }
 
-/// Checks compressed resources one after the other, and reuses its tables.
+/// Checks compressed resources one after the other, with one set of tables for all.
 #[derive(Debug)]
 pub struct GzipChecker {
     inflate: Decompress,
@@ -74,8 +74,7 @@ impl Default for GzipChecker {
 }
 
 impl GzipChecker {
-    /// Returns whether [`decode_limited`] would succeed for a compressed inline resource; other resources are not
-    /// checked.
+    /// Whether [`decode_limited`] would succeed for a compressed inline resource; others are not looked at.
     pub fn check(&mut self, resource: &Resource, limit: usize) -> Result<(), DecodeError> {
         let source = resource.source.as_deref().unwrap_or_default();
         if resource.compression.as_deref() != Some("gzip") || source.is_empty() || !is_inline(resource) {
@@ -89,7 +88,7 @@ impl GzipChecker {
         if bytes.is_empty() { Err(broken("it is empty")) } else { Ok(()) }
     }
 
-    /// Checks one gzip member (RFC 1952) and returns the bytes after it.
+    /// One gzip member (RFC 1952); answers what follows it.
     fn member<'a>(&mut self, bytes: &'a [u8], size: &mut usize, limit: usize) -> Result<&'a [u8], DecodeError> {
         let mut rest = header(bytes).ok_or_else(|| broken("the header is no gzip header"))?;
         self.inflate.reset(false);
@@ -142,13 +141,13 @@ fn header(bytes: &[u8]) -> Option<&[u8]> {
     if flags & HEADER_CRC != 0 { rest.get(2..) } else { Some(rest) }
 }
 
-/// Whether the resource contains its own bytes.
+/// Whether the resource carries its own bytes.
 pub fn is_inline(resource: &Resource) -> bool {
     let source = resource.source.as_deref().unwrap_or_default();
     source.is_empty() || source.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
-/// Whether `verification.hash` is the hash of these (decompressed) bytes; `None` if there is no usable hash.
+/// Whether `verification.hash` is the hash of these (decompressed) bytes; `None` when there is no usable hash.
 pub fn hash_matches(resource: &Resource, bytes: &[u8]) -> Option<bool> {
     let hash = resource.verification.as_ref()?.hash.as_deref()?;
     let (function, expected) = hash.split_once('-')?;
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn decompression_stops_at_the_limit() {
+    fn a_bomb_stops_at_the_limit() {
         let bomb = gzipped(&vec![0; 1 << 20]);
         assert!(matches!(decode_limited(&bomb, 1 << 16), Err(DecodeError::TooLarge(_))));
         assert!(matches!(GzipChecker::default().check(&bomb, 1 << 16), Err(DecodeError::TooLarge(_))));
@@ -225,7 +224,7 @@ mod tests {
             let mut resource = gzipped(b"");
             resource.source = Some(data_url::encode(&bytes));
             let (decoded, checked) = (decode(&resource), checker.check(&resource, DECODED_LIMIT));
-            // The length in the trailer is redundant to the checksum, so the checker does not verify it.
+            // The length at the very end is a second sum, which the checker leaves to the first.
             let only_length = bytes.len() == whole.len() && bytes[..whole.len() - 4] == whole[..whole.len() - 4];
             assert!(decoded.is_ok() == checked.is_ok() || only_length, "{bytes:?}: {decoded:?} but {checked:?}");
         }
