@@ -43,7 +43,7 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
     Client::try_from(config).map_err(Error::Client)
 }
 
-/// Connects to any HTTPS server that accepts a bearer token. Only `ca` (PEM) is trusted.
+/// Connects to any server that speaks HTTPS and takes a bearer token, checked by `ca` (PEM) alone.
 pub async fn connect_with_token(server: &str, ca: &[u8], token: &str) -> Result<Client, Error> {
     let fail = |source| Error::ReadKubeconfig { path: PathBuf::from(server), source };
     let kubeconfig = Kubeconfig::from_yaml(&serving::kubeconfig(server, ca, token)).map_err(fail)?;

@@ -1,4 +1,4 @@
-//! The daemon in a pod of its DaemonSet: it uses the pod's service account, and admission limits it to the pod's node.
+//! The daemon in the pod of its DaemonSet: with the pod's own account, held by admission to the node the pod runs on.
 
 use api::annotations;
 use base64::Engine as _;
@@ -16,7 +16,7 @@ use super::stage::{NAMESPACE, Stage};
 
 const ACCOUNT: &str = "machine-config-daemon";
 
-/// Needs a real API server, because only that binds tokens to pods.
+/// Needs a real API server: only that binds tokens to pods.
 pub(crate) async fn the_daemon_of_a_pod_looks_after_its_node_and_no_other(stage: &Stage) {
     if !needs::root() || !needs::program("unshare", "install Debian's util-linux") {
         return;
@@ -47,7 +47,7 @@ pub(crate) async fn the_daemon_of_a_pod_looks_after_its_node_and_no_other(stage:
     assert!(ca.contains("BEGIN CERTIFICATE"), "{ca}");
 }
 
-/// Returns a token like the one that the kubelet mounts into a pod of the DaemonSet on this node.
+/// A token as the kubelet would mount it into a pod of the DaemonSet on this node.
 async fn token(stage: &Stage, node: &str) -> String {
     let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let pod = json!({
@@ -66,7 +66,7 @@ async fn token(stage: &Stage, node: &str) -> String {
     answer.status.unwrap().token
 }
 
-/// Starts `machinistd` with a pod's files in their usual places, in its own mount namespace.
+/// `machinistd` with a pod's files where a pod has them, which only its own mount namespace shows.
 fn in_a_pod(stage: &Stage, folder: &std::path::Path, token: &str) -> Process {
     let files = folder.join("account");
     std::fs::create_dir(&files).unwrap();
