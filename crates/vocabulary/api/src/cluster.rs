@@ -1,4 +1,4 @@
-//! `cluster.k8s.io/v1alpha1`: machines of the oldest vintage, before they had a group of their own.
+//! `cluster.k8s.io/v1alpha1`: the oldest version of the machine kinds, before they had their own group.
 //!
 //! Kept for manifests of that time. New manifests use [`crate::machine`].
 

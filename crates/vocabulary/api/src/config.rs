@@ -1,7 +1,7 @@
 //! `config.openshift.io/v1`: facts about the cluster.
 //!
-//! On OpenShift these kinds are the cluster's own; elsewhere we define those that we read. `DNS` is here only because a
-//! ControllerConfig carries it.
+//! On OpenShift these kinds belong to the cluster; elsewhere we define the ones that we read. `DNS` is here only
+//! because a ControllerConfig contains it.
 
 mod api_server;
 mod cluster_operator;

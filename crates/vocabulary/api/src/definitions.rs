@@ -1,8 +1,8 @@
-//! Turns the Rust types into CustomResourceDefinitions.
+//! Generates CustomResourceDefinitions from the Rust types.
 //!
-//! kube's derive writes names, columns and subresources. The schema is generated here once more, with one more rule:
-//! an absent `Option` is a missing key, never `null`, unless the field says `nullable` itself. Use [`crd`] and not
-//! `K::crd()`, whose schema allows `null` for every optional field.
+//! kube's derive generates names, columns and subresources. The schema is generated here a second time with one more
+//! rule: an `Option` that is `None` is a missing key, never `null`, unless the field is marked `nullable`. Use [`crd`]
+//! and not `K::crd()`, whose schema allows `null` for every optional field.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
 use kube::CustomResourceExt;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{cluster, config, healthchecking, machine, machineconfiguration, machinist, operator};
 
-/// Every kind's definition, in a fixed order: by group, then as the documentation introduces them.
+/// Returns the CRDs of all kinds, in a fixed order: by group, then as the documentation introduces them.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         crd::<machineconfiguration::MachineConfig>(),
@@ -58,14 +58,14 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The definition of one kind.
+/// Returns the CRD of one kind.
 ///
 /// # Panics
 ///
 /// Never for the kinds of this crate: the tests generate each of them.
 pub fn crd<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
     let mut definition = K::crd();
-    // The API server keeps groups below k8s.io for Kubernetes itself, unless a definition owns up to it.
+    // The API server reserves groups below k8s.io for Kubernetes, unless a CRD is annotated as approved or unapproved.
     if definition.spec.group.ends_with(".k8s.io") {
         let approval = ("api-approved.kubernetes.io".to_owned(), "unapproved, for manifests of 2019".to_owned());
         definition.metadata.annotations.get_or_insert_default().extend([approval]);
@@ -80,8 +80,8 @@ pub fn crd<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
     definition
 }
 
-/// A definition as it is written to a file: bounds are whole numbers where they can be, as in definitions written by
-/// hand, although the type holds them as fractions.
+/// Returns a CRD as it is written to a file. Bounds are written as integers if possible, as in hand-written CRDs,
+/// although the type stores them as floats.
 pub fn manifest(definition: &CustomResourceDefinition) -> Value {
     let mut value = serde_json::to_value(definition).unwrap_or_default();
     whole_numbers(&mut value);
@@ -93,7 +93,7 @@ fn whole_numbers(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(whole_numbers),
         Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
         Value::Number(number) => {
-            // Every whole number below 2^53 is exact as a fraction, so the cast loses nothing.
+            // Every integer below 2^53 is exact as a float, so the cast loses nothing.
             if let Some(fraction) = number.as_f64().filter(|_| number.is_f64())
                 && fraction.fract() == 0.0
                 && fraction.abs() < 9e15
@@ -114,7 +114,7 @@ fn schema<K: JsonSchema>() -> JSONSchemaProps {
     let mut root = settings.into_generator().into_root_schema_for::<K>();
     root.remove("title");
     if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) {
-        // A kind that may lack its spec reads it with serde's default; that must not become a default of the API.
+        // A kind whose spec may be missing uses serde's default; it must not become a default of the API.
         if let Some(spec) = properties.get_mut("spec").and_then(Value::as_object_mut) {
             spec.remove("default");
         }
@@ -125,7 +125,7 @@ fn schema<K: JsonSchema>() -> JSONSchemaProps {
     serde_json::from_value(root.to_value()).expect("a schema generated from a type of this crate is a CRD schema")
 }
 
-/// Removes `null` from what schemars generates for an `Option`; a field that is nullable says so by itself.
+/// Removes the `null` that schemars generates for an `Option`; a nullable field is marked as such itself.
 #[derive(Clone)]
 struct OptionalIsAbsent;
 
@@ -154,8 +154,8 @@ impl Transform for OptionalIsAbsent {
     }
 }
 
-/// Names the two types of an int-or-string, as upstream's generator does. It comes last because the structural
-/// rewriter takes types out of alternatives.
+/// Lists the two types of an int-or-string, like upstream's generator. It runs last because the structural rewriter
+/// removes types from alternatives.
 #[derive(Clone)]
 struct IntOrStringTypes;
 

@@ -24,7 +24,7 @@ pub const VERSION: &str = "v1alpha1";
     status = "MachineHealthCheckStatus",
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))"
 )]
 #[serde(rename_all = "camelCase")]

@@ -1,32 +1,33 @@
-//! What a reader knows of objects, so that "could not be read" is never taken for "there are none".
+//! The result of reading objects, which never confuses "could not be read" with "there are none".
 //!
-//! Whoever reads objects gives out a [`Reading`]. Rules that delete, evict, sign anew or count a quorum take a [`Fresh`]
-//! value, and only a reading that is known and recent makes one. Nothing here reads anything or looks at a clock.
+//! Everything that reads objects returns a [`Reading`]. Rules that delete, evict, renew certificates or count a quorum
+//! take a [`Fresh`] value, which can only be made from a known and recent reading. Nothing here reads objects or a
+//! clock.
 
 use std::fmt;
 use std::ops::Deref;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How old a reading may be before rules stop trusting it.
+/// The maximum age of a reading that rules may rely on.
 ///
-/// An API server sends something on every watch at least about once a minute: where nothing changes, a bookmark. A watch
-/// that stays silent for 90 seconds is opened again, which either is an answer or fails. So two minutes without any word
-/// mean that the API was asked and did not answer, and not that nothing happened.
+/// An API server sends something on every watch about once a minute: a bookmark, if nothing changes. A watch that is
+/// silent for 90 seconds is reopened, which either succeeds or fails. So two minutes without a response mean that the
+/// API is lost, not that nothing happened.
 pub const FRESH_FOR: SignedDuration = SignedDuration::from_mins(2);
 
-/// What a reader knows of objects of one kind, or of one object.
+/// The state of the objects of one kind, or of one object, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading<T> {
-    /// The API answered, and at this time nothing newer was known.
+    /// The API responded, and this was the newest state at this time.
     Known { value: T, as_of: Timestamp },
     /// The API does not have this kind, so there are no such objects.
     NotInstalled,
-    /// The API could not be read, and this is why.
+    /// The API could not be read, for this reason.
     Unknown(String),
 }
 
-/// A value that was read from the API not long ago. Only [`Reading::fresh`] and [`Reading::fresh_or_none`] make one.
+/// A value that was read from the API recently. Only [`Reading::fresh`] and [`Reading::fresh_or_none`] create one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh<T>(T);
 
@@ -59,7 +60,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Two readings as one: known only if both are, and as old as the older.
+    /// Combines two readings: known only if both are, with the time of the older one.
     pub fn and<U>(self, other: Reading<U>) -> Reading<(T, U)> {
         match (self, other) {
             (Self::Known { value: a, as_of: first }, Reading::Known { value: b, as_of: second }) => {
@@ -70,10 +71,10 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The value, if it is known and recent. `what` is the plural that a person would ask for.
+    /// Returns the value if it is known and recent. `what` is the plural of the kind, for the error text.
     ///
     /// # Errors
-    /// When it is not known, when it is too old, and when the kind does not exist.
+    /// If it is not known, if it is too old, or if the kind does not exist.
     pub fn fresh(&self, what: &str, now: Timestamp) -> Result<Fresh<&T>, Unread> {
         match self.fresh_or_none(what, now)? {
             Some(fresh) => Ok(fresh),
@@ -81,10 +82,10 @@ impl<T> Reading<T> {
         }
     }
 
-    /// As [`Self::fresh`], for kinds that a cluster may do without: nothing where the API does not have them.
+    /// Like [`Self::fresh`], for kinds that a cluster may lack: returns `None` if the API does not have the kind.
     ///
     /// # Errors
-    /// When it is not known, and when it is too old.
+    /// If it is not known or too old.
     pub fn fresh_or_none(&self, what: &str, now: Timestamp) -> Result<Option<Fresh<&T>>, Unread> {
         match self {
             Self::Known { value, as_of } => {
@@ -99,12 +100,13 @@ impl<T> Reading<T> {
     }
 }
 
-/// When the API was last heard, to the minute: a sentence that changed with every look would be told as news each time.
+/// Says when the API last responded. It is rounded to the minute, because a text that changes each time would be
+/// published as a new event each time.
 pub fn last_heard(at: Timestamp) -> String {
     format!("the API was last heard at {}", at.strftime("%Y-%m-%dT%H:%MZ"))
 }
 
-/// Before anything was read nothing is known.
+/// Nothing is known before the first read.
 impl<T> Default for Reading<T> {
     fn default() -> Self {
         Self::Unknown("nothing was read yet".to_owned())
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_read_recently_is_fresh() {
+    fn only_recent_readings_are_fresh() {
         let read = Reading::known(vec!["a"], at(0));
         assert_eq!(*read.fresh("nodes", at(120)).expect("two minutes are recent").into_inner(), ["a"]);
         let old = read.fresh("nodes", at(121)).expect_err("older than two minutes");
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_installed_is_none_only_where_the_reader_says_so() {
+    fn a_missing_kind_counts_as_none_only_with_fresh_or_none() {
         let missing = Reading::<()>::NotInstalled;
         assert_eq!(missing.fresh_or_none("machines", at(0)), Ok(None));
         let error = missing.fresh("nodes", at(0)).expect_err("nodes exist everywhere");
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn two_readings_are_as_old_as_the_older_and_as_unknown_as_the_less_known() {
+    fn combined_readings_have_the_older_time_and_are_known_only_if_both_are() {
         let both = Reading::known(1, at(5)).and(Reading::known(2, at(3)));
         assert_eq!(both, Reading::known((1, 2), at(3)));
         let unknown = Reading::<()>::NotInstalled.and(Reading::<()>::Unknown("503".to_owned()));

@@ -1,12 +1,12 @@
 //! Label keys and taints.
 
-/// On a MachineConfig: the role it is for. Pools select by it and the merge is ordered by it.
+/// On a MachineConfig: its role. Pools select by it, and it determines the merge order.
 pub const ROLE: &str = "machineconfiguration.openshift.io/role";
 /// On the pools that every cluster has.
 pub const MCO_BUILT_IN: &str = "machineconfiguration.openshift.io/mco-built-in";
-/// On a pool that has to be updated before the operator reports an upgrade as finished.
+/// On a pool that must be updated before the operator reports an upgrade as complete.
 pub const REQUIRED_FOR_UPGRADE: &str = "operator.machineconfiguration.openshift.io/required-for-upgrade";
-/// On a pool, followed by its name: a target for selectors of KubeletConfig and ContainerRuntimeConfig.
+/// On a pool, followed by its name: selectors of KubeletConfig and ContainerRuntimeConfig use it.
 pub const POOL_PREFIX: &str = "pools.operator.machineconfiguration.openshift.io/";
 /// Older opt-in of a pool into OS image layering.
 pub const LAYERING_ENABLED: &str = "machineconfiguration.openshift.io/layering-enabled";
@@ -15,11 +15,11 @@ pub const REBUILD_IMAGE: &str = "machineconfiguration.openshift.io/rebuildImage"
 /// On CRDs that upstream's operator watches.
 pub const OPERATOR_MANAGED: &str = "openshift.io/operator-managed";
 
-/// On a rendered config: the pool it was made for. It replaces an owner reference, which would let the deletion of a
-/// pool collect a config that nodes still run.
+/// On a rendered config: the pool it was rendered for. It replaces an owner reference, with which the deletion of a
+/// pool would garbage-collect a config that nodes still run.
 pub const RENDERED_FOR: &str = "machinist.dev/rendered-for";
 
-/// Before a node's role.
+/// Prefix of a node's role.
 pub const NODE_ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 pub const NODE_ROLE_MASTER: &str = "node-role.kubernetes.io/master";
 pub const NODE_ROLE_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
@@ -40,10 +40,10 @@ pub const MACHINE_ZONE: &str = "machine.openshift.io/zone";
 pub const MACHINE_INSTANCE_TYPE: &str = "machine.openshift.io/instance-type";
 pub const INTERRUPTIBLE_INSTANCE: &str = "machine.openshift.io/interruptible-instance";
 pub const MACHINE_TEMPLATE_HASH: &str = "machine-template-hash";
-/// On a Machine of the oldest vintage: its Cluster.
+/// On a Machine of the oldest version: its Cluster.
 pub const CLUSTER_NAME: &str = "cluster.k8s.io/cluster-name";
 
-/// Taint (`PreferNoSchedule`) of nodes that wait for an update or are in one.
+/// Taint (`PreferNoSchedule`) of nodes that wait for an update or are being updated.
 pub const TAINT_UPDATE_IN_PROGRESS: &str = "UpdateInProgress";
 
 /// On every object of an installation, with the value [`PART_OF_MACHINIST`].

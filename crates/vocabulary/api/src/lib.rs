@@ -1,11 +1,11 @@
-//! The kinds Machinist works with, as Rust types, and the names that objects carry.
+//! The kinds that Machinist uses, as Rust types, and well-known names.
 //!
-//! The types are the source of truth: [`crds`] generates every CustomResourceDefinition from them. Nothing here
-//! talks to a cluster, reads a clock or decides anything about machines.
+//! The types are the source of truth: [`crds`] generates every CustomResourceDefinition from them. Nothing here talks
+//! to a cluster, reads a clock or decides anything about machines.
 
-// kube's schema derive writes each struct a second time inside a function, where `pub` cannot be reached.
+// kube's schema derive repeats each struct inside a function, where `pub` is unreachable.
 #![allow(unreachable_pub)]
-// Columns repeat their keys: that is how kube's derive reads them.
+// Columns repeat their keys, because kube's derive requires it.
 #![allow(clippy::duplicated_attributes)]
 
 pub mod annotations;

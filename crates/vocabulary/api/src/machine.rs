@@ -1,5 +1,5 @@
-//! `machine.openshift.io`: machines, sets of machines, and their health. All kinds are `v1beta1`, but for the set of the
-//! control plane, which is `v1`.
+//! `machine.openshift.io`: machines, sets of machines, and their health. All kinds are `v1beta1` except
+//! ControlPlaneMachineSet, which is `v1`.
 
 mod control_plane_machine_set;
 #[expect(clippy::module_inception, reason = "the group and its first kind have the same name")]
@@ -18,5 +18,5 @@ pub use words::*;
 
 /// The API group.
 pub const GROUP: &str = "machine.openshift.io";
-/// The version of every kind in the group but ControlPlaneMachineSet, which is `v1`.
+/// The version of every kind in the group except ControlPlaneMachineSet, which is `v1`.
 pub const VERSION: &str = "v1beta1";

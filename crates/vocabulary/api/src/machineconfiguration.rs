@@ -1,4 +1,4 @@
-//! `machineconfiguration.openshift.io/v1`: what runs on each host, and how a change reaches a fleet.
+//! `machineconfiguration.openshift.io/v1`: the configuration of hosts, and the state of its rollout.
 
 mod container_runtime_config;
 mod controller_config;
@@ -27,7 +27,7 @@ pub const GROUP: &str = "machineconfiguration.openshift.io";
 /// The version of every kind in the group.
 pub const VERSION: &str = "v1";
 
-/// A condition of a KubeletConfig has the shape of a pool's.
+/// A condition of a KubeletConfig has the same fields as a pool's.
 pub type KubeletConfigCondition = MachineConfigPoolCondition;
-/// A condition of a ContainerRuntimeConfig has the shape of a pool's.
+/// A condition of a ContainerRuntimeConfig has the same fields as a pool's.
 pub type ContainerRuntimeConfigCondition = MachineConfigPoolCondition;

@@ -1,7 +1,7 @@
-//! `machinist.dev/v1alpha1`: what upstream has no field for.
+//! `machinist.dev/v1alpha1`: settings and state for which upstream has no field.
 //!
-//! Each kind here is cluster-scoped and stands beside an object of upstream's with the same name, so that upstream's
-//! objects stay exactly theirs.
+//! Each kind here is cluster-scoped and belongs to an upstream object with the same name, so that upstream's objects
+//! need no additional fields.
 
 mod bootstrap_token;
 mod cluster_settings;

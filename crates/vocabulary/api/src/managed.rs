@@ -1,23 +1,23 @@
-//! Who wrote a field of an object, as the API server's own records (`metadata.managedFields`) tell it.
+//! Finds out who wrote a field of an object, from `metadata.managedFields`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Where the records name a pool's `spec.paused`.
+/// The path of a pool's `spec.paused` in `managedFields`.
 pub const PAUSED: &str = "/f:spec/f:paused";
-/// Where the records name a node's annotation `desiredConfig`.
+/// The path of a node's annotation `desiredConfig` in `managedFields`.
 pub const DESIRED_CONFIG: &str = "/f:metadata/f:annotations/f:machineconfiguration.openshift.io~1desiredConfig";
 
-/// One owner of a field.
+/// An owner of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {
-    /// The name that the client gave itself, for example `kubectl-edit`.
+    /// The field manager that the client specified, for example `kubectl-edit`.
     pub manager: String,
-    /// When it last wrote anything to the object.
+    /// When this manager last wrote to the object.
     pub at: Option<Timestamp>,
 }
 
-/// Everybody who owns a field. Several do after each has applied the same value.
+/// Returns all owners of a field. There are several if each has applied the same value.
 pub fn writers<'a>(metadata: &'a ObjectMeta, field: &'a str) -> impl Iterator<Item = Writer> + 'a {
     let owns = move |fields: &serde_json::Value| fields.pointer(field).is_some();
     let entries = metadata.managed_fields.iter().flatten();
@@ -28,7 +28,7 @@ pub fn writers<'a>(metadata: &'a ObjectMeta, field: &'a str) -> impl Iterator<It
     })
 }
 
-/// Who wrote a field last.
+/// Returns the last writer of a field.
 pub fn last_writer(metadata: &ObjectMeta, field: &str) -> Option<Writer> {
     writers(metadata, field).max_by_key(|writer| writer.at)
 }

@@ -1,13 +1,13 @@
-//! Namespaces, well-known object names, finalizers and the words that annotations hold.
+//! Namespaces, well-known object names, finalizers and values of annotations.
 
 /// Namespace of the machine configuration workloads, and of events about cluster-scoped objects.
 pub const NAMESPACE: &str = "openshift-machine-config-operator";
-/// Namespace of Machines and of what looks after them.
+/// Namespace of Machines and of their controllers.
 pub const MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
 
-/// The one ControllerConfig.
+/// Name of the only ControllerConfig.
 pub const CONTROLLER_CONFIG: &str = "machine-config-controller";
-/// The one MachineConfiguration, and the one ClusterSettings.
+/// Name of the only MachineConfiguration, and of the only ClusterSettings.
 pub const CLUSTER: &str = "cluster";
 pub const POOL_MASTER: &str = "master";
 pub const POOL_WORKER: &str = "worker";
@@ -18,7 +18,7 @@ pub const RENDERED_PREFIX: &str = "rendered-";
 pub const CLUSTER_OPERATOR: &str = "machine-config";
 /// ClusterOperator of the Machine API.
 pub const MACHINE_API_CLUSTER_OPERATOR: &str = "machine-api";
-/// What a MachineConfigNode shows for a config that is not known yet.
+/// Placeholder in a MachineConfigNode for a config that is not known yet.
 pub const NOT_YET_SET: &str = "not-yet-set";
 
 pub const LEASE_OPERATOR: &str = "machine-config";
@@ -39,17 +39,17 @@ pub mod state {
     pub const REBOOTING: &str = "Rebooting";
 }
 
-/// The first word of a drain annotation, before its `-`.
+/// The first word of a drain annotation, before the `-`.
 pub mod drain {
     pub const DRAIN: &str = "drain";
     pub const UNCORDON: &str = "uncordon";
 }
 
-/// Whose cordon a node has, in the annotation `cordoned-by`.
+/// Values of the annotation `cordoned-by`: who cordoned the node.
 pub mod cordon {
-    /// Ours, for a drain: it is removed when the drain's change is over.
+    /// The drain controller, which uncordons the node when the change is complete.
     pub const MACHINIST: &str = "machinist";
-    /// A person's: it was there before the drain and is left alone.
+    /// A person, before the drain. Such a cordon is left alone.
     pub const PERSON: &str = "person";
 }
 
@@ -63,7 +63,7 @@ pub mod pool_condition {
     pub const PINNED_IMAGE_SETS_DEGRADED: &str = "PinnedImageSetsDegraded";
     pub const POOL_SYNCHRONIZER_DEGRADED: &str = "PoolSynchronizerDegraded";
     pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";
-    /// Ours: the config server asks no credential of this pool's machines.
+    /// Ours: the config server requires no token from this pool's machines.
     pub const CONFIG_SERVER_OPEN: &str = "ConfigServerOpen";
     pub const BUILD_PENDING: &str = "BuildPending";
     pub const BUILDING: &str = "Building";
@@ -96,7 +96,7 @@ pub mod node_condition {
     pub const NOT_YET_OCCURRED: &str = "NotYetOccurred";
 }
 
-/// The word a condition's status holds.
+/// Values of a condition's status.
 pub mod status {
     pub const TRUE: &str = "True";
     pub const FALSE: &str = "False";

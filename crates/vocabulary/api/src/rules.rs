@@ -1,10 +1,10 @@
 //! Validation rules that several kinds share.
 //!
-//! The API server evaluates them. Their wording is interface: users read it in refusals.
+//! The API server evaluates them. Their messages are part of the interface: users read them in errors.
 
 use kube::core::Rule;
 
-/// The rule that a name is a DNS subdomain. `what` begins the message, which upstream words in several ways.
+/// A name must be a DNS subdomain. `what` is the beginning of the message, which varies in upstream.
 pub(crate) fn dns1123_subdomain(what: &str) -> Rule {
     Rule::new("!format.dns1123Subdomain().validate(self).hasValue()").message(
         format!(
@@ -14,27 +14,27 @@ pub(crate) fn dns1123_subdomain(what: &str) -> Rule {
     )
 }
 
-/// The rule that a name is a DNS label.
+/// A name must be a DNS label.
 pub(crate) fn dns1123_label() -> Rule {
     Rule::new("!format.dns1123Label().validate(self).hasValue()")
         .message("the value must consist of only lowercase alphanumeric characters and hyphens")
 }
 
-/// The rule that a name is a DNS label that begins with a letter.
+/// A name must be a DNS label that begins with a letter.
 pub(crate) fn dns1035_label() -> Rule {
     Rule::new("!format.dns1035Label().validate(self).hasValue()").message(
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
     )
 }
 
-/// The rule that an image is named by digest.
+/// An image must be referred to by digest.
 pub(crate) fn image_digest() -> Rule {
     Rule::new("(self.split('@').size() == 2 && self.split('@')[1].matches('^sha256:[a-f0-9]{64}$'))").message(
         "the OCI Image reference must end with a valid '@sha256:<digest>' suffix, where '<digest>' is 64 characters long",
     )
 }
 
-/// The rule that an image's name has a host and a path.
+/// An image's name must have a host and a path.
 pub(crate) fn image_name() -> Rule {
     Rule::new(
         r"(self.split('@')[0].matches('^([a-zA-Z0-9-]+\\.)+[a-zA-Z0-9-]+(:[0-9]{2,5})?/([a-zA-Z0-9-_]{0,61}/)?[a-zA-Z0-9-_.]*?$'))",
@@ -42,7 +42,7 @@ pub(crate) fn image_name() -> Rule {
     .message("the OCI Image name should follow the host[:port][/namespace]/name format, resembling a valid URL without the scheme")
 }
 
-/// The rule for a place that images can be pushed to.
+/// A reference to which an image can be pushed.
 pub(crate) fn image_push_spec() -> Rule {
     Rule::new(
         r"self.matches('^([a-zA-Z0-9-]+\\.)+[a-zA-Z0-9-]+(:[0-9]{2,5})?(/[a-zA-Z0-9-_]{1,61})*/[a-zA-Z0-9-_.]+:[a-zA-Z0-9._-]+$') || self.matches('^[^.]+\\.[^.]+\\.svc:\\d+\\/[^\\/]+\\/[^\\/]+:[^\\/]+$')",
@@ -50,17 +50,17 @@ pub(crate) fn image_push_spec() -> Rule {
     .message("the OCI Image name should follow the host[:port][/namespace]/name format, resembling a valid URL without the scheme. Or it must be a valid .svc followed by a port, repository, image name, and tag.")
 }
 
-/// The rule that a list holds nothing twice.
+/// The elements of a list must be unique.
 pub(crate) fn unique() -> Rule {
     Rule::new("self.all(x, self.exists_one(y, x == y))")
 }
 
-/// The rule that of two addresses one is IPv4 and the other IPv6.
+/// Of two addresses, one must be IPv4 and the other IPv6.
 pub(crate) fn one_address_per_family(field: &str) -> Rule {
     Rule::new(TWO_FAMILIES).message(one_address_per_family_message(field).as_str())
 }
 
-/// As [`one_address_per_family`], but lets what was stored before the rule stand.
+/// Like [`one_address_per_family`], but accepts values that were stored before the rule existed.
 pub(crate) fn unchanged_or_one_address_per_family(field: &str) -> Rule {
     Rule::new(format!("self == oldSelf || ({TWO_FAMILIES})")).message(one_address_per_family_message(field).as_str())
 }
@@ -72,18 +72,18 @@ fn one_address_per_family_message(field: &str) -> String {
     format!("{field} must contain at most one IPv4 address and at most one IPv6 address")
 }
 
-/// The rule that a string keeps its first value.
+/// A string must keep its first value.
 pub(crate) fn set_once(message: &str) -> Rule {
     Rule::new("oldSelf == '' || self == oldSelf").message(message)
 }
 
-/// The rule for a version of OpenShift.
+/// A version of OpenShift.
 pub(crate) fn ocp_version() -> Rule {
     Rule::new(r"self.matches('^[0-9]+\\.[0-9]+\\.[0-9]+$')")
         .message("ocpVersion must match the OCP semver compatible format of x.y.z")
 }
 
-/// The rule for a version of its OS.
+/// A version of OpenShift's OS.
 pub(crate) fn rhcos_version() -> Rule {
     Rule::new(r"self.matches('^[0-9]+\\.[0-9]+\\.([0-9]{8}|[0-9]{12})-[0-9]+$')").message(
         "rhcosVersion must match format [major].[minor].[datestamp(YYYYMMDD)]-[buildnumber] or must match legacy format [major].[minor].[timestamp(YYYYMMDDHHmm)]-[buildnumber]",

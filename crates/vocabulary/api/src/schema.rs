@@ -1,7 +1,7 @@
-//! Schemas of foreign types, as the kinds of this crate want them.
+//! Schemas of foreign types for the kinds of this crate.
 //!
-//! `k8s-openapi` describes its types without list types and with long prose; a definition needs the former and not
-//! the latter.
+//! `k8s-openapi` generates schemas without list types and with long descriptions; a CRD needs the former and not the
+//! latter.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -39,12 +39,12 @@ pub(crate) fn int_or_string(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-int-or-string": true })
 }
 
-/// An object of which the API checks nothing and keeps everything.
+/// An object that the API stores without any validation.
 pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// Reads `null` as the empty value. Upstream's own client writes `null` for an empty list that is not omitted.
+/// Deserializes `null` as the empty value. Upstream's own client writes `null` for an empty list that is not omitted.
 pub(crate) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -93,7 +93,7 @@ fn without_prose(schema: &mut Schema) {
     schema.remove("description");
 }
 
-/// An object of which the schema says nothing; the server knows it better.
+/// An object without a schema; the server validates it.
 pub(crate) fn plain_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object" })
 }
@@ -103,12 +103,12 @@ pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
-/// A whole number that counts something, of no particular size.
+/// An integer that counts something, without bounds.
 pub(crate) fn count(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0 })
 }
 
-/// `resource.Quantity`, which may be written as a number as well.
+/// `resource.Quantity`, which may also be a number.
 pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
@@ -116,7 +116,7 @@ pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A list of `metav1.Condition`, one of each type.
+/// A list of `metav1.Condition`, with one of each type.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -1,12 +1,12 @@
-//! Label selectors, checked once and then matched many times.
+//! Label selectors, validated once and then matched many times.
 //!
-//! The checks and their texts follow Kubernetes' own, because they end up in front of the person who wrote the selector.
+//! The checks and their messages follow Kubernetes, because they are shown to the author of the selector.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// A selector that was found to be well-formed.
+/// A valid selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -27,7 +27,7 @@ enum Operator {
     DoesNotExist,
 }
 
-/// Why a selector cannot be used.
+/// Why a selector is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     #[error("{0:?} is not a valid label selector operator")]
@@ -43,7 +43,7 @@ pub enum SelectorError {
 }
 
 impl Selector {
-    /// Checks a selector. Kubernetes checks `matchLabels` before `matchExpressions`, and so does this.
+    /// Validates a selector. `matchLabels` is checked before `matchExpressions`, like in Kubernetes.
     pub fn parse(selector: &LabelSelector) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
@@ -66,13 +66,13 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Whether the selector asks for nothing at all. For pools that means: no node, not every node.
+    /// Whether the selector has no requirements. For pools this means that it selects no node, not every node.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The labels that an object needs at least to be selected, as far as the selector says which: equality, a list of one
-    /// value, or existence.
+    /// Returns the labels that an object needs to be selected, as far as the selector determines them: by equality, a
+    /// list of one value, or existence.
     pub fn implied_labels(&self) -> BTreeMap<String, String> {
         let implied = self.requirements.iter().filter_map(|it| match (it.operator, it.values.as_slice()) {
             (Operator::In, [value]) => Some((it.key.clone(), value.clone())),

@@ -1,7 +1,7 @@
-//! Older spellings of fields, and their translation to today's.
+//! Older spellings of fields, and their translation to current ones.
 //!
-//! The schemas accept both, so an object may be stored with the older one. Whoever reads such an object translates it
-//! first; whoever takes it from a user passes the warnings on. Nothing here writes to a cluster.
+//! The schemas accept both, so an object may be stored with the older spelling. Readers of such an object translate it
+//! first; commands that take objects from users show the warnings. Nothing here writes to a cluster.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::{cluster, machine, machineconfiguration};
 
-/// A field that is spelled the older way.
+/// A field with an older spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Path of the field as it was found.
+    /// Path of the field in the input.
     pub field: String,
-    /// Path of the field as it is spelled today.
+    /// Path of the field with its current spelling.
     pub instead: String,
-    /// Whether both spellings were given. Then the older one is left out of account.
+    /// Whether both spellings were given. Then the older one is ignored.
     pub ignored: bool,
 }
 
@@ -31,9 +31,9 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A kind some of whose fields have older spellings.
+/// A kind with older spellings of some fields.
 pub trait Translate {
-    /// Moves what is spelled the older way to where it is today.
+    /// Moves fields with older spellings to their current place.
     fn translate(&mut self) -> Vec<Warning>;
 }
 
@@ -101,7 +101,7 @@ impl Translate for cluster::Cluster {
     }
 }
 
-/// Translates an object of any kind, such as one read from a file. Kinds without older spellings stay as they are.
+/// Translates an object of any kind, such as one read from a file. Kinds without older spellings are not changed.
 pub fn translate(object: &mut Value) -> Vec<Warning> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -123,7 +123,7 @@ pub fn translate(object: &mut Value) -> Vec<Warning> {
     move_key(fields, path, spelling)
 }
 
-/// An older key, today's key, and what stands below both where the path shall be exact.
+/// The older key, the current key, and the rest of the path below both.
 type Spelling = (&'static str, &'static str, &'static str);
 
 const MACHINE_SELECTOR: Spelling = ("machineSelector", "nodeSelector", "");

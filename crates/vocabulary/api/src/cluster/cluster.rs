@@ -1,4 +1,4 @@
-//! `Cluster` of the oldest vintage. Nothing of ours acts on it; machines may name one.
+//! The oldest version of `Cluster`. None of our controllers acts on it; machines may refer to one.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use super::ProviderSpec;
     status = "ClusterStatus",
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))"
 )]
 #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! `Machine` of the oldest vintage.
+//! The oldest version of `Machine`.
 
 use k8s_openapi::api::core::v1::{NodeAddress, NodeCondition, ObjectReference, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,7 +21,7 @@ use crate::machine::{LastOperation, TemplateMeta};
     status = "MachineStatus",
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))"
 )]
 #[serde(rename_all = "camelCase")]

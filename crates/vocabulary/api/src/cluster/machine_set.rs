@@ -1,4 +1,4 @@
-//! `MachineSet` of the oldest vintage.
+//! The oldest version of `MachineSet`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -25,7 +25,7 @@ use crate::machine::TemplateMeta;
     ),
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))"
 )]
 #[serde(rename_all = "camelCase")]

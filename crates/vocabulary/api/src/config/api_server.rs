@@ -1,4 +1,4 @@
-//! `APIServer`: settings of the cluster's API servers, of which nodes take the TLS profile.
+//! `APIServer`: settings of the cluster's API servers. Nodes use its TLS profile.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -1,4 +1,4 @@
-//! `ClusterOperator`: how an operator is.
+//! `ClusterOperator`: the status of an operator.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

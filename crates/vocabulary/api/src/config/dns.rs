@@ -1,4 +1,4 @@
-//! `DNS`, as a ControllerConfig carries it.
+//! `DNS`, as part of a ControllerConfig.
 
 use std::collections::BTreeMap;
 

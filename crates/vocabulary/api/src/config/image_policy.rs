@@ -208,7 +208,7 @@ fn ca_intermediates_data(_: &mut SchemaGenerator) -> Schema {
     certificates("caIntermediatesData")
 }
 
-/// Bytes that begin and end as a PEM block of this kind does.
+/// Bytes that begin and end like a PEM block of this kind.
 fn pem(field: &str, kind: &str, least: Option<u32>) -> Schema {
     let (begin, end) = (format!("-----BEGIN {kind}-----"), format!("-----END {kind}-----"));
     let mut schema = json_schema!({

@@ -1,4 +1,4 @@
-//! `Infrastructure`, as a ControllerConfig carries it: what the cluster runs on.
+//! `Infrastructure`, as part of a ControllerConfig: the platform of the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{CustomResource, KubeSchema};
@@ -36,7 +36,7 @@ pub struct Infrastructure {
     group = "config.openshift.io",
     version = "v1",
     kind = "Infrastructure",
-    // [`Infrastructure`] is what a ControllerConfig carries: the same content with every part of it optional.
+    // [`Infrastructure`] is the copy in a ControllerConfig: the same content, with all fields optional.
     root = "ClusterInfrastructure",
     plural = "infrastructures",
     doc = "What the cluster runs on. One object, named cluster.",

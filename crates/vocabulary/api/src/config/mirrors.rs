@@ -1,4 +1,4 @@
-//! `ImageDigestMirrorSet` and `ImageTagMirrorSet`: where images may be pulled from instead of their source.
+//! `ImageDigestMirrorSet` and `ImageTagMirrorSet`: mirrors from which images may be pulled.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

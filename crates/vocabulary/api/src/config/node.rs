@@ -1,4 +1,4 @@
-//! `Node`: settings of all nodes. Not to be confused with the core Node, which is one of them.
+//! `Node`: settings of all nodes. Not to be confused with the core Node, which is a single node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;

@@ -1,4 +1,4 @@
-//! What an Infrastructure says about each platform.
+//! The platform-specific parts of an Infrastructure.
 
 mod alibaba_cloud;
 mod aws;

@@ -1,4 +1,4 @@
-//! `Proxy`: where outgoing requests go.
+//! `Proxy`: the proxy for outgoing requests.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `Scheduler`: settings of the scheduler, of which nodes take whether the control plane runs the users' pods.
+//! `Scheduler`: settings of the scheduler. It decides whether the control plane runs the users' pods.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::MachineSpec;
 
-/// The only kind of template there is.
+/// The only supported kind of template.
 pub const MACHINES_V1BETA1: &str = "machines_v1beta1_machine_openshift_io";
 
 /// Which machines the control plane consists of.
@@ -26,7 +26,7 @@ pub const MACHINES_V1BETA1: &str = "machines_v1beta1_machine_openshift_io";
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))",
     printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),
@@ -130,7 +130,7 @@ pub struct FailureDomains {
     pub nutanix: Option<Vec<Value>>,
 }
 
-/// A list of a platform's own objects; the provider's rules know what is in them.
+/// A list of platform-specific objects; the provider's rules validate them.
 fn places(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",

@@ -1,4 +1,4 @@
-//! `Machine`: one machine, and the node it became.
+//! `Machine`: one machine and its node.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use serde_json::Value;
     status = "MachineStatus",
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Type", type_ = "string", json_path = r".metadata.labels['machine\.openshift\.io/instance-type']"),

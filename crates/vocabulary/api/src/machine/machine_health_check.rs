@@ -1,4 +1,4 @@
-//! `MachineHealthCheck`: when machines are unhealthy, and how many may be repaired at once.
+//! `MachineHealthCheck`: when machines count as unhealthy, and how many may be remediated at once.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -23,7 +23,7 @@ use super::MachineCondition;
     status = "MachineHealthCheckStatus",
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))",
     printcolumn(name = "MaxUnhealthy", type_ = "string", json_path = ".spec.maxUnhealthy"),
     printcolumn(name = "ExpectedMachines", type_ = "integer", json_path = ".status.expectedMachines"),

@@ -1,4 +1,4 @@
-//! `MachineSet`: a number of equal machines.
+//! `MachineSet`: a number of identical machines.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -20,7 +20,7 @@ use super::{MachineCondition, MachineSpec, TemplateMeta};
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas", label_selector_path = ".status.labelSelector"),
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))",
     printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),

@@ -1,6 +1,6 @@
 //! Condition types, phases and annotations of the machine kinds.
 
-/// What `status.phase` of a Machine says.
+/// Values of a Machine's `status.phase`.
 pub mod phase {
     pub const PROVISIONING: &str = "Provisioning";
     pub const PROVISIONED: &str = "Provisioned";
@@ -15,19 +15,19 @@ pub mod condition {
     pub const DRAINABLE: &str = "Drainable";
     pub const DRAINED: &str = "Drained";
     pub const TERMINABLE: &str = "Terminable";
-    /// Ours: false while the Machine cannot be acted on as it is written.
+    /// Ours: false if the Machine's spec is invalid, so that nothing can be done.
     pub const VALID: &str = "Valid";
-    /// Ours: false while the instance could not be made.
+    /// Ours: false if creating the instance failed.
     pub const INSTANCE_CREATED: &str = "InstanceCreated";
-    /// Ours: false while the living instance could not be brought in line.
+    /// Ours: false if updating the existing instance failed.
     pub const INSTANCE_UPDATED: &str = "InstanceUpdated";
-    /// Ours: false while the instance could not be removed.
+    /// Ours: false if deleting the instance failed.
     pub const INSTANCE_DELETED: &str = "InstanceDeleted";
-    /// Ours: false while another Machine claims the same instance, or several instances claim this Machine.
+    /// Ours: false if another Machine claims the same instance, or several instances claim this Machine.
     pub const INSTANCE_UNIQUE: &str = "InstanceUnique";
-    /// Ours: false while the node that the Machine had is gone.
+    /// Ours: false if the Machine had a node that no longer exists.
     pub const NODE_EXISTS: &str = "NodeExists";
-    /// Ours: false while an instance runs and its node has not joined; the reason says where it stopped.
+    /// Ours: false if an instance runs and its node has not joined; the reason says where it stopped.
     pub const NODE_JOINED: &str = "NodeJoined";
 }
 
@@ -38,32 +38,32 @@ pub mod health_condition {
     pub const EXTERNAL_REMEDIATION_REQUEST_AVAILABLE: &str = "ExternalRemediationRequestAvailable";
 }
 
-/// How grave a condition is that is false.
+/// Severities of a condition that is false.
 pub mod severity {
     pub const ERROR: &str = "Error";
     pub const WARNING: &str = "Warning";
     pub const INFO: &str = "Info";
 }
 
-/// Annotations of ours on machine kinds.
+/// Our own annotations on machine kinds.
 pub mod annotation {
-    /// On a Machine: what was decided about its instance before the provider was asked, as JSON.
+    /// On a Machine: the decision about its instance, recorded as JSON before the provider is called.
     pub const INSTANCE_INTENT: &str = "machinist.dev/instance-intent";
-    /// On a Machine: how long a drain may take before it is given up, such as `30m`.
+    /// On a Machine: the maximum duration of a drain, such as `30m`.
     pub const DRAIN_TIMEOUT: &str = "machinist.dev/drain-timeout";
-    /// On a Machine: `true` or `false`, whether it looks like the template of its set.
+    /// On a Machine: `true` or `false`, whether it matches the template of its set.
     pub const MATCHES_TEMPLATE: &str = "machinist.dev/matches-template";
-    /// On a Machine and on a MachineSet of a deployment: the hash of the template it was made from.
+    /// On a Machine and on a MachineSet of a deployment: the hash of the template it was created from.
     pub const TEMPLATE_HASH: &str = "machinist.dev/template-hash";
-    /// On a MachineSet: it makes no new machines, whatever its replicas say.
+    /// On a MachineSet: it creates no new machines, whatever its replicas are.
     pub const NO_NEW_MACHINES: &str = "machinist.dev/no-new-machines";
-    /// On a MachineHealthCheck: how many of its machines, or which percentage, may be under remediation at once.
+    /// On a MachineHealthCheck: how many of its machines, as a number or percentage, may be remediated at once.
     pub const MAX_REMEDIATIONS: &str = "machinist.dev/max-remediations";
-    /// On a MachineDeployment: `OnDelete` replaces machines only when somebody deletes them.
+    /// On a MachineDeployment: with `OnDelete`, machines are replaced only when they are deleted by hand.
     pub const UPDATE_STRATEGY: &str = "machinist.dev/update-strategy";
-    /// On a MachineHealthCheck and on the control plane's set: which process acts for it, since when, and about which
+    /// On a MachineHealthCheck and on the ControlPlaneMachineSet: which process acts for it, since when, and on which
     /// machines.
     pub const CLAIM: &str = "machinist.dev/claim";
-    /// On a Node: the labels, annotations and taints that came from its Machine, as JSON.
+    /// On a Node: the labels, annotations and taints that were copied from its Machine, as JSON.
     pub const APPLIED_FROM_MACHINE: &str = "machinist.dev/applied-from-machine";
 }

@@ -1,4 +1,4 @@
-//! `ControllerConfig`: facts about the cluster that templates are filled with.
+//! `ControllerConfig`: facts about the cluster, used as parameters of templates.
 
 use std::collections::BTreeMap;
 

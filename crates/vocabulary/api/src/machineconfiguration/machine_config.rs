@@ -1,4 +1,4 @@
-//! `MachineConfig`: one fragment of a host's configuration, or the rendered sum of a pool's fragments.
+//! `MachineConfig`: one fragment of a host's configuration, or the result of rendering a pool's fragments.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use serde_json::Value;
     doc = "A fragment of a host's configuration, or the rendered sum of a pool's fragments.",
     derive = "Default",
     derive = "PartialEq",
-    // The spec may be absent, so reading must not require it.
+    // The spec may be missing, so deserializing must not require it.
     attr = "cfg_attr(all(), serde(default))",
     printcolumn(
         name = "GeneratedByController",

@@ -1,4 +1,4 @@
-//! `MachineConfigNode`: how far one node is with an update.
+//! `MachineConfigNode`: the progress of an update on one node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};

@@ -1,4 +1,4 @@
-//! `MachineConfigPool`: nodes that run the same rendered config, and how far they are.
+//! `MachineConfigPool`: nodes that run the same rendered config, and their progress.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};

@@ -1,4 +1,4 @@
-//! `PinnedImageSet`: images that nodes keep pulled.
+//! `PinnedImageSet`: images that nodes pull in advance and keep.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;

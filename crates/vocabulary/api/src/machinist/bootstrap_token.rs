@@ -1,6 +1,6 @@
-//! `BootstrapToken`: who may ask the config server for a pool's config, until when, and how often.
+//! `BootstrapToken`: which clients may request a pool's config from the config server, until when, and how often.
 //!
-//! Only the SHA-256 of the token is kept, so reading these objects gives nobody a config.
+//! Only the SHA-256 of the token is stored, so read access to these objects does not give access to a config.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Machine", type_ = "string", json_path = ".spec.machine", priority = 1),
     printcolumn(name = "Uses", type_ = "integer", json_path = ".status.uses"),
     printcolumn(name = "MaxUses", type_ = "integer", json_path = ".spec.maxUses"),
-    // A column of type date counts backwards only, and shows a time to come as invalid.
+    // A column of type `date` shows the age of past times, and future times as invalid.
     printcolumn(name = "Expires", type_ = "string", json_path = ".spec.expires"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

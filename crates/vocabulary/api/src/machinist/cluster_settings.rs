@@ -1,4 +1,4 @@
-//! `ClusterSettings`: what differs from one Kubernetes to another, in one object named `cluster`.
+//! `ClusterSettings`: settings that differ between Kubernetes distributions, in one object named `cluster`.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -42,12 +42,12 @@ pub struct ClusterSettingsSpec {
 }
 
 impl ClusterSettingsSpec {
-    /// The admin user, `core` unless set.
+    /// Returns the admin user; `core` by default.
     pub fn admin_user(&self) -> &str {
         self.admin_user.as_deref().unwrap_or("core")
     }
 
-    /// The container runtime's unit, `crio.service` unless set.
+    /// Returns the unit of the container runtime; `crio.service` by default.
     pub fn runtime_service(&self) -> &str {
         self.runtime_service.as_deref().unwrap_or("crio.service")
     }

@@ -1,7 +1,8 @@
-//! `PoolLedger`: who has taken a share of a pool's budget.
+//! `PoolLedger`: the claims on a pool's budget.
 //!
-//! One object per pool, of the same name. A controller writes a claim, with the resource version it has read, before
-//! it targets a node. A leader that was deposed meanwhile gets a conflict instead of a second node down.
+//! There is one object per pool, with the same name. Before a controller targets a node, it writes a claim with the
+//! resource version it has read as precondition. A leader that was deposed meanwhile gets a conflict, instead of taking
+//! a second node down.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

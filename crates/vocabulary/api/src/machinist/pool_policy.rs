@@ -1,4 +1,4 @@
-//! `PoolPolicy`: settings of a pool for which upstream has no field. Named after the pool.
+//! `PoolPolicy`: settings of a pool for which upstream has no field. It has the name of the pool.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `RenderedProvenance`: where each part of a rendered config comes from. Named after the rendered config.
+//! `RenderedProvenance`: the source of each part of a rendered config. It has the name of the rendered config.
 
 use k8s_openapi::ByteString;
 use kube::CustomResource;

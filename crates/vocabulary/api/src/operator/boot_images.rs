@@ -1,4 +1,4 @@
-//! Boot images: which are managed, and how old they may be.
+//! Boot images: which ones are managed, and how old they may be.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::KubeSchema;

@@ -1,4 +1,4 @@
-//! `ImageContentSourcePolicy`: the older way to name mirrors, for images that are pulled by digest.
+//! `ImageContentSourcePolicy`: the older way to configure mirrors, for images that are pulled by digest.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! What happens on a node when a file, a unit or the SSH keys change.
+//! Actions on a node after a change of a file, a unit or the SSH keys.
 
 use kube::KubeSchema;
 use kube::core::Rule;
@@ -96,8 +96,8 @@ fn actions(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The policies in force. They hold the defaults beside the user's own, so the lists may be longer, and one action
-/// may appear that a user cannot ask for.
+/// The policies in force. They include the defaults beside the user's own, so the lists may be longer, and they may
+/// contain one action that users cannot configure.
 pub(super) fn status_policies(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = NodeDisruptionPolicyConfig::json_schema(generator);
     schema.remove("description");

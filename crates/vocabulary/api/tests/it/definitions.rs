@@ -1,4 +1,4 @@
-//! What a real API server demands of a definition, checked without one.
+//! Requirements of a real API server on CRDs, checked without a server.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn every_schema_is_structural() {
 }
 
 #[test]
-fn no_default_is_made_up() {
+fn no_default_is_generated_by_accident() {
     let mut defaults = Vec::new();
     for kind in kinds() {
         for (path, schema) in nodes(&kind.schema(), "") {
@@ -77,7 +77,7 @@ fn the_columns_of_pools_are_what_runbooks_expect() {
     );
 }
 
-/// Every schema inside a schema, with its path.
+/// Returns every schema inside a schema, with its path.
 fn nodes(schema: &Value, path: &str) -> Vec<(String, Value)> {
     let mut found = vec![(path.to_owned(), schema.clone())];
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A look at each kind without naming its type: its definition, and reading and writing an object of it.
+//! Access to each kind without naming its type: its CRD, and deserializing and serializing an object.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub(crate) struct Kind {
     pub(crate) definition: CustomResourceDefinition,
-    /// Reads an object into the Rust type and writes it again.
+    /// Deserializes an object into the Rust type and serializes it again.
     pub(crate) round_trip: fn(Value) -> Result<Value, String>,
 }
 
@@ -21,7 +21,7 @@ impl Kind {
         manifest.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap().clone()
     }
 
-    /// An object of this kind with the given `spec` and `status`.
+    /// Returns an object of this kind with the given `spec` and `status`.
     pub(crate) fn object(&self, body: &Value) -> Value {
         let mut object = body.clone();
         let spec = &self.definition.spec;
@@ -87,7 +87,7 @@ fn round_trip<K: Serialize + DeserializeOwned>(object: Value) -> Result<Value, S
 }
 
 #[test]
-fn every_definition_is_looked_at() {
+fn every_definition_is_checked() {
     let names: Vec<_> = kinds().into_iter().map(|kind| kind.definition.metadata.name).collect();
     let all: Vec<_> = api::crds().into_iter().map(|definition| definition.metadata.name).collect();
     assert_eq!(names, all);

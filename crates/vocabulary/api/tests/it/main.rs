@@ -1,6 +1,6 @@
-//! The kinds from outside: their definitions, what survives reading and writing, and older spellings.
+//! Tests of the kinds through the public API: their CRDs, round trips of objects, and older spellings.
 
-// Objects are written where they are used, so they are handed over by value.
+// Objects are literals at their place of use, so they are passed by value.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod definitions;

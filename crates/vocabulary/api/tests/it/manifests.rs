@@ -1,4 +1,4 @@
-//! Manifests as users have them in files come out as they went in.
+//! Users' manifests survive a round trip through the types.
 
 use api::{cluster, config, healthchecking, machine, machineconfiguration, operator};
 use serde::Serialize;
@@ -179,7 +179,7 @@ status:
 }
 
 #[test]
-fn machines_and_what_looks_after_them() {
+fn machines_and_their_controllers() {
     check::<machine::MachineSet>(
         r"
 apiVersion: machine.openshift.io/v1beta1

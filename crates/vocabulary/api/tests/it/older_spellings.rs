@@ -1,4 +1,4 @@
-//! Older spellings are read, moved to where they are today, and warned about.
+//! Older spellings are accepted, moved to their current place, and reported.
 
 use api::machine::{Machine, MachineSet};
 use api::machineconfiguration::MachineConfigPool;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Translates an object both as its type and as plain JSON, and expects the same of both.
+/// Translates an object both as its type and as plain JSON, and expects the same result.
 #[track_caller]
 fn check<K: Translate + Serialize + DeserializeOwned>(object: Value, expected: Value, warnings: &[&str]) {
     let said = |warnings: Vec<Warning>| warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -75,7 +75,7 @@ fn provider_config_becomes_provider_spec_wherever_machines_are_described() {
 }
 
 #[test]
-fn what_has_no_older_spelling_stays_as_it_is() {
+fn kinds_without_older_spellings_are_not_changed() {
     let today = pool(json!({ "nodeSelector": { "matchLabels": { "a": "b" } } }));
     check::<MachineConfigPool>(today.clone(), today, &[]);
     for stranger in [json!(null), json!([]), json!({ "kind": "Pod" }), json!({ "apiVersion": "v1", "kind": "Pod" })] {

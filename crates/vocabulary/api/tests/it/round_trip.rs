@@ -1,4 +1,4 @@
-//! What is read is written again: no field of a schema is missing in its type, and none is written differently.
+//! Round trips: no field of a schema is missing in its type, and none is written differently.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn an_object_with_only_what_its_schema_requires_can_be_read() {
     for kind in kinds() {
         let object = kind.object(&required(&kind.schema()));
         let again = (kind.round_trip)(object.clone()).unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
-        // A spec that was absent is written as an empty one, which means the same.
+        // A missing spec is written as an empty one, which is equivalent.
         let mut expected = object;
         if again.get("spec").is_some_and(|spec| expected.get("spec").is_none() && is_empty_spec(spec)) {
             expected["spec"] = again["spec"].clone();
@@ -29,7 +29,7 @@ fn an_object_with_only_what_its_schema_requires_can_be_read() {
     }
 }
 
-/// A spec with nothing but the empty values of fields that a spec, once given, has to have.
+/// Whether a spec contains only empty values of fields that it must have.
 fn is_empty_spec(spec: &Value) -> bool {
     match spec {
         Value::Object(fields) => fields.values().all(is_empty_spec),
@@ -57,8 +57,8 @@ fn nullable_fields_may_be_null() {
 }
 
 #[test]
-fn a_word_from_the_future_does_not_make_an_object_unreadable() {
-    // Our own group is read by programs of the same version, so its words are closed.
+fn an_unknown_enum_value_does_not_make_an_object_unreadable() {
+    // Our own group is read only by programs of the same version, so its enums are closed.
     for kind in kinds().into_iter().filter(|kind| !kind.name().ends_with(".machinist.dev")) {
         let object = kind.object(&full(&kind.schema(), Strings::Unheard));
         let again = (kind.round_trip)(object.clone()).unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
@@ -68,13 +68,13 @@ fn a_word_from_the_future_does_not_make_an_object_unreadable() {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Strings {
-    /// The first word that the schema allows.
+    /// The first value that the schema allows.
     Valid,
-    /// A word that no schema knows.
+    /// A value that no schema allows.
     Unheard,
 }
 
-/// A value with everything that a schema names.
+/// Returns a value with all fields of a schema.
 fn full(schema: &Value, strings: Strings) -> Value {
     if schema.get("x-kubernetes-int-or-string").is_some() {
         return json!("10%");
@@ -120,7 +120,7 @@ fn text(schema: &Value, strings: Strings) -> Value {
     }
 }
 
-/// A value with only what a schema requires.
+/// Returns a value with only the required fields of a schema.
 fn required(schema: &Value) -> Value {
     let Some(names) = schema["required"].as_array() else {
         return json!({});
@@ -139,7 +139,7 @@ fn required(schema: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Pointers to the nullable fields of a schema, through lists at their first item.
+/// Returns pointers to the nullable fields of a schema; of lists, only to those in the first item.
 fn nullable(schema: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     if schema["nullable"] == true {
