@@ -18,13 +18,6 @@ pub enum Problem {
     Unreachable,
 }
 
-impl Problem {
-    /// Whether the same request can succeed later without any change.
-    pub fn is_transient(self) -> bool {
-        matches!(self, Self::Conflict | Self::TooManyRequests | Self::Unreachable)
-    }
-}
-
 /// Returns the kind of a client error.
 pub fn problem(error: &Error) -> Problem {
     let Error::Api(status) = error else {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Problem, problem};
 
 /// Upper bound of a single request; the client itself would wait forever.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Applies `object` (kind, name and the owned fields) under `manager`, taking over fields that others own.
 pub async fn apply<K>(api: &Api<K>, manager: &str, name: &str, object: &(impl Serialize + Debug)) -> Result<K, Error>

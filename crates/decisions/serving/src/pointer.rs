@@ -4,7 +4,7 @@ use ignition::data_url;
 use serde_json::{Value, json};
 
 /// The header that carries a token. Ignition sends it only to the URL in the pointer config.
-pub const TOKEN_HEADER: &str = "Authorization";
+const TOKEN_HEADER: &str = "Authorization";
 
 /// The file in which the machine keeps the data it needs to report on its first boot, until that boot is over.
 pub const FIRST_BOOT: &str = "/etc/machinist/firstboot.json";

@@ -51,7 +51,7 @@ pub fn check(url: &str) -> Result<(), Error> {
 }
 
 /// Returns the number of bytes that [`decode`] would return for a valid URL; the data itself is not checked again.
-pub fn decoded_len(url: &str) -> Result<usize, Error> {
+pub(crate) fn decoded_len(url: &str) -> Result<usize, Error> {
     let count = |text: &str, wanted: u8| text.bytes().filter(|byte| *byte == wanted).count();
     match head(url)? {
         Payload::Escaped(text) => Ok(text.len().saturating_sub(2 * count(text, b'%'))),
