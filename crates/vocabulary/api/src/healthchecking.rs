@@ -20,7 +20,7 @@ pub const VERSION: &str = "v1alpha1";
     kind = "MachineHealthCheck",
     plural = "machinehealthchecks",
     namespaced,
-    doc = "Which machines are checked.",
+    doc = "Selects the machines to check.",
     status = "MachineHealthCheckStatus",
     derive = "Default",
     derive = "PartialEq",

@@ -25,7 +25,7 @@ use super::ProviderSpec;
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
     pub cluster_network: ClusterNetwork,
-    /// What the provider needs to know about the cluster.
+    /// Provider-specific settings of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_spec: Option<ProviderSpec>,
     /// Older spelling of `providerSpec`, still accepted.
@@ -49,7 +49,7 @@ pub struct NetworkRanges {
     pub cidr_blocks: Vec<String>,
 }
 
-/// Where the cluster is reached.
+/// Addresses of the cluster.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
@@ -59,7 +59,7 @@ pub struct ClusterStatus {
     pub error_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// What the provider has to say, in its own kind.
+    /// Provider-specific status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub provider_status: Option<Value>,

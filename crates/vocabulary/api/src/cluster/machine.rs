@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::machine::{LastOperation, TemplateMeta};
 
-/// What machine is wanted.
+/// The desired machine.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cluster.k8s.io",
@@ -33,16 +33,16 @@ pub struct MachineSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::taints")]
     pub taints: Vec<Taint>,
-    /// What the provider needs to know to make the instance.
+    /// Provider-specific settings of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_spec: Option<ProviderSpec>,
     /// Older spelling of `providerSpec`, still accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_config: Option<ProviderSpec>,
-    /// Versions of Kubernetes that the machine shall run.
+    /// Versions of Kubernetes for the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<MachineVersionInfo>,
-    /// Where the node takes its kubelet configuration from.
+    /// Source of the node's kubelet configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub config_source: Option<Value>,
@@ -59,7 +59,7 @@ pub struct ProviderSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub value: Option<Value>,
-    /// Where that object is, when it is not given here.
+    /// Location of that object if it is not inline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<ProviderSpecSource>,
 }
@@ -106,7 +106,7 @@ pub struct MachineVersionInfo {
     pub control_plane: Option<String>,
 }
 
-/// What is known about the instance and its node.
+/// Observed state of the instance and its node.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
@@ -120,13 +120,13 @@ pub struct MachineStatus {
     pub last_updated: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<MachineVersionInfo>,
-    /// Why the machine failed for good, in one word.
+    /// Reason for the machine's permanent failure, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<String>,
     /// Why the machine failed for good, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// What the provider has to say, in its own kind.
+    /// Provider-specific status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub provider_status: Option<Value>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::MachineSpec;
 use crate::machine::TemplateMeta;
 
-/// How many machines of one sort are wanted.
+/// A number of identical machines.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cluster.k8s.io",
@@ -30,7 +30,7 @@ use crate::machine::TemplateMeta;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSetSpec {
-    /// How many machines. 1 when absent.
+    /// Number of machines. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// How long a node must be ready before its machine counts as available.
@@ -47,7 +47,7 @@ pub struct MachineSetSpec {
     pub template: Option<MachineTemplateSpec>,
 }
 
-/// What each new machine looks like.
+/// Template for new machines.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplateSpec {
@@ -57,7 +57,7 @@ pub struct MachineTemplateSpec {
     pub spec: Option<MachineSpec>,
 }
 
-/// How many machines there are.
+/// Numbers of machines.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSetStatus {

@@ -41,7 +41,7 @@ pub struct ApiServerSpec {
     pub tls_security_profile: Option<TlsSecurityProfile>,
 }
 
-/// What is written to the audit log.
+/// Settings of the audit log.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Audit {
@@ -53,7 +53,7 @@ pub struct Audit {
     pub profile: Option<String>,
 }
 
-/// What is written about one group of users.
+/// Settings of the audit log for one group of users.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditCustomRule {
@@ -72,7 +72,7 @@ pub struct ApiServerEncryption {
     pub type_: Option<String>,
 }
 
-/// Certificates for names of one's own.
+/// Certificates for custom names.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiServerServingCerts {

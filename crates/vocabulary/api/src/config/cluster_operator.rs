@@ -14,7 +14,7 @@ use serde_json::Value;
     kind = "ClusterOperator",
     plural = "clusteroperators",
     shortname = "co",
-    doc = "How an operator is.",
+    doc = "Status of an operator.",
     status = "ClusterOperatorStatus",
     derive = "Default",
     derive = "PartialEq",
@@ -44,14 +44,14 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOperatorSpec {}
 
-/// How the operator is.
+/// Status of the operator.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOperatorStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<ClusterOperatorCondition>,
-    /// Whatever else the operator has to say.
+    /// Operator-specific status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     #[schemars(extend("nullable" = true))]

@@ -43,7 +43,7 @@ pub struct CustomFeatureGates {
     pub enabled: Vec<String>,
 }
 
-/// Which features are on, by version of the cluster.
+/// Enabled features, by version of the cluster.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGateStatus {
@@ -55,7 +55,7 @@ pub struct FeatureGateStatus {
     pub feature_gates: Vec<FeatureGateDetails>,
 }
 
-/// Which features are on in one version.
+/// Enabled features in one version.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGateDetails {

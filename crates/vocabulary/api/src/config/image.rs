@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::NameReference;
 
-/// Which registries the cluster's runtimes may use, and how.
+/// Registries that the cluster's runtimes may use, and how.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",

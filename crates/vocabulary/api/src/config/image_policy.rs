@@ -6,14 +6,14 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Who must have signed images, in the whole cluster.
+/// Required signatures of images, in the whole cluster.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
     version = "v1",
     kind = "ClusterImagePolicy",
     plural = "clusterimagepolicies",
-    doc = "Who must have signed images, in the whole cluster.",
+    doc = "Required signatures of images, in the whole cluster.",
     status = "ImagePolicyStatus",
     derive = "Default",
     derive = "PartialEq"
@@ -25,7 +25,7 @@ pub struct ClusterImagePolicySpec {
     pub scopes: Vec<String>,
 }
 
-/// Who must have signed images that run in one namespace.
+/// Required signatures of images in one namespace.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
@@ -33,7 +33,7 @@ pub struct ClusterImagePolicySpec {
     kind = "ImagePolicy",
     plural = "imagepolicies",
     namespaced,
-    doc = "Who must have signed images that run in one namespace.",
+    doc = "Required signatures of images in one namespace.",
     status = "ImagePolicyStatus",
     derive = "Default",
     derive = "PartialEq"
@@ -45,7 +45,7 @@ pub struct ImagePolicySpec {
     pub scopes: Vec<String>,
 }
 
-/// What became of a policy.
+/// Result of applying a policy.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePolicyStatus {
@@ -54,7 +54,7 @@ pub struct ImagePolicyStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Whom to trust, and for which images a signature counts.
+/// Trust roots, and the identity that a signature must match.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageSigstoreVerificationPolicy {
@@ -63,7 +63,7 @@ pub struct ImageSigstoreVerificationPolicy {
     pub signed_identity: Option<PolicyIdentity>,
 }
 
-/// Whom to trust; only the member that `policyType` names is used.
+/// Trust roots. Only the field that `policyType` names is used.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.policyType) && self.policyType == 'PKI' ? has(self.pki) : !has(self.pki)")
@@ -106,7 +106,7 @@ pub struct FulcioCaWithRekor {
     pub rekor_key_data: ByteString,
 }
 
-/// Whom a Fulcio certificate must be for.
+/// The subject that a Fulcio certificate must have.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FulcioSubject {
@@ -118,7 +118,7 @@ pub struct FulcioSubject {
     pub signed_email: String,
 }
 
-/// Certificates of a PKI of one's own.
+/// Certificates of a custom PKI.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pki {
@@ -130,7 +130,7 @@ pub struct Pki {
     pub pki_certificate_subject: PkiCertificateSubject,
 }
 
-/// Whom a certificate must be for.
+/// The subject that a certificate must have.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.email) || has(self.hostname)")

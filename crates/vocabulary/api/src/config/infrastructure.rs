@@ -30,7 +30,7 @@ pub struct Infrastructure {
     pub status: Option<InfrastructureStatus>,
 }
 
-/// What the user says about it.
+/// Settings by the user.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
@@ -39,7 +39,7 @@ pub struct Infrastructure {
     // [`Infrastructure`] is the copy in a ControllerConfig: the same content, with all fields optional.
     root = "ClusterInfrastructure",
     plural = "infrastructures",
-    doc = "What the cluster runs on. One object, named cluster.",
+    doc = "The platform of the cluster. One object, named cluster.",
     status = "InfrastructureStatus",
     derive = "Default",
     derive = "PartialEq"
@@ -101,7 +101,7 @@ pub struct PlatformSpec {
     pub vsphere: Option<VspherePlatformSpec>,
 }
 
-/// What is true about it.
+/// Observed state.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureStatus {

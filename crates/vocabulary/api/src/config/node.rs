@@ -29,7 +29,7 @@ pub struct NodeSpec {
     pub worker_latency_profile: Option<String>,
 }
 
-/// What became of the settings.
+/// Result of applying the settings.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::NameReference;
 
-/// Where outgoing requests of the cluster shall go.
+/// Desired proxy for outgoing requests of the cluster.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
     version = "v1",
     kind = "Proxy",
     plural = "proxies",
-    doc = "Where outgoing requests of the cluster go. One object, named cluster.",
+    doc = "The proxy for outgoing requests. One object, named cluster.",
     status = "ProxyStatus",
     derive = "Default",
     derive = "PartialEq"
@@ -34,7 +34,7 @@ pub struct ProxySpec {
     pub trusted_ca: Option<NameReference>,
 }
 
-/// Where outgoing requests go.
+/// The proxy for outgoing requests.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyStatus {

@@ -13,7 +13,7 @@ use super::MachineSpec;
 /// The only supported kind of template.
 pub const MACHINES_V1BETA1: &str = "machines_v1beta1_machine_openshift_io";
 
-/// Which machines the control plane consists of.
+/// The machines of the control plane.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machine.openshift.io",
@@ -62,7 +62,7 @@ pub struct ControlPlaneMachineSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = { "type": "RollingUpdate" }))]
     pub strategy: Option<ControlPlaneMachineSetStrategy>,
-    /// What each new machine looks like.
+    /// Template for new machines.
     pub template: ControlPlaneMachineSetTemplate,
 }
 
@@ -76,7 +76,7 @@ pub struct ControlPlaneMachineSetStrategy {
     pub type_: Option<String>,
 }
 
-/// What each new machine looks like.
+/// Template for new machines.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetTemplate {
@@ -163,7 +163,7 @@ fn master_label(key: &str) -> Rule {
         .message(format!("label '{key}' is required, and must have value 'master'").as_str())
 }
 
-/// How far the control plane is.
+/// Progress of the control plane.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSetStatus {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What machine is wanted.
+/// The desired machine.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machine.openshift.io",
@@ -43,7 +43,7 @@ pub struct MachineSpec {
     /// Identity of the instance, equal to the node's.
     #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// What the provider needs to know to make the instance.
+    /// Provider-specific settings of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_spec: Option<ProviderSpec>,
     /// Taints that the machine's node gets.
@@ -80,7 +80,7 @@ pub struct LifecycleHook {
         )
     )]
     pub name: String,
-    /// Who removes the hook.
+    /// The component that removes the hook.
     #[schemars(length(min = 3, max = 512))]
     pub owner: String,
 }
@@ -114,7 +114,7 @@ pub struct ProviderSpec {
     pub value: Option<Value>,
 }
 
-/// What is known about the instance and its node.
+/// Observed state of the instance and its node.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
@@ -127,7 +127,7 @@ pub struct MachineStatus {
     /// Why the machine failed for good, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Why the machine failed for good, in one word.
+    /// Reason for the machine's permanent failure, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,7 +143,7 @@ pub struct MachineStatus {
     /// `Provisioning`, `Provisioned`, `Running`, `Deleting` or `Failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// What the provider has to say, in its own kind.
+    /// Provider-specific status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub provider_status: Option<Value>,

@@ -35,14 +35,14 @@ use super::MachineTemplateSpec;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineDeploymentSpec {
-    /// How many machines. 1 when absent.
+    /// Number of machines. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
     /// Chooses the machines of this deployment.
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub selector: LabelSelector,
-    /// What each new machine looks like.
+    /// Template for new machines.
     pub template: MachineTemplateSpec,
     /// How old machines are replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,14 +50,14 @@ pub struct MachineDeploymentSpec {
     /// How long a node must be ready before its machine counts as available. 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
-    /// How many old sets are kept. 1 when absent.
+    /// Number of old sets that are kept. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub revision_history_limit: Option<i32>,
     /// Sizes follow, templates do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// How long the deployment may stand still. 600 when absent.
+    /// Seconds without progress before it fails. 600 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_deadline_seconds: Option<i32>,
 }
@@ -73,21 +73,21 @@ pub struct MachineDeploymentStrategy {
     pub rolling_update: Option<MachineRollingUpdateDeployment>,
 }
 
-/// How many machines may be missing or too many meanwhile.
+/// Maximum shortage and surplus of machines during an update.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineRollingUpdateDeployment {
-    /// How many, or which percentage, may be missing. 0 when absent.
+    /// Maximum shortage, as a number or percentage. 0 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
-    /// How many, or which percentage, may be too many. 1 when absent.
+    /// Maximum surplus, as a number or percentage. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_string")]
     pub max_surge: Option<IntOrString>,
 }
 
-/// How many machines there are.
+/// Numbers of machines.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineDeploymentStatus {

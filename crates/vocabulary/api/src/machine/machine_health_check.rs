@@ -70,7 +70,7 @@ pub struct UnhealthyCondition {
     pub type_: Option<String>,
 }
 
-/// How many of the chosen machines are healthy.
+/// Number of selected machines that are healthy.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckStatus {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MachineCondition, MachineSpec, TemplateMeta};
 
-/// How many machines of one sort are wanted.
+/// A number of identical machines.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machine.openshift.io",
@@ -37,7 +37,7 @@ pub struct MachineSetSpec {
     /// How long a node must be ready before its machine counts as available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
-    /// How many machines.
+    /// Number of machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 1))]
     pub replicas: Option<i32>,
@@ -49,7 +49,7 @@ pub struct MachineSetSpec {
     pub template: Option<MachineTemplateSpec>,
 }
 
-/// What each new machine looks like.
+/// Template for new machines.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplateSpec {
@@ -59,7 +59,7 @@ pub struct MachineTemplateSpec {
     pub spec: Option<MachineSpec>,
 }
 
-/// How many machines there are.
+/// Numbers of machines.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSetStatus {

@@ -70,7 +70,7 @@ pub struct ContainerRuntimeConfiguration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
     pub overlay_size: Option<Value>,
-    /// How many processes a container may have.
+    /// Maximum number of processes in a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids_limit: Option<i64>,
 }
@@ -86,7 +86,7 @@ pub struct AdditionalStore {
     pub path: String,
 }
 
-/// What became of the settings.
+/// Result of applying the settings.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRuntimeConfigStatus {

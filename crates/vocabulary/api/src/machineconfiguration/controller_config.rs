@@ -147,7 +147,7 @@ pub struct MtuMigrationValues {
     pub to: Option<i32>,
 }
 
-/// What the template controller made of it.
+/// Status written by the template controller.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerConfigStatus {

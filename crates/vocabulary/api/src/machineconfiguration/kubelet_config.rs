@@ -65,7 +65,7 @@ pub struct TlsSecurityProfile {
     pub type_: Option<String>,
 }
 
-/// TLS settings of one's own.
+/// Custom TLS settings.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomTlsProfile {
@@ -77,7 +77,7 @@ pub struct CustomTlsProfile {
     pub min_tls_version: Option<String>,
 }
 
-/// What became of the settings.
+/// Result of applying the settings.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletConfigStatus {

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::ObjectNameReference;
 use crate::rules::{dns1123_subdomain, image_digest};
 
-/// Which node this is about and what it shall run.
+/// The node and its desired config.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
     version = "v1",
     kind = "MachineConfigNode",
     plural = "machineconfignodes",
-    doc = "How far one node is with an update.",
+    doc = "Progress of an update on one node.",
     status = "MachineConfigNodeStatus",
     derive = "Default",
     derive = "PartialEq",
@@ -39,7 +39,7 @@ use crate::rules::{dns1123_subdomain, image_digest};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigNodeSpec {
-    /// The config it shall reach.
+    /// The desired config.
     pub config_version: MachineConfigNodeConfigVersion,
     /// The node, of the same name as this object.
     pub node: ObjectNameReference,
@@ -57,7 +57,7 @@ pub struct MachineConfigNodeConfigVersion {
     pub desired: String,
 }
 
-/// How far the node is.
+/// Progress of the node.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigNodeStatus {
@@ -79,14 +79,14 @@ pub struct MachineConfigNodeStatus {
     #[schemars(range(min = 1))]
     #[x_kube(validation = Rule::new("self >= oldSelf").message("observedGeneration must not decrease"))]
     pub observed_generation: Option<i64>,
-    /// How far the node is with its pinned images.
+    /// Progress of the node with its pinned images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pinned_image_sets: Vec<MachineConfigNodePinnedImageSet>,
 }
 
-/// The config the node runs and the one it shall reach.
+/// The current and the desired config of the node.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigNodeStatusConfigVersion {
@@ -95,7 +95,7 @@ pub struct MachineConfigNodeStatusConfigVersion {
     #[schemars(length(max = 253))]
     #[x_kube(validation = dns1123_subdomain("a lowercase RFC 1123 subdomain"))]
     pub current: Option<String>,
-    /// Name of the rendered config it shall reach, or `not-yet-set`.
+    /// Name of the desired rendered config, or `not-yet-set`.
     #[schemars(length(max = 253))]
     #[x_kube(validation = dns1123_subdomain("a lowercase RFC 1123 subdomain"))]
     pub desired: String,
@@ -133,10 +133,10 @@ pub struct MachineConfigNodeRelease {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IrreconcilableChange {
-    /// What differs.
+    /// The difference.
     #[schemars(length(min = 1, max = 4096))]
     pub diff: String,
-    /// Where it differs.
+    /// Path of the difference.
     #[schemars(length(min = 1, max = 70))]
     #[x_kube(validation = Rule::new("self.startsWith('spec.')").message("The fieldPath must start with `spec.`"))]
     #[x_kube(validation = Rule::new(r"self.matches('^[\\da-zA-Z\\.\\[\\]]+$')")
@@ -144,7 +144,7 @@ pub struct IrreconcilableChange {
     pub field_path: String,
 }
 
-/// How far the node is with one set of pinned images.
+/// Progress of the node with one set of pinned images.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.desiredGeneration) && has(self.currentGeneration) ? self.desiredGeneration >= self.currentGeneration : true")

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::dns1123_subdomain;
 
-/// Which fragments make the pool's config, and which nodes get it.
+/// Selects the pool's fragments and nodes.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -56,14 +56,14 @@ pub struct MachineConfigPoolSpec {
     /// Stops new nodes from being targeted. Rendering goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// How many nodes, or which percentage, may be unavailable at once. 1 when absent.
+    /// Maximum number or percentage of unavailable nodes. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
-    /// The rendered config that nodes shall reach, and the fragments it was made of.
+    /// The desired rendered config and its fragments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<MachineConfigPoolConfiguration>,
-    /// Image sets that nodes shall keep pulled.
+    /// Image sets that nodes pull in advance and keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -119,7 +119,7 @@ pub struct OSImageStreamReference {
     pub name: String,
 }
 
-/// What the controllers have seen of the pool.
+/// Observed state of the pool.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolStatus {
@@ -183,7 +183,7 @@ pub struct CertExpiry {
     pub expiry: Option<Time>,
 }
 
-/// How far one synchronizer is with the nodes of the pool.
+/// Progress of one synchronizer with the nodes of the pool.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.machineCount >= self.updatedMachineCount")

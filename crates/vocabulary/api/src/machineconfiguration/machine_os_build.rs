@@ -49,7 +49,7 @@ pub struct MachineOSBuildSpec {
     /// The configuration of the build.
     #[serde(rename = "machineOSConfig")]
     pub machine_os_config: MachineOSBuildConfigReference,
-    /// Where the built image is pushed.
+    /// Location to which the built image is pushed.
     #[schemars(length(min = 1, max = 447))]
     #[x_kube(validation = image_push_spec())]
     pub rendered_image_push_spec: String,
@@ -73,7 +73,7 @@ pub struct MachineOSBuildConfigReference {
     pub name: String,
 }
 
-/// How far the build is.
+/// Progress of the build.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.buildEnd) ? has(self.buildStart) && timestamp(self.buildStart) < timestamp(self.buildEnd) : true")
@@ -111,7 +111,7 @@ pub struct MachineOSBuildStatus {
     pub related_objects: Vec<BuildObjectReference>,
 }
 
-/// What carries out the build.
+/// The object that runs the build.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.imageBuilderType) && self.imageBuilderType == 'Job' ?  has(self.job) : !has(self.job)")

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::{BuildObjectReference, ObjectNameReference};
 use crate::rules::{image_digest, image_name, image_push_spec};
 
-/// How the OS image of a pool is built.
+/// Build settings of a pool's OS image.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
     version = "v1",
     kind = "MachineOSConfig",
     plural = "machineosconfigs",
-    doc = "How the OS image of a pool is built.",
+    doc = "Build settings of a pool's OS image.",
     status = "MachineOSConfigStatus",
     derive = "Default",
     derive = "PartialEq",
@@ -32,13 +32,13 @@ pub struct MachineOSConfigSpec {
     #[schemars(length(max = 4))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["containerfileArch"], "minItems" = 0))]
     pub container_file: Vec<MachineOSContainerfile>,
-    /// What builds the image.
+    /// The builder of the image.
     pub image_builder: MachineOSImageBuilder,
     /// The pool, of the same name as this object.
     pub machine_config_pool: ObjectNameReference,
     /// Secret for pushing the built image.
     pub rendered_image_push_secret: ObjectNameReference,
-    /// Where the built image is pushed.
+    /// Location to which the built image is pushed.
     #[schemars(length(min = 1, max = 447))]
     #[x_kube(validation = image_push_spec())]
     pub rendered_image_push_spec: String,
@@ -55,7 +55,7 @@ pub struct MachineOSContainerfile {
     pub content: String,
 }
 
-/// What builds the image.
+/// The builder of the image.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineOSImageBuilder {

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::{image_digest, image_name};
 
-/// Images that nodes shall keep pulled.
+/// Images that nodes pull in advance and keep.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
     version = "v1",
     kind = "PinnedImageSet",
     plural = "pinnedimagesets",
-    doc = "Images that the nodes of some pools shall keep pulled.",
+    doc = "Images that the nodes of some pools pull in advance and keep.",
     derive = "Default",
     derive = "PartialEq"
 )]

@@ -44,17 +44,17 @@ pub struct BootstrapTokenSpec {
     /// When it stops working. Absent, it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
-    /// How often it works. Absent, there is no limit.
+    /// Maximum number of uses. Unlimited by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_uses: Option<i64>,
 }
 
-/// What was done with a token.
+/// Usage of a token.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BootstrapTokenStatus {
-    /// How often a config was handed out for it.
+    /// Number of configs that were served for it.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub uses: i64,

@@ -31,7 +31,7 @@ pub struct PoolLedgerSpec {
     /// How many nodes might be unavailable when the ledger was last written: `maxUnavailable` as a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<i32>,
-    /// Who wrote the ledger last, for people who read it.
+    /// The last writer of the ledger, for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// The config the pool wants, and since when it has wanted it without a change.
@@ -102,7 +102,7 @@ pub struct HeldConfig {
     pub config: String,
     /// The node whose trial was reverted.
     pub node: String,
-    /// What failed there, in one sentence.
+    /// The failure, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,10 +33,10 @@ pub struct PoolPolicySpec {
     /// network are on trial with the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<TrialPolicy>,
-    /// Where file content may come from.
+    /// Allowed sources of file content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourcePolicy>,
-    /// To whom the config server gives this pool's config.
+    /// Access to this pool's config on the config server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_server: Option<ConfigServerPolicy>,
 }
@@ -89,7 +89,7 @@ pub struct TrialCheck {
     pub http: Option<String>,
 }
 
-/// Where file content may come from.
+/// Allowed sources of file content.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourcePolicy {

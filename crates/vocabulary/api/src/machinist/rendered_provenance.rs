@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What went into one rendered config.
+/// The sources of one rendered config.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machinist.dev",
@@ -55,7 +55,7 @@ pub struct Fragment {
     pub generation: Option<i64>,
 }
 
-/// Who set one part of the config, and whom that overrode.
+/// The fragment that set one part, and those it overrode.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
@@ -70,7 +70,7 @@ pub struct Entry {
     pub overrode: Vec<String>,
 }
 
-/// What sort of part an entry is about.
+/// The kind of part that an entry describes.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EntryKind {
     /// A file, directory or link, by path.
@@ -101,7 +101,7 @@ pub struct Conflict {
     /// Names of the fragments, in merge order; the last one's content is used.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub fragments: Vec<String>,
-    /// What differs, in one sentence.
+    /// The difference, in one sentence.
     pub message: String,
 }
 
@@ -113,7 +113,7 @@ pub struct Pin {
     pub fragment: String,
     /// Generation of the fragment.
     pub generation: i64,
-    /// Where it was fetched.
+    /// The URL it was fetched from.
     pub source: String,
     /// `sha256-<hex>` of what was fetched.
     pub hash: String,

@@ -39,7 +39,7 @@ pub struct ClusterBootImageManual {
     pub rhcos_version: Option<String>,
 }
 
-/// Which machine sets get new boot images by themselves.
+/// Machine sets whose boot images are updated automatically.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedBootImages {
@@ -62,7 +62,7 @@ pub struct MachineManager {
     pub selection: MachineManagerSelection,
 }
 
-/// Which objects of the resource.
+/// Selects objects of the resource.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.mode) && self.mode == 'Partial' ?  has(self.partial) : !has(self.partial)")

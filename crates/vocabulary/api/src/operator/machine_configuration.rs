@@ -44,7 +44,7 @@ pub struct MachineConfigurationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["", "Normal", "Debug", "Trace", "TraceAll"], "default" = "Normal"))]
     pub log_level: Option<String>,
-    /// Which machine sets get new boot images by themselves.
+    /// Machine sets whose boot images are updated automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_boot_images: Option<ManagedBootImages>,
     /// `Managed`, `Unmanaged`, `Force` or `Removed`.

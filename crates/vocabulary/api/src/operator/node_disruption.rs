@@ -22,7 +22,7 @@ pub struct NodeDisruptionPolicyConfig {
     pub sshkey: Option<NodeDisruptionPolicySshKey>,
 }
 
-/// What happens when the file at `path`, or a file below it, changes.
+/// Actions after a change of the file at `path` or below it.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDisruptionPolicyFile {
@@ -31,7 +31,7 @@ pub struct NodeDisruptionPolicyFile {
     pub actions: Vec<NodeDisruptionPolicyAction>,
 }
 
-/// What happens when a unit changes.
+/// Actions after a change of a unit.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDisruptionPolicyUnit {
@@ -42,7 +42,7 @@ pub struct NodeDisruptionPolicyUnit {
     pub actions: Vec<NodeDisruptionPolicyAction>,
 }
 
-/// What happens when the admin user's SSH keys change.
+/// Actions after a change of the admin user's SSH keys.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDisruptionPolicySshKey {

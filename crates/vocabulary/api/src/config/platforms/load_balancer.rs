@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::set_once;
 
-/// Who answers for the cluster's names.
+/// The DNS server for the cluster's names.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.dnsType) && self.dnsType != 'ClusterHosted' ? !has(self.clusterHosted) : true")
@@ -38,7 +38,7 @@ pub struct CloudLoadBalancerIps {
     pub ingress_load_balancer_ips: Vec<String>,
 }
 
-/// Who balances the load of the API and of ingress.
+/// The load balancer of the API and of ingress.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlatformLoadBalancer {

@@ -74,7 +74,7 @@ pub struct VsphereRegionAffinity {
     pub type_: String,
 }
 
-/// Where machines of a failure domain are made.
+/// Placement of the machines of a failure domain.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VsphereTopology {
@@ -123,7 +123,7 @@ pub struct VsphereHostGroup {
     pub vm_host_rule: String,
 }
 
-/// How a node's addresses are found.
+/// How a node's addresses are determined.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VsphereNodeNetworking {
