@@ -28,7 +28,7 @@ struct Arguments {
 enum Command {
     /// Run everything: format, clippy, tidy and all tests. Installs prerequisites and says what it installs.
     Test {
-        /// A single suite that is too heavy for CI, instead of everything
+        /// One suite that is too heavy for CI, instead of everything
         suite: Option<test::Suite>,
     },
     /// Run the full comparison of the embedded Kubernetes API with a real one, and record that it passed.

@@ -18,7 +18,7 @@ pub const RENDERED_PREFIX: &str = "rendered-";
 pub const CLUSTER_OPERATOR: &str = "machine-config";
 /// ClusterOperator of the Machine API.
 pub const MACHINE_API_CLUSTER_OPERATOR: &str = "machine-api";
-/// Placeholder in a MachineConfigNode for a config that is not known yet.
+/// What a MachineConfigNode shows for a config that is not known yet.
 pub const NOT_YET_SET: &str = "not-yet-set";
 
 pub const LEASE_OPERATOR: &str = "machine-config";
