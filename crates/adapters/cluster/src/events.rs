@@ -117,7 +117,7 @@ impl Events {
             uid: about.uid,
         };
         if !self.waiting.lock().add(news, self.room) {
-            tracing::warn!(reason, "an event was dropped because too many wait");
+            tracing::warn!(reason, "an event was dropped because the queue is full");
         }
         // If this fails, the task is already awake, and it drains the whole queue.
         let _ = self.wake.try_send(());
@@ -256,7 +256,7 @@ mod tests {
     fn repeated_events_are_counted_and_others_are_queued_while_there_is_room() {
         let mut waiting = Waiting::default();
         assert!(waiting.add(news("to a"), 2) && waiting.add(news("to b"), 2) && waiting.add(news("to a"), 2));
-        assert!(!waiting.add(news("to c"), 2), "the line is full");
+        assert!(!waiting.add(news("to c"), 2), "the queue is full");
         let told: Vec<(String, i32)> =
             std::iter::from_fn(|| waiting.next()).map(|(news, count)| (news.note.clone(), count)).collect();
         assert_eq!(told, [("to a".to_owned(), 2), ("to b".to_owned(), 1)]);

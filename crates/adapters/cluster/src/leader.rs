@@ -75,7 +75,7 @@ async fn panicked(tasks: &mut JoinSet<()>) -> Infallible {
         if let Err(error) = ended
             && error.is_panic()
         {
-            tracing::error!(%error, "a part of this process panicked");
+            tracing::error!(%error, "a task of this process panicked");
             std::panic::resume_unwind(error.into_panic());
         }
     }

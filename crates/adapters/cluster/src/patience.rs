@@ -78,7 +78,7 @@ mod tests {
         patience.lose();
         patience.lose();
         patience.hear(&Event::<()>::Init);
-        assert_eq!(patience.failures, 2, "a new attempt is no news");
+        assert_eq!(patience.failures, 2, "an attempt is not a response");
         patience.hear(&Event::<()>::InitDone);
         assert_eq!((patience.failures, patience.until), (0, None));
     }

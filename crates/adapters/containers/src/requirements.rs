@@ -56,7 +56,10 @@ mod tests {
         assert_eq!(error, "debootstrap is not on the PATH; install debootstrap, as Debian calls it");
         let place = folder.path().join("debootstrap");
         std::fs::write(&place, "").unwrap();
-        assert!(find_in(folder.path().as_os_str(), "debootstrap").is_none(), "a file that cannot be run is no program");
+        assert!(
+            find_in(folder.path().as_os_str(), "debootstrap").is_none(),
+            "a file that is not executable does not count"
+        );
         std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
         let error = programs(folder.path().as_os_str()).unwrap_err().to_string();
         assert_eq!(error, "systemd-nspawn is not on the PATH; install systemd-container, as Debian calls it");

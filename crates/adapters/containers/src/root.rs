@@ -144,7 +144,7 @@ mod tests {
         }
         let read = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
         assert_eq!(read("etc/hostname"), "n1\n");
-        assert_eq!(read("etc/passwd"), "core:x:7:7::/:/bin/sh\n", "who is there already stays");
+        assert_eq!(read("etc/passwd"), "core:x:7:7::/:/bin/sh\n", "an existing user is not changed");
         let wants = folder.path().join("etc/systemd/system/multi-user.target.wants/a.service");
         assert_eq!(fs::read_link(wants).unwrap(), Path::new("/etc/systemd/system/a.service"));
     }

@@ -202,7 +202,7 @@ impl ClusterSource {
     fn server_ca(&self) -> Vec<u8> {
         let Some(path) = &self.settings.server_ca else { return Vec::new() };
         std::fs::read(path).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), error = &error as &dyn std::error::Error, "no CA for reports");
+            tracing::warn!(path = %path.display(), error = &error as &dyn std::error::Error, "cannot read reports CA");
             Vec::new()
         })
     }
@@ -242,7 +242,7 @@ impl ClusterSource {
     async fn machines_for(&self, token: &BootstrapToken) -> Result<Machines<Arc<Machine>>, Denied> {
         let Some(name) = &token.spec.machine else { return Ok(Machines { all: Vec::new(), has_node: false }) };
         let unread = |unread: Unread| {
-            tracing::warn!(error = &unread as &dyn std::error::Error, "a machine's token cannot be judged");
+            tracing::warn!(error = &unread as &dyn std::error::Error, "cannot check a machine's token");
             Denied::Unavailable
         };
         let now = Timestamp::now();
@@ -317,7 +317,11 @@ impl ClusterSource {
             }]},
         });
         if let Err(error) = apply_status(&machines, MANAGER, name, &without_nulls(patch)).await {
-            tracing::warn!(machine = name, error = &error as &dyn std::error::Error, "the Machine could not be told");
+            tracing::warn!(
+                machine = name,
+                error = &error as &dyn std::error::Error,
+                "cannot write the Machine's condition"
+            );
         }
     }
 }

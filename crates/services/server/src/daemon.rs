@@ -51,7 +51,7 @@ impl Daemon {
         };
         let (plain, sums): (Stored, Sums) = read().map_err(|source| Error { path: path.to_owned(), source })?;
         let gzip = compressed(path, &sums);
-        tracing::info!(path = %path.display(), sha256 = sums.sha256, gzip = gzip.is_some(), "the daemon can be fetched");
+        tracing::info!(path = %path.display(), sha256 = sums.sha256, gzip = gzip.is_some(), "serving the daemon");
         Ok(Self { plain, gzip, sums })
     }
 

@@ -102,7 +102,7 @@ impl FolderSource {
             token::find(secret, pool, self.tokens(&self.uses.lock()))?;
         }
         let news = report.news(pool, &from.to_string());
-        tracing::info!(reason = news.reason, message = news.message, "a machine reports");
+        tracing::info!(reason = news.reason, message = news.message, "a machine reported on its first boot");
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl FolderSource {
         for entry in entries.flatten() {
             match load::<BootstrapToken>(&entry.path()) {
                 Ok(token) => tokens.extend(token),
-                Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "a token cannot be read"),
+                Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "cannot read a token"),
             }
         }
         for token in &mut tokens {

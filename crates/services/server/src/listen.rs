@@ -185,7 +185,7 @@ async fn accept(listener: &TcpListener, acceptor: Option<&TlsAcceptor>, house: &
             let visit = Box::pin(visit(stream, peer, acceptor, &house.answerer, &place));
             tokio::select! {
                 () = visit => {}
-                () = place.visit.over() => tracing::debug!(%peer, "a stalled connection made room"),
+                () = place.visit.over() => tracing::debug!(%peer, "a stalled connection was closed to make room"),
             }
             house.answerer.metrics.connections.dec();
             drop(place);

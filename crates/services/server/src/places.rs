@@ -277,19 +277,19 @@ mod tests {
         }
         waiting.visit.answering.fetch_add(1, Ordering::Relaxed);
         places.send_away(Instant::now() + SILENT);
-        assert!(is_sent_away(&silent).await, "it has said nothing");
+        assert!(is_sent_away(&silent).await, "it has sent nothing");
         for other in [&greeting, &slow, &stopped, &waiting] {
-            assert!(!is_sent_away(other).await, "it has said something");
+            assert!(!is_sent_away(other).await, "it has sent something");
         }
         *slow.visit.last.lock() = Some(Instant::now() + STOPPED);
         places.send_away(Instant::now() + STOPPED);
-        assert!(is_sent_away(&stopped).await, "it was answered and takes nothing");
-        assert!(!is_sent_away(&slow).await, "it takes something");
-        assert!(!is_sent_away(&greeting).await, "its handshake is our work too");
+        assert!(is_sent_away(&stopped).await, "it got a response and reads nothing");
+        assert!(!is_sent_away(&slow).await, "it still reads");
+        assert!(!is_sent_away(&greeting).await, "its handshake is partly our own work");
         let later = Instant::now() + STALLED;
         *slow.visit.last.lock() = Some(later);
         places.send_away(later);
-        assert!(is_sent_away(&slow).await, "it takes next to nothing");
+        assert!(is_sent_away(&slow).await, "it reads almost nothing");
         assert!(is_sent_away(&greeting).await);
         assert!(!is_sent_away(&waiting).await, "it waits for us");
     }
@@ -309,7 +309,7 @@ mod tests {
         place.visit.moved.fetch_add(1, Ordering::Relaxed);
         *place.visit.last.lock() = Some(start + STALLED * 10);
         places.send_away(start + STALLED * 10);
-        assert!(is_sent_away(&place).await, "what it took before does not count");
+        assert!(is_sent_away(&place).await, "earlier progress does not count");
     }
 
     #[tokio::test]

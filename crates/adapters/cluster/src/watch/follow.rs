@@ -155,7 +155,7 @@ impl<T: Send + Sync + PartialEq + 'static> Watch<T> {
                 }
                 Err(error) => {
                     // The connection broke. If the API is lost, reopening the watch will report it.
-                    tracing::debug!(error = &error as &dyn std::error::Error, "watch ended; going on");
+                    tracing::debug!(error = &error as &dyn std::error::Error, "watch ended; reopening it");
                     break;
                 }
             }

@@ -38,7 +38,7 @@ async fn only_valid_tokens_are_admitted_and_no_secret_is_logged() {
     let logs = logs();
     let secrets = tokens::story(testkit::Kind::Embedded).await;
     let logged = String::from_utf8_lossy(&logs.lock().unwrap()).into_owned();
-    assert!(logged.contains("a machine was refused"), "the log is looked at");
+    assert!(logged.contains("a machine was refused"), "the log is captured");
     for secret in secrets {
         assert!(!logged.contains(&secret), "a secret is in the log: {secret}");
     }

@@ -120,7 +120,7 @@ async fn a_connection_that_sends_nothing_is_closed_without_a_response() {
     let world = World::start(&plain_config());
     assert_eq!(talk(&world, b"").await, "");
     let answer = talk(&world, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok\n"), "no other answer follows: {answer:?}");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok\n"), "there is no second response: {answer:?}");
 }
 
 #[tokio::test]

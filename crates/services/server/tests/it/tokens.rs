@@ -37,7 +37,7 @@ async fn nothing_is_given_without_a_token(town: &Town) {
         assert!(body.contains("machinist pointer") && !body.contains(SECRET_WORD) && !body.contains("guess"), "{body}");
     }
     let (status, body) = town.ask(0, "no-such-pool", None).await;
-    assert_eq!(status, 401, "who has no token does not learn which pools there are: {body}");
+    assert_eq!(status, 401, "without a token a client must not learn which pools exist: {body}");
 }
 
 async fn uses_are_counted_across_servers(town: &Town) {
@@ -74,7 +74,7 @@ async fn a_token_opens_one_pool(town: &Town) {
     let token = town.token(|grant| grant.pool = "empty".to_owned()).await;
     assert_ne!(town.ask(0, "worker", Some(&token)).await.0, 200);
     let status = town.token_object("empty", &token).await.status;
-    assert_eq!(status.map_or(0, |status| status.uses), 0, "a refusal costs no use");
+    assert_eq!(status.map_or(0, |status| status.uses), 0, "a refusal is not counted as a use");
 }
 
 /// A host without a Machine: its token works until a node of its name exists.
@@ -154,7 +154,7 @@ async fn a_machine_tells_how_it_went(town: &Town) {
         Some(())
     })
     .await;
-    assert_eq!(town.report("guess", &report).await.0, 429, "failed tries were many by now");
+    assert_eq!(town.report("guess", &report).await.0, 429, "there were too many failed attempts by now");
     assert_eq!(town.report(&token, &json!({"stage": "Later"})).await.0, 400);
     assert_eq!(town.report(&token, &json!("x".repeat(70_000))).await.0, 413);
 }
