@@ -29,7 +29,7 @@ pub const VERSION: &str = "v1alpha1";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
-    /// Chooses machines by label.
+    /// Selects machines by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub selector: Option<LabelSelector>,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::ProviderSpec;
 
-/// The cluster that machines are made for.
+/// The cluster that machines belong to.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cluster.k8s.io",
@@ -15,7 +15,7 @@ use super::ProviderSpec;
     kind = "Cluster",
     plural = "clusters",
     namespaced,
-    doc = "The cluster that machines are made for.",
+    doc = "The cluster that machines belong to.",
     status = "ClusterStatus",
     derive = "Default",
     derive = "PartialEq",

@@ -26,10 +26,10 @@ use crate::machine::{LastOperation, TemplateMeta};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineSpec {
-    /// Labels and annotations that the machine's node gets.
+    /// Labels and annotations for the machine's node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    /// Taints that the machine's node gets.
+    /// Taints for the machine's node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::taints")]
     pub taints: Vec<Taint>,
@@ -123,7 +123,7 @@ pub struct MachineStatus {
     /// Reason for the machine's permanent failure, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<String>,
-    /// Why the machine failed for good, in a sentence.
+    /// Reason for the machine's permanent failure, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// Provider-specific status.

@@ -16,7 +16,7 @@ use super::MachineTemplateSpec;
     kind = "MachineDeployment",
     plural = "machinedeployments",
     namespaced,
-    doc = "Machine sets that replace one another step by step.",
+    doc = "Machine sets that replace each other gradually.",
     status = "MachineDeploymentStatus",
     scale(
         spec_replicas_path = ".spec.replicas",
@@ -33,7 +33,7 @@ pub struct MachineDeploymentSpec {
     /// Number of machines. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Chooses the machines of this deployment.
+    /// Selects the machines of this deployment.
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub selector: LabelSelector,
     /// Template for new machines.
@@ -88,7 +88,7 @@ pub struct MachineDeploymentStatus {
     pub observed_generation: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Machines that already look like the template.
+    /// Machines that already match the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

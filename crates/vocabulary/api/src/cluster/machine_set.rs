@@ -16,7 +16,7 @@ use crate::machine::TemplateMeta;
     kind = "MachineSet",
     plural = "machinesets",
     namespaced,
-    doc = "A number of equal machines.",
+    doc = "A number of identical machines.",
     status = "MachineSetStatus",
     scale(
         spec_replicas_path = ".spec.replicas",
@@ -40,7 +40,7 @@ pub struct MachineSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Random", "Newest", "Oldest"]))]
     pub delete_policy: Option<String>,
-    /// Chooses the machines that belong to the set.
+    /// Selects the machines of the set.
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub selector: LabelSelector,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ pub struct ControlPlaneMachineSetSpec {
     #[schemars(extend("default" = 3, "enum" = [3, 5]))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("replicas is immutable"))]
     pub replicas: Option<i32>,
-    /// Chooses the machines of the control plane.
+    /// Selects the machines of the control plane.
     #[schemars(schema_with = "crate::schema::label_selector")]
     #[x_kube(validation = Rule::new("self == oldSelf").message("selector is immutable"))]
     pub selector: LabelSelector,

@@ -37,7 +37,7 @@ pub struct MachineSpec {
     /// Steps of a deletion that wait until their owner removes the hook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle_hooks: Option<LifecycleHooks>,
-    /// Labels and annotations that the machine's node gets.
+    /// Labels and annotations for the machine's node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
     /// Identity of the instance, equal to the node's.
@@ -46,7 +46,7 @@ pub struct MachineSpec {
     /// Provider-specific settings of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_spec: Option<ProviderSpec>,
-    /// Taints that the machine's node gets.
+    /// Taints for the machine's node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::taints")]
     pub taints: Vec<Taint>,
@@ -59,11 +59,11 @@ pub struct MachineSpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleHooks {
-    /// Holds the drain.
+    /// Blocks the drain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pre_drain: Vec<LifecycleHook>,
-    /// Holds the removal of the instance.
+    /// Blocks the removal of the instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pre_terminate: Vec<LifecycleHook>,
@@ -124,7 +124,7 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<MachineCondition>,
-    /// Why the machine failed for good, in a sentence.
+    /// Reason for the machine's permanent failure, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// Reason for the machine's permanent failure, as one word.
@@ -149,7 +149,7 @@ pub struct MachineStatus {
     pub provider_status: Option<Value>,
 }
 
-/// One thing that is true, false or unknown.
+/// A condition.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineCondition {
@@ -168,7 +168,7 @@ pub struct MachineCondition {
     pub type_: String,
 }
 
-/// The last thing that was done to the machine.
+/// The last operation on the machine.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastOperation {

@@ -41,11 +41,11 @@ pub struct MachineHealthCheckSpec {
     #[schemars(regex(pattern = r"^0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"))]
     #[schemars(extend("default" = "10m"))]
     pub node_startup_timeout: Option<String>,
-    /// Leaves the repair to a controller that knows this template.
+    /// Delegates remediation to the controller of this template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::object_reference")]
     pub remediation_template: Option<ObjectReference>,
-    /// Chooses machines. Absent or empty, it chooses all of the namespace.
+    /// Selects machines. If missing or empty, all of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub selector: Option<LabelSelector>,

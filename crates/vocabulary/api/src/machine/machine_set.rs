@@ -15,7 +15,7 @@ use super::{MachineCondition, MachineSpec, TemplateMeta};
     kind = "MachineSet",
     plural = "machinesets",
     namespaced,
-    doc = "A number of equal machines.",
+    doc = "A number of identical machines.",
     status = "MachineSetStatus",
     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas", label_selector_path = ".status.labelSelector"),
     derive = "Default",
@@ -41,7 +41,7 @@ pub struct MachineSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 1))]
     pub replicas: Option<i32>,
-    /// Chooses the machines that belong to the set.
+    /// Selects the machines of the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub selector: Option<LabelSelector>,

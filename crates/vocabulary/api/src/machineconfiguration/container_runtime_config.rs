@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::MachineConfigPoolCondition;
 
-/// Settings of the container runtime for the pools that the selector chooses.
+/// Settings of the container runtime for the selected pools.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -24,7 +24,7 @@ use super::MachineConfigPoolCondition;
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRuntimeConfigSpec {
     pub container_runtime_config: ContainerRuntimeConfiguration,
-    /// Chooses pools by label. Absent or empty, it chooses none.
+    /// Selects pools by label. If missing or empty, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub machine_config_pool_selector: Option<LabelSelector>,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Dns, Infrastructure, ProxyStatus};
 
-/// Facts about the cluster that templates are filled with. Written by the operator.
+/// Parameters of templates. Written by the operator.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -29,7 +29,7 @@ pub struct ControllerConfigSpec {
     #[schemars(schema_with = "crate::schema::bytes")]
     #[schemars(extend("nullable" = true))]
     pub additional_trust_bundle: Option<ByteString>,
-    /// OS image of hosts that no MachineConfig gives another.
+    /// OS image of hosts for which no MachineConfig sets another.
     #[serde(rename = "baseOSContainerImage")]
     pub base_os_container_image: String,
     /// Image with the packages behind extensions.
@@ -56,7 +56,7 @@ pub struct ControllerConfigSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub image_registry_bundle_data: Vec<ImageRegistryBundle>,
-    /// CAs of image registries that the user gave.
+    /// CAs of image registries, configured by the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub image_registry_bundle_user_data: Vec<ImageRegistryBundle>,
@@ -77,7 +77,7 @@ pub struct ControllerConfigSpec {
     #[serde(rename = "kubeAPIServerServingCAData")]
     #[schemars(schema_with = "crate::schema::bytes")]
     pub kube_api_server_serving_ca_data: ByteString,
-    /// Facts about the network that hosts have to know.
+    /// Network settings of hosts.
     #[schemars(required)]
     #[schemars(extend("nullable" = true))]
     pub network: Option<NetworkInfo>,
@@ -116,7 +116,7 @@ pub struct ImageRegistryBundle {
     pub file: String,
 }
 
-/// Facts about the network that hosts have to know.
+/// Network settings of hosts.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkInfo {
@@ -125,7 +125,7 @@ pub struct NetworkInfo {
     pub mtu_migration: Option<MtuMigration>,
 }
 
-/// A change of MTU under way.
+/// A change of MTU in progress.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MtuMigration {
@@ -162,7 +162,7 @@ pub struct ControllerConfigStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// One thing that is true, false or unknown about the templates.
+/// A condition of the templates.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerConfigCondition {

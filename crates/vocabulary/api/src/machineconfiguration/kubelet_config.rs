@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::MachineConfigPoolCondition;
 use crate::Empty;
 
-/// Settings of the kubelet for the pools that the selector chooses.
+/// Settings of the kubelet for the selected pools.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -34,7 +34,7 @@ pub struct KubeletConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10))]
     pub log_level: Option<i32>,
-    /// Chooses pools by label. Absent or empty, it chooses none.
+    /// Selects pools by label. If missing or empty, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub machine_config_pool_selector: Option<LabelSelector>,

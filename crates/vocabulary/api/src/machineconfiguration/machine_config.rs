@@ -13,7 +13,7 @@ use serde_json::Value;
     kind = "MachineConfig",
     plural = "machineconfigs",
     shortname = "mc",
-    doc = "A fragment of a host's configuration, or the rendered sum of a pool's fragments.",
+    doc = "A fragment of a host's configuration, or a rendered config.",
     derive = "Default",
     derive = "PartialEq",
     // The spec may be missing, so deserializing must not require it.

@@ -69,7 +69,7 @@ pub struct MachineConfigNodeStatus {
     pub config_version: Option<MachineConfigNodeStatusConfigVersion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal_release_image: Option<MachineConfigNodeInternalReleaseImage>,
-    /// Changes that the node cannot take over while it runs.
+    /// Changes that cannot be applied to the running node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 32))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["fieldPath"]))]
@@ -129,7 +129,7 @@ pub struct MachineConfigNodeRelease {
     pub name: String,
 }
 
-/// A change that a running node cannot take over.
+/// A change that cannot be applied to a running node.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IrreconcilableChange {

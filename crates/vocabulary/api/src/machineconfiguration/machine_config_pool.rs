@@ -17,7 +17,7 @@ use crate::rules::dns1123_subdomain;
     kind = "MachineConfigPool",
     plural = "machineconfigpools",
     shortname = "mcp",
-    doc = "Nodes that run the same rendered config, and how far they are.",
+    doc = "Nodes that run the same rendered config, and their progress.",
     status = "MachineConfigPoolStatus",
     derive = "Default",
     derive = "PartialEq",
@@ -41,11 +41,11 @@ use crate::rules::dns1123_subdomain;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolSpec {
-    /// Chooses the MachineConfigs of this pool by label. Absent, it chooses none.
+    /// Selects this pool's MachineConfigs by label. If missing, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub machine_config_selector: Option<LabelSelector>,
-    /// Chooses the nodes of this pool by label. Absent or empty, it chooses none.
+    /// Selects this pool's nodes by label. If missing or empty, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub node_selector: Option<LabelSelector>,
@@ -53,7 +53,7 @@ pub struct MachineConfigPoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::label_selector")]
     pub machine_selector: Option<LabelSelector>,
-    /// Stops new nodes from being targeted. Rendering goes on.
+    /// Stops targeting of new nodes. Rendering continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// Maximum number or percentage of unavailable nodes. 1 by default.
@@ -154,7 +154,7 @@ pub struct MachineConfigPoolStatus {
     pub os_image_stream: Option<OSImageStreamReference>,
 }
 
-/// One thing that is true, false or unknown about the object.
+/// A condition of the object.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolCondition {

@@ -104,7 +104,7 @@ pub struct MachineOSBuildStatus {
     #[x_kube(validation = image_digest())]
     #[x_kube(validation = image_name())]
     pub digested_image_push_spec: Option<String>,
-    /// Objects that were made for the build.
+    /// Objects that were created for the build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name", "resource"]))]

@@ -27,7 +27,7 @@ pub struct MachineOSConfigSpec {
     /// Secret for pulling the base image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_image_pull_secret: Option<ObjectNameReference>,
-    /// Build instructions of the user's own.
+    /// Additional build instructions by the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["containerfileArch"], "minItems" = 0))]

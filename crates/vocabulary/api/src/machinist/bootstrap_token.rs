@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct BootstrapTokenSpec {
-    /// The pool whose config it opens.
+    /// The pool whose config the token gives access to.
     #[schemars(length(min = 1, max = 253))]
     pub pool: String,
     /// SHA-256 of the token, in lower-case hexadecimal.
@@ -60,7 +60,7 @@ pub struct BootstrapTokenStatus {
     pub uses: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Time>,
-    /// The address that asked last.
+    /// Address of the last client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_address: Option<String>,
 }

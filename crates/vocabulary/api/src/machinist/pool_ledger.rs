@@ -94,7 +94,7 @@ pub struct Claim {
     pub since: Option<Time>,
 }
 
-/// A config that is kept from further nodes.
+/// A config that is not rolled out to further nodes.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldConfig {

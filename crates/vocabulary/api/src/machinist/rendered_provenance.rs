@@ -39,7 +39,7 @@ pub struct RenderedProvenanceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub pins: Vec<Pin>,
-    /// The rendered config itself, so that it can be made again after it was deleted.
+    /// The rendered config, for restoring it after a deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<Archive>,
 }

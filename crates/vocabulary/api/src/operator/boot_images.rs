@@ -74,7 +74,7 @@ pub struct MachineManagerSelection {
     pub partial: Option<PartialSelector>,
 }
 
-/// Chooses some objects by label.
+/// Selects some objects by label.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialSelector {

@@ -40,7 +40,7 @@ pub struct MachineConfigurationSpec {
     /// Changes that are accepted although a running node cannot take them over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub irreconcilable_validation_overrides: Option<IrreconcilableValidationOverrides>,
-    /// Verbosity of what the operator runs.
+    /// Verbosity of the operator's workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["", "Normal", "Debug", "Trace", "TraceAll"], "default" = "Normal"))]
     pub log_level: Option<String>,

@@ -65,7 +65,7 @@ pub struct VsphereFailureDomain {
     pub zone_affinity: Option<VsphereZoneAffinity>,
 }
 
-/// What a region is.
+/// Definition of a region.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VsphereRegionAffinity {
@@ -98,7 +98,7 @@ pub struct VsphereTopology {
     pub template: Option<String>,
 }
 
-/// What a zone is.
+/// Definition of a zone.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.type) && self.type == 'HostGroup' ?  has(self.hostGroup) : !has(self.hostGroup)")
