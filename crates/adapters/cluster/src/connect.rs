@@ -59,7 +59,7 @@ pub async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Error> 
     match api.get_opt(name).await {
         Ok(Some(_)) => return Ok(()),
         Ok(None) => {}
-        // Without permission to read namespaces, writing the Lease will fail with a clear error if it has to.
+        // This process may not read namespaces. If the namespace is missing, writing the Lease reports it.
         Err(kube::Error::Api(status)) if status.code == 403 => return Ok(()),
         Err(error) => return Err(fail(error)),
     }
