@@ -15,15 +15,13 @@ use api::machineconfiguration::{
 };
 use api::names::{MACHINE_API_NAMESPACE, NAMESPACE};
 use clap::Args;
-use drain::{DisruptionBudget, PodFacts};
-use explain::{Blocker, Certificate, Member, Objects, Snapshot, Standstill};
+use explain::{Certificate, Drains, Objects, Snapshot};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
-use rollout::{Membership, NodeFacts, Pools, Waiting};
+use rollout::NodeFacts;
 use serde::de::DeserializeOwned;
 
 /// Objects of one list request. Rendered configs are large, so pages are small.
@@ -97,12 +95,12 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
     if objects.pools.iter().any(|pool| rollout::control_plane::is_control_plane(&pool.name_any())) {
         objects.etcd = etcd(client, &mut notes).await;
     }
-    let drains = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_draining());
-    let mut drained = Drained::default();
-    if drains {
-        drained.pods = optional(client, &mut notes, "pods in the way of drains").await;
-        drained.budgets = optional(client, &mut notes, "disruption budgets").await;
-        drained.daemon_sets = daemon_sets(client, &mut notes).await;
+    let is_drained = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_draining());
+    let mut drains = Drains::default();
+    if is_drained {
+        drains.pods = optional(client, &mut notes, "pods in the way of drains").await;
+        drains.budgets = optional(client, &mut notes, "disruption budgets").await;
+        drains.daemon_sets = daemon_sets(client, &mut notes).await;
     }
     // Whoever is on the way waits for the controller, so that is worth a look.
     let is_moving = objects.nodes.iter().any(|node| NodeFacts::from_object(node).is_in_motion());
@@ -126,7 +124,7 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
     }
     let now = Timestamp::now();
-    decide(&mut objects, &drained, now);
+    explain::decided::decide(&mut objects, &drains, now);
     Ok(World { objects, notes, now })
 }
 
@@ -187,95 +185,6 @@ async fn certificates(client: &Client, configs: &[ControllerConfig], notes: &mut
     read.collect()
 }
 
-/// Asks the decisions that the controllers make too.
-fn decide(objects: &mut Objects, drained: &Drained, now: Timestamp) {
-    let pools = Pools::from_objects(&objects.pools);
-    let members = objects.nodes.iter().map(|node| {
-        let member = match pools.of_node(&node.name_any(), node.labels()) {
-            Membership::Unmanaged => Member::Unmanaged,
-            Membership::Member { primary, .. } => Member::Pool(primary),
-            Membership::Contested(contested) => Member::Contested(contested.pools),
-        };
-        (node.name_any(), member)
-    });
-    objects.members = members.collect();
-    let standstills = objects.pools.iter().map(|pool| (pool.name_any(), standstill(&plan_of(objects, pool, now).next)));
-    objects.standstills = standstills.collect();
-    let draining = objects.nodes.iter().map(NodeFacts::from_object).filter(NodeFacts::is_draining);
-    objects.blockers = draining.map(|node| (node.name.clone(), drained.blockers(&node.name, now))).collect();
-}
-
-/// What the rollout controller would do about a pool now.
-pub(crate) fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> rollout::Plan {
-    let ledger = objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any());
-    let input = rollout::Objects {
-        machine_config_nodes: &objects.machine_config_nodes,
-        ledger,
-        pods: objects.etcd.as_ref().map(Vec::as_slice),
-        ..rollout::Objects::new(pool, &objects.pools, &objects.nodes)
-    };
-    // How long a target has to settle is the controller's own setting; a moment later it is over anyway.
-    let settings = rollout::Settings { settle: jiff::SignedDuration::ZERO, ..rollout::Settings::default() };
-    rollout::plan(&rollout::Snapshot::from_objects(input, settings, now))
-}
-
-fn standstill(next: &rollout::Next) -> Standstill {
-    let (rollout::Next::OnChange(waiting) | rollout::Next::After(_, waiting)) = next;
-    match waiting {
-        Waiting::Settled => Standstill::Settled,
-        Waiting::Misconfigured(problem) => Standstill::Misconfigured(problem.clone()),
-        Waiting::NoConfiguration => Standstill::NoConfiguration,
-        Waiting::Paused => Standstill::Paused,
-        Waiting::TrialReverted { config, node } => {
-            Standstill::TrialReverted { config: config.clone(), node: node.clone() }
-        }
-        Waiting::Settling { .. } => Standstill::Settling,
-        Waiting::Budget { limit, used } => Standstill::Budget { limit: *limit, used: *used },
-        Waiting::Nodes { in_progress } => Standstill::Nodes { in_progress: *in_progress },
-        Waiting::Held { nodes } => Standstill::Held { nodes: *nodes },
-        other @ (Waiting::Deleting
-        | Waiting::Image(_)
-        | Waiting::NewerPool
-        | Waiting::Quorum { .. }
-        | Waiting::Peer { .. }
-        | Waiting::Taints
-        | Waiting::Unread(_)) => Standstill::Other(other.to_string()),
-    }
-}
-
-/// What drains are about: the pods on nodes, and what decides whether each of them goes.
-#[derive(Default)]
-struct Drained {
-    pods: Vec<Pod>,
-    budgets: Vec<PodDisruptionBudget>,
-    daemon_sets: Reading<BTreeSet<String>>,
-}
-
-impl Drained {
-    /// Pods of a node whose budget lets none go. One that is going already waits for no budget.
-    fn blockers(&self, node: &str, now: Timestamp) -> Vec<Blocker> {
-        let budgets: Vec<_> = self.budgets.iter().map(DisruptionBudget::from_object).collect();
-        let is_here = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
-        let here = self.pods.iter().filter(is_here).map(PodFacts::from_object);
-        let moving = here.filter(|pod| is_moved(pod, &self.daemon_sets, now) && pod.terminating.is_none());
-        let held = moving.filter_map(|pod| {
-            let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(&pod)).collect();
-            let blocks = protecting.len() > 1 || protecting.iter().any(|budget| budget.disruptions_allowed < 1);
-            blocks.then(|| blocker(&pod, protecting.iter().map(|budget| budget.name.clone()).collect()))
-        });
-        held.collect()
-    }
-}
-
-/// Whether a drain waits until this pod is gone: the drain's own rule. A pod of a DaemonSet stays unless its DaemonSet is
-/// known to be gone.
-pub(crate) fn is_moved(pod: &PodFacts, daemon_sets: &Reading<BTreeSet<String>>, now: Timestamp) -> bool {
-    match daemon_sets.fresh("daemonsets", now) {
-        Ok(known) => !drain::eviction::is_left_alone(pod, known),
-        Err(_) => !pod.mirror && !pod.finished && !pod.is_of_daemon_set(),
-    }
-}
-
 /// The DaemonSets that exist, as `namespace/name`.
 pub(crate) async fn daemon_sets(client: &Client, notes: &mut Vec<String>) -> Reading<BTreeSet<String>> {
     let as_of = Timestamp::now();
@@ -285,18 +194,6 @@ pub(crate) async fn daemon_sets(client: &Client, notes: &mut Vec<String>) -> Rea
         Some(sets) => Reading::known(sets.iter().map(name).collect(), as_of),
         None => Reading::Unknown("they cannot be listed".to_owned()),
     }
-}
-
-pub(crate) fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
-    let owner = pod.owner.as_ref().map(|owner| match owner.kind.as_str() {
-        // A ReplicaSet's name is its Deployment's and a hash; people scale Deployments.
-        "ReplicaSet" => match owner.name.rsplit_once('-') {
-            Some((deployment, _)) => format!("deploy/{deployment}"),
-            None => format!("rs/{}", owner.name),
-        },
-        kind => format!("{}/{}", kind.to_lowercase(), owner.name),
-    });
-    Blocker { namespace: pod.namespace.clone(), pod: pod.name.clone(), owner, budgets }
 }
 
 /// Only the names of MachineConfigs: their contents would be megabytes.
@@ -468,30 +365,5 @@ where
             bail!("there is no {} {name}", K::kind(&()))
         }
         Err(error) => Err(refusal(error, "get", &K::plural(&()))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_drain_moves_what_is_left_of_a_daemon_set_that_is_gone_and_waits_for_what_is_going() {
-        let now = Timestamp::now();
-        let pod = |name: &str, owner: &str, set: &str| {
-            let owners = json!([{"apiVersion": "apps/v1", "kind": owner, "name": set, "uid": "u", "controller": true}]);
-            let metadata = json!({"name": name, "namespace": "shop", "ownerReferences": owners});
-            PodFacts::from_object(&serde_json::from_value(json!({"metadata": metadata})).expect("it is valid"))
-        };
-        let sets = Reading::known(BTreeSet::from(["shop/agent".to_owned()]), now);
-        assert!(!is_moved(&pod("agent-1", "DaemonSet", "agent"), &sets, now));
-        assert!(is_moved(&pod("old-1", "DaemonSet", "old"), &sets, now), "nobody makes it again");
-        assert!(is_moved(&pod("web-1", "ReplicaSet", "web"), &sets, now));
-        let going = PodFacts { terminating: Some(now), ..pod("web-2", "ReplicaSet", "web") };
-        assert!(is_moved(&going, &sets, now), "the drain waits for it");
-        let unknown = Reading::Unknown("forbidden".to_owned());
-        assert!(!is_moved(&pod("old-1", "DaemonSet", "old"), &unknown, now), "what is not known to be gone stays");
     }
 }

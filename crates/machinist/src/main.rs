@@ -5,6 +5,7 @@ mod apply;
 mod blame;
 mod controller;
 mod crds;
+mod dashboard;
 mod diff;
 mod doctor;
 mod export;
@@ -73,6 +74,8 @@ enum Verb {
     /// Show the fleet at a glance: pools, nodes and machines, how far they are, what each waits for.
     #[command(after_help = help::STATUS)]
     Status(status::Arguments),
+    /// Show the fleet as a live web page on this machine.
+    Dashboard(dashboard::Arguments),
     /// Say why a pool, node, machine or machineset is in its state, since when, what it waits for and what would move it.
     #[command(after_help = help::WHY)]
     Why(why::Arguments),
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Verb::Render(arguments) => render::run(&arguments),
         Verb::Diff(arguments) => diff::run(&arguments),
         Verb::Status(arguments) => status::run(&arguments),
+        Verb::Dashboard(arguments) => dashboard::run(&arguments),
         Verb::Why(arguments) => why::run(&arguments),
         Verb::Plan(arguments) => plan::run(&arguments),
         Verb::Apply(arguments) => apply::run(&arguments),

@@ -4,6 +4,7 @@
 
 mod control_plane;
 mod controllers;
+mod dashboard;
 mod elections;
 mod firstboot;
 mod ignition_validate;

@@ -357,7 +357,7 @@ impl Draft<'_> {
         let is_here = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
         let moved = |pods: &[Pod]| {
             let here = pods.iter().filter(is_here).map(PodFacts::from_object);
-            let moved = here.filter(|pod| gather::is_moved(pod, self.daemon_sets, self.world.now));
+            let moved = here.filter(|pod| explain::decided::is_moved(pod, self.daemon_sets, self.world.now));
             moved.map(|pod| pod.full_name()).collect()
         };
         let pods = if disruption.drain { self.pods.map(moved) } else { Some(Vec::new()) };

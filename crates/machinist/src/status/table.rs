@@ -1,9 +1,8 @@
 //! Draws the fleet as aligned tables: pools, nodes, and machines where there are any.
 
-use explain::{Explanation, Member, Snapshot, State, ago};
+use explain::fleet::is_running;
+use explain::{Explanation, Fleet, Member, Snapshot, State, ago};
 use owo_colors::OwoColorize as _;
-
-use super::{Fleet, is_running};
 
 /// Sentences longer than this are cut in a table; `why` has all of it.
 const LONGEST: usize = 90;

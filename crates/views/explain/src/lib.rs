@@ -3,12 +3,16 @@
 //!
 //! [`node`], [`pool`], [`machine`](fn@machine) and [`machine_set`](fn@machine_set) explain one object, [`doctor`] looks for every failure we know of. All of them read one
 //! [`Snapshot`] and do nothing: `status`, `why` and `doctor` print what is said here, and a repair is carried out by
-//! whoever asked. How pools choose nodes is decided elsewhere; that decision is part of the snapshot.
+//! whoever asked. How pools choose nodes, what a pool waits for and which pods a drain cannot move is asked of the planners
+//! ([`decided`]), so that nothing is said here that the controllers would not do.
 
+pub mod decided;
 pub mod doctor;
+pub mod fleet;
 mod machine;
 mod machine_set;
 mod node;
+mod phase;
 mod pool;
 mod snapshot;
 mod span;
@@ -16,10 +20,13 @@ mod span;
 use jiff::Timestamp;
 use serde::Serialize;
 
+pub use decided::Drains;
 pub use doctor::{Finding, Fix, Repair, Severity, doctor};
+pub use fleet::Fleet;
 pub use machine::machine;
 pub use machine_set::machine_set;
 pub use node::node;
+pub use phase::Phase;
 pub use pool::pool;
 pub use snapshot::{
     Blocker, Certificate, Claim, Generator, HealthCheckFacts, Held, MachineFacts, MachineSetFacts, Member, NodeFacts,

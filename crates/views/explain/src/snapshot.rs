@@ -138,6 +138,10 @@ pub struct NodeFacts {
     pub reported: Option<Timestamp>,
     /// The message of the step that it is at.
     pub step: Option<String>,
+    /// The type of that step's condition.
+    pub step_type: Option<String>,
+    /// The zone that the node's label names.
+    pub zone: Option<String>,
     pub ready: bool,
     pub ready_since: Option<Timestamp>,
     pub rebooting: bool,
@@ -358,6 +362,8 @@ impl NodeFacts {
             targeted: last_writer(metadata, managed::DESIRED_CONFIG).and_then(|writer| writer.at),
             reported: steps.iter().map(|step| step.last_transition_time.0).max(),
             step: step.map(|step| step.message.clone()).filter(|message| !message.is_empty()),
+            step_type: step.map(|step| step.type_.clone()),
+            zone: metadata.labels.as_ref().and_then(|all| all.get(labels::ZONE)).cloned(),
             // Before the first heartbeat nothing is known, which is not the same as being down.
             ready: ready.is_none_or(|ready| ready.status == "True"),
             ready_since: ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0),

@@ -1,0 +1,45 @@
+//! `machinist dashboard`: the fleet as a web page.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::dashboard::{Dashboard, Settings};
+use clap::Args;
+
+use crate::gather::{self, Cluster};
+use crate::output;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: Cluster,
+    /// Where to serve; other addresses than loopback show the fleet to whoever can read along
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9652")]
+    listen: SocketAddr,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    gather::block_on(serve(arguments))
+}
+
+async fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let client = arguments.cluster.connect().await?;
+    if !arguments.listen.ip().is_loopback() {
+        output::warn([format!("{} is not loopback, and pages are sent in the clear", arguments.listen)].iter());
+    }
+    let settings = Settings { listen: arguments.listen, sessions: sessions(arguments.listen) };
+    let mut dashboard = Dashboard::start(client, &settings).await?;
+    output::print(&format!("The dashboard is at {}\nThe link works once; stop with Ctrl-C.\n", dashboard.link()))?;
+    tokio::select! {
+        () = dashboard.ended() => Ok(ExitCode::FAILURE),
+        _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// A file of the user's, one for each address.
+fn sessions(listen: SocketAddr) -> Option<PathBuf> {
+    let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))?;
+    (listen.port() != 0).then(|| folder.join("machinist").join(format!("dashboard-{}", listen.port())))
+}

@@ -1,0 +1,87 @@
+//! Keeps the newest scene and tells every open page what changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::RwLock;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+
+use crate::scene::Scene;
+use crate::timeline::{Rollout, Timeline};
+use crate::world::{Changes, World};
+
+/// The shortest time between two looks. People notice nothing faster.
+const PACE: Duration = Duration::from_millis(250);
+
+/// How much of the time may be spent on looking: a large fleet is looked at less often.
+const SHARE: u32 = 10;
+
+/// Without any change a look is taken after this, because how long something lasts is part of what is said.
+const REST: Duration = Duration::from_secs(15);
+
+/// Changes that a page may be behind before it fetches everything anew.
+const BEHIND: usize = 64;
+
+/// What all pages share.
+#[derive(Clone)]
+pub(crate) struct Live {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    scene: RwLock<Option<Arc<Scene>>>,
+    timeline: RwLock<Timeline>,
+    news: broadcast::Sender<Arc<str>>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let shared =
+            Shared { scene: RwLock::default(), timeline: RwLock::default(), news: broadcast::channel(BEHIND).0 };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Live {
+    /// Looks whenever something changed, for as long as the process runs.
+    pub(crate) async fn follow(self, world: World, mut changes: Changes) {
+        world.settled().await;
+        let mut version = 0;
+        loop {
+            version += 1;
+            let (objects, drains) = world.objects().await;
+            // Waiting for the API costs this process nothing, so only the work is counted.
+            let began = Instant::now();
+            self.show(Scene::new(version, objects, &drains, world.notes(), Timestamp::now()));
+            tokio::time::sleep(PACE.max(began.elapsed() * SHARE)).await;
+            let _ = tokio::time::timeout(REST, changes.next()).await;
+        }
+    }
+
+    fn show(&self, scene: Scene) {
+        self.shared.timeline.write().observe(&scene.snapshot);
+        let scene = Arc::new(scene);
+        let old = self.shared.scene.write().replace(scene.clone());
+        let Some(delta) = old.map(|old| scene.since(&old)).filter(|delta| !delta.is_empty()) else { return };
+        match serde_json::to_string(&delta) {
+            // Nobody may be listening.
+            Ok(text) => drop(self.shared.news.send(text.into())),
+            Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "a change cannot be told"),
+        }
+    }
+
+    /// The newest scene, once there was one.
+    pub(crate) fn scene(&self) -> Option<Arc<Scene>> {
+        self.shared.scene.read().clone()
+    }
+
+    pub(crate) fn rollouts(&self, pool: &str) -> Vec<Rollout> {
+        self.shared.timeline.read().of(pool)
+    }
+
+    pub(crate) fn news(&self) -> broadcast::Receiver<Arc<str>> {
+        self.shared.news.subscribe()
+    }
+}

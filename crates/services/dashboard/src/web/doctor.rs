@@ -1,0 +1,33 @@
+//! Every failure we know of, with the command that repairs it.
+
+use explain::Severity;
+use maud::{Markup, html};
+
+use super::frame::{self, moves};
+use crate::scene::Scene;
+
+pub(super) fn page(scene: &Scene) -> Markup {
+    let findings = explain::doctor(&scene.snapshot);
+    let main = html! {
+        h1 { "Doctor" }
+        div #doctor data-live="" {
+            @if findings.is_empty() { p.lead { "Nothing is wrong that we know of." } }
+            @for finding in &findings {
+                section.finding aria-label=(finding.subject) {
+                    h2 {
+                        span class={ "state " (if finding.severity == Severity::Problem { "failed" } else { "paused" }) } {
+                            (if finding.severity == Severity::Problem { "✕ Problem" } else { "! Warning" })
+                        }
+                        " " (finding.subject)
+                    }
+                    p { (finding.problem) }
+                    p { (finding.effect) }
+                    @if !finding.moves.is_empty() { (moves(&finding.moves)) }
+                    @if let Some(fix) = &finding.fix { p { "To " (fix.what) ": " code { "machinist doctor --fix" } } }
+                }
+            }
+        }
+        p { "Certificates and archives of rendered configs are looked at by " code { "machinist doctor" } " only." }
+    };
+    frame::page(scene, "Doctor", "/doctor", &main)
+}

@@ -1,0 +1,141 @@
+//! A pool's rollouts: time against nodes, with a bar for each phase, and a table that says the same.
+
+use explain::{Phase, ago, span};
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::frame::{self, explanation, node_path};
+use crate::scene::Scene;
+use crate::timeline::{Rollout, Segment};
+
+/// Heights and widths of the picture, in its own units.
+const ROW: usize = 18;
+const LEFT: usize = 180;
+const WIDTH: usize = 800;
+
+/// Rows of one picture. More nodes are in the table.
+const ROWS: usize = 200;
+
+pub(super) fn page(scene: &Scene, pool: &str, rollouts: &[Rollout]) -> Option<Markup> {
+    let it = scene.fleet.pools.iter().find(|it| it.name == pool)?;
+    let facts = scene.snapshot.pools.get(pool)?;
+    let now = scene.snapshot.now;
+    let main = html! {
+        h1 { "Pool " (pool) }
+        div #pool data-live="" {
+            (explanation(&scene.snapshot, it))
+            dl {
+                dt { "Target" } dd { (if facts.target.is_empty() { "none yet" } else { &facts.target }) }
+                @if let Some(last) = &facts.last_good { dt { "Last config of all nodes" } dd { (last) } }
+            }
+            @if rollouts.is_empty() { p { "No rollout since the dashboard began to look." } }
+            @for rollout in rollouts {
+                section aria-label={ "Rollout of " (rollout.target) } {
+                    h2 { (rollout.target) }
+                    p { (state(rollout, now)) }
+                    @if let Some(from) = &rollout.from {
+                        p { "What it changes: " code { "machinist diff " (from) " " (rollout.target) } }
+                    }
+                    (bars(rollout, now, None))
+                    (table(rollout, now))
+                }
+            }
+        }
+        p { "The same in a terminal: " code { "machinist why pool " (pool) } }
+    };
+    Some(frame::page(scene, pool, "", &main))
+}
+
+fn state(rollout: &Rollout, now: Timestamp) -> String {
+    let Rollout { done, left, began, .. } = rollout;
+    match (rollout.ended, rollout.forecast(now)) {
+        (Some(ended), _) => {
+            format!("It took {} and ended {} ago.", span(ended.duration_since(*began)), ago(ended, now))
+        }
+        (None, Some(more)) => format!("{done} nodes are done, {left} are left; about {} more.", span(more)),
+        (None, None) => format!("{done} nodes are done, {left} are left."),
+    }
+}
+
+/// The picture. It is drawn from left to right, one row for each node.
+pub(super) fn bars(rollout: &Rollout, now: Timestamp, only: Option<&str>) -> Markup {
+    let shown = rollout.nodes.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).take(ROWS);
+    let rows: Vec<_> = shown.collect();
+    if rows.is_empty() {
+        return frame::none();
+    }
+    let first = rows.iter().filter_map(|(_, all)| Some(all.first()?.from)).min().unwrap_or(rollout.began);
+    let last = rollout.ended.unwrap_or(now);
+    let whole = last.duration_since(first).as_millis().max(1);
+    let height = rows.len() * ROW;
+    html! {
+        svg.bars viewBox={ "0 0 " (LEFT + WIDTH) " " (height) } role="img" aria-label="Phases of each node over time; the table below says the same" {
+            @for (row, (name, segments)) in rows.iter().enumerate() {
+                text x=(LEFT - 8) y=(row * ROW + 13) text-anchor="end" { (name) }
+                @for segment in *segments {
+                    @let place = Place::of(segment, first, last, whole);
+                    rect class={ "phase-" (segment.phase.word()) } x=(LEFT + place.x) y=(row * ROW + 2) width=(place.width) height=(ROW - 4) {
+                        title { (name) ": " (segment.phase.word()) ", " (length(segment, last)) }
+                    }
+                }
+            }
+        }
+        p.legend {
+            @for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Resting) {
+                span class={ "key phase-" (phase.word()) } { (phase.word()) } " "
+            }
+        }
+    }
+}
+
+/// Where a bar begins and how wide it is.
+struct Place {
+    x: usize,
+    width: usize,
+}
+
+impl Place {
+    fn of(segment: &Segment, first: Timestamp, last: Timestamp, whole: i128) -> Self {
+        let at = |time: Timestamp| {
+            let part =
+                time.duration_since(first).as_millis().clamp(0, whole) * i128::try_from(WIDTH).unwrap_or(1) / whole;
+            usize::try_from(part).unwrap_or(0)
+        };
+        let (from, to) = (at(segment.from), at(segment.to.unwrap_or(last)));
+        // A phase that was too short for the picture is still seen.
+        Self { x: from.min(WIDTH - 2), width: to.saturating_sub(from).max(2) }
+    }
+}
+
+fn length(segment: &Segment, last: Timestamp) -> String {
+    span(segment.to.unwrap_or(last).duration_since(segment.from))
+}
+
+fn table(rollout: &Rollout, now: Timestamp) -> Markup {
+    let last = rollout.ended.unwrap_or(now);
+    html! {
+        @if !rollout.nodes.is_empty() {
+            details {
+                summary { "As a table (" (rollout.nodes.len()) " nodes)" }
+                div.wide tabindex="0" role="region" aria-label="Table of phases" {
+                    table {
+                        thead { tr { th scope="col" { "Node" } th scope="col" { "Phases" } } }
+                        tbody {
+                            @for (name, segments) in &rollout.nodes {
+                                tr {
+                                    th scope="row" { a href=(node_path(name)) { (name) } }
+                                    td {
+                                        @for (place, segment) in segments.iter().enumerate() {
+                                            @if place > 0 { ", " }
+                                            (segment.phase.word()) " " (length(segment, last))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
