@@ -15,7 +15,8 @@ use change::target::Target;
 use daemon::engine::{self, Engine};
 use daemon::report::{self, Credential};
 use daemon::{once, store};
-use ignition::Config;
+use ignition::{Config, Version};
+use serving::Parts;
 use serving::report::{Report, Stage};
 
 /// Ignition asks again until it is answered; a laptop's config server is there within a moment.
@@ -38,6 +39,8 @@ pub(crate) enum Error {
     Fetch(#[from] kube::Error),
     #[error("the served config is not Ignition: {0}")]
     Served(String),
+    #[error(transparent)]
+    Compose(#[from] serving::Error),
     #[error("the served config cannot be written")]
     Write(#[from] engine::Error),
     #[error("{0}")]
@@ -59,6 +62,28 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// What the config server serves of a rendered config, for a machine that needs no credential: its kubelet and its daemon
+    /// are parts of this process. It is there as soon as the config is, before there is a server to ask.
+    pub(crate) fn without_credential(rendered: &MachineConfig, pool: &str) -> Result<Self, Error> {
+        let parts = Parts {
+            machine_config: rendered,
+            image: None,
+            kubelet_ca: b"",
+            cloud_ca: b"",
+            kubeconfig: "",
+            server_ca: b"",
+            registries: &[],
+            daemon: None,
+        };
+        let served = serving::compose(&parts, Version::V3_5)?;
+        let mut config = ignition::parse(&served).map_err(|error| Error::Served(error.to_string()))?;
+        let files = config.storage.as_mut().and_then(|storage| storage.files.as_mut());
+        if let Some(files) = files {
+            files.retain(|file| file.path != store::KUBECONFIG);
+        }
+        Ok(Self { config, pool: pool.to_owned() })
+    }
+
     /// The annotations that the daemon will write on its Node.
     pub(crate) fn node_annotations(&self) -> BTreeMap<String, String> {
         let files = self.config.storage.as_ref().and_then(|storage| storage.files.as_ref());
@@ -87,15 +112,8 @@ pub(crate) async fn fetch(machine: &str, user_data: &[u8]) -> Result<Served, Err
 
 /// Writes what was served and finishes the first boot. The config server is told how it went.
 pub(crate) async fn complete(name: &str, root: &Path, host: Arc<dyn Host>, served: Served) -> Result<(), Error> {
-    let mut report = Report { stage: Stage::Ignition, host: Some(name.to_owned()), ..Report::default() };
-    let working = tokio::task::spawn_blocking(move || {
-        let ended = write(&*host, served.config).and_then(|()| {
-            report.stage = Stage::FirstBoot;
-            finish(&*host, &mut report)
-        });
-        report.error = ended.as_ref().err().map(causes);
-        (ended, report)
-    });
+    let of = name.to_owned();
+    let working = tokio::task::spawn_blocking(move || carry_out(&of, &*host, served));
     let (ended, report) = working.await.map_err(|_| Error::Interrupted)?;
     if let Some(credential) = Credential::on(root)
         && let Err(error) = report::send(root, &credential, report).await
@@ -106,6 +124,17 @@ pub(crate) async fn complete(name: &str, root: &Path, host: Arc<dyn Host>, serve
         report::forget(root);
     }
     ended
+}
+
+/// Writes what was served and finishes the first boot; also what there is to tell of it.
+pub(crate) fn carry_out(name: &str, host: &dyn Host, served: Served) -> (Result<(), Error>, Report) {
+    let mut report = Report { stage: Stage::Ignition, host: Some(name.to_owned()), ..Report::default() };
+    let ended = write(host, served.config).and_then(|()| {
+        report.stage = Stage::FirstBoot;
+        finish(host, &mut report)
+    });
+    report.error = ended.as_ref().err().map(causes);
+    (ended, report)
 }
 
 /// What Ignition does: files, units and users, with nothing remembered of what stood there before.
@@ -193,9 +222,7 @@ impl Pointer {
 
 #[cfg(test)]
 mod tests {
-    use ignition::Version;
     use serde_json::json;
-    use serving::Parts;
 
     use super::*;
 

@@ -4,6 +4,7 @@
 //! wired as on a real cluster; only the hosts' services and reboots are simulated, and small stand-ins play the rest of
 //! a cluster. With `--systemd` the nodes are real systemd containers instead.
 
+mod born;
 mod components;
 mod config_server;
 mod content;
@@ -279,6 +280,7 @@ impl Fleet<'_> {
         let (hosts, failures) = hosts::Hosts::new(self.client.clone(), self.machines.clone(), folder);
         let cloud = self.open_cloud(Arc::new(hosts.clone()))?;
         let names = still_there(names, &cloud);
+        born::Births::expect(&self.client, &names).await?.in_folders(|name| self.folder.root_of(name)).await?;
         let blank = |(name, role): &(String, &'static str)| {
             machines::dressed(nodes::blank(name, role, &nodes::zone_of(name), ""), role)
         };
@@ -291,7 +293,8 @@ impl Fleet<'_> {
     }
 
     /// Nodes that are systemd containers, without Machines.
-    async fn start_containers(&mut self, names: &[(String, &'static str)], server: &Server) -> anyhow::Result<()> {
+    async fn start_containers(&mut self, names: &Names, server: &Server) -> anyhow::Result<()> {
+        let births = born::Births::expect(&self.client, names).await?;
         let blank: Vec<Node> =
             names.iter().map(|(name, role)| nodes::blank(name, role, &nodes::zone_of(name), "")).collect();
         nodes::create(&self.client, &blank, false).await?;
@@ -299,7 +302,7 @@ impl Fleet<'_> {
             self.machines.add(name, self.folder.switch_of(name));
             let root = self.folder.root_of(name);
             let place = nodes::Place { name: name.clone(), number, root, machines: self.machines.clone() };
-            self.start_container(place, server)?;
+            self.start_container(place, births.clone(), server)?;
         }
         Ok(())
     }
@@ -330,14 +333,15 @@ impl Fleet<'_> {
         Ok(())
     }
 
-    fn start_container(&mut self, place: nodes::Place, server: &Server) -> anyhow::Result<()> {
+    fn start_container(&mut self, place: nodes::Place, births: born::Births, server: &Server) -> anyhow::Result<()> {
         let (client, stopped) = (self.client.clone(), self.stopped.clone());
         let (Some(parts), Server::Embedded(server)) = (&self.systemd, server) else {
             bail!("--systemd needs the embedded API");
         };
         let user = format!("system:node:{}", place.name);
         let kubeconfig = server.kubeconfig_for(&user, &["system:nodes"]).context("cannot name a node")?;
-        self.parts.spawn(systemd::run(client, place, (Arc::clone(parts), kubeconfig), stopped));
+        let made_of = systemd::Making { parts: Arc::clone(parts), kubeconfig, births };
+        self.parts.spawn(systemd::run(client, place, made_of, stopped));
         Ok(())
     }
 
@@ -345,7 +349,7 @@ impl Fleet<'_> {
     async fn announce(&mut self, server: &str, names: &[(String, &'static str)], begun: Instant) -> anyhow::Result<()> {
         let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
         let ready = async {
-            for (pool, role) in [("master", "control-plane"), ("worker", "worker")] {
+            for (pool, role) in nodes::POOLS {
                 let count = names.iter().filter(|(_, own)| *own == role).count();
                 await_condition(pools.clone(), pool, move |pool: Option<&MachineConfigPool>| is_updated(pool, count))
                     .await?;

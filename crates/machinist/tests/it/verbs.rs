@@ -15,6 +15,8 @@ use crate::{Folder, file};
 fn a_change_is_planned_applied_blamed_and_taken_back() {
     let fleet = Fleet::start(&["--nodes", "2"]);
     let first = fleet.updated("");
+    assert_eq!(fleet.disturbances(), Vec::<String>::new(), "nodes are born with their config");
+    assert!(fleet.on_node("worker-2", "etc/kubernetes/kubelet.conf").exists());
     // Pods of our own components come a moment after the pools.
     fleet.wait(&["doctor"], |doctor| doctor["findings"].as_array().is_some_and(Vec::is_empty));
     let healthy = fleet.run(&["doctor"]);
@@ -96,6 +98,8 @@ fn a_fleet_survives_the_end_of_its_process_and_refuses_a_second_one() {
     let folder = std::mem::replace(&mut fleet.folder, Folder::new(&[]));
     let mut fleet = Fleet::try_start(folder, &["--nodes", "1", "--control-plane", "0"]).unwrap();
     assert_eq!(fleet.updated(""), first);
+    fleet.wait(&["doctor"], |doctor| doctor["findings"].as_array().is_some_and(Vec::is_empty));
+    assert_eq!(fleet.disturbances(), Vec::<String>::new(), "neither start takes a node out of service");
     fleet.end("INT");
 }
 

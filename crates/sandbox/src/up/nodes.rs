@@ -27,6 +27,9 @@ pub(super) const LABEL: &str = crate::fleet::LABEL;
 const FLEET: &str = "up";
 const SIMULATED: &str = "this node is simulated";
 
+/// The pools, and the role of the nodes in each.
+pub(super) const POOLS: [(&str, &str); 2] = [("master", "control-plane"), ("worker", "worker")];
+
 /// How long a simulated machine is down for a reboot.
 const REBOOT: Duration = Duration::from_millis(300);
 /// How often a machine's switch is looked at.
@@ -243,21 +246,26 @@ pub(super) async fn play(
     names: &[(String, &'static str)],
     dress: impl Fn(Node, &str) -> Node,
 ) -> anyhow::Result<Vec<Node>> {
-    let pools: Api<MachineConfigPool> = Api::all(client.clone());
     let mut stored = Vec::new();
-    for (pool, role) in [("master", "control-plane"), ("worker", "worker")] {
-        let there = |pool: Option<&MachineConfigPool>| target(pool).is_some();
-        let pool = await_condition(pools.clone(), pool, there).await.context("cannot watch the pools")?;
-        let config = target(pool.as_ref());
+    for (pool, role) in POOLS {
+        let config = target_of(client, pool).await?;
         let selector = ListParams::default().labels(&format!("{}{role}", api::labels::NODE_ROLE_PREFIX));
         let known = Api::<Node>::all(client.clone()).list(&selector).await.context("cannot list nodes")?.items;
         let is_known: BTreeSet<String> = known.iter().map(ResourceExt::name_any).collect();
         let new = names.iter().filter(|(name, own)| *own == role && !is_known.contains(name));
-        let new = new.map(|(name, role)| dress(fleet.blank(name, &[role], config.as_deref()), role)).collect();
+        let new = new.map(|(name, role)| dress(fleet.blank(name, &[role], Some(&config)), role)).collect();
         stored.extend(known);
         stored.extend(fleet.join(new).await.context("cannot create nodes")?);
     }
     Ok(stored)
+}
+
+/// Waits for the first rendered config of a pool.
+pub(super) async fn target_of(client: &Client, pool: &str) -> anyhow::Result<String> {
+    let pools: Api<MachineConfigPool> = Api::all(client.clone());
+    let there = |pool: Option<&MachineConfigPool>| target(pool).is_some();
+    let pool = await_condition(pools, pool, there).await.context("cannot watch the pools")?;
+    target(pool.as_ref()).context("the pool was rendered, and its config is gone")
 }
 
 /// The fleet of nodes that live in memory.

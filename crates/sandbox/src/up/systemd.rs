@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use containers::{Base, Container, Overlay, Root, State};
+use host::directory::Directory;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::Arguments;
+use super::born::Births;
 use super::nodes::{self, Place, SWITCH};
 use super::told_to_stop;
 
@@ -37,6 +39,13 @@ pub(super) struct Parts {
     base: PathBuf,
     machinistd: PathBuf,
     os: String,
+}
+
+/// What one node is made from.
+pub(super) struct Making {
+    pub(super) parts: Arc<Parts>,
+    pub(super) kubeconfig: String,
+    pub(super) births: Births,
 }
 
 /// Finds or makes what nodes are made from, or says in one sentence what is missing.
@@ -83,7 +92,7 @@ fn os_name(release: &str) -> String {
 pub(super) async fn run(
     client: Client,
     place: Place,
-    (parts, kubeconfig): (Arc<Parts>, String),
+    Making { parts, kubeconfig, births }: Making,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Place { name, number, root, machines } = place;
@@ -94,6 +103,8 @@ pub(super) async fn run(
     let booting = spawn_blocking(move || {
         let overlay = Overlay::mount(&whole.base, &folder)?;
         furnish(&Root(overlay.path()), &node, number, &whole.machinistd, &kubeconfig)?;
+        // As Ignition does, before the machine's own system starts.
+        births.boot(&node, &Directory::open(overlay.path())?)?;
         let container = Container::boot(&node, &folder, overlay, move |state| {
             let _ = tell.send(state);
         })?;
