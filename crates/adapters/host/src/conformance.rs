@@ -2,6 +2,8 @@
 //!
 //! They panic with the broken promise. `root` of the host must be empty or disposable.
 
+use std::io::Read as _;
+
 use change::host::{Attributes, EntryKind, Host, HostPath};
 
 /// All of it, for a host with nothing but files and a service manager.
@@ -35,6 +37,15 @@ pub fn files_are_replaced_whole(host: &dyn Host) {
     files.put(&motd, b"three", &Attributes::root(0o4755)).expect("replaced");
     assert_eq!(files.read(&motd), Ok(Some(b"three".to_vec())));
     assert_eq!(files.look(&motd).expect("look").expect("there").mode, 0o4755, "special bits are kept");
+    files.put_from(&motd, &mut &b"pieces"[..], &Attributes::root(0o640)).expect("replaced piece by piece");
+    let entry = files.look(&motd).expect("look").expect("it is there");
+    assert_eq!((entry.kind, entry.mode, entry.size), (EntryKind::File, 0o640, 6));
+    let mut text = String::new();
+    let mut opened = files.open(&motd).expect("open").expect("it is there");
+    opened.read_to_string(&mut text).expect("text");
+    assert_eq!(text, "pieces");
+    assert!(files.open(&path("/etc/conformance/deep/nothing")).expect("nothing is fine").is_none());
+    assert!(files.open(&path("/etc/conformance/deep")).is_err(), "a folder is no file");
     assert_eq!(
         files.list(&path("/etc/conformance/deep")),
         Ok(vec!["motd".to_owned()]),

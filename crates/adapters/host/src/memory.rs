@@ -5,6 +5,7 @@
 //! fail, so a test can try all of them.
 
 use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -292,6 +293,10 @@ impl Files for Disk {
         }
     }
 
+    fn open(&self, path: &HostPath) -> Result<Option<Box<dyn Read>>, Error> {
+        Ok(self.read(path)?.map(|contents| Box::new(Cursor::new(contents)) as Box<dyn Read>))
+    }
+
     fn list(&self, folder: &HostPath) -> Result<Vec<String>, Error> {
         let state = self.state();
         let prefix = format!("{}/", state.resolve(folder.as_str(), true, "list")?);
@@ -303,6 +308,13 @@ impl Files for Disk {
         let Attributes { mode, user, group } = *attributes;
         let node = Node::File { contents: contents.to_vec(), is_synced: true, mode, user, group };
         self.state().replace(path, node, "write")
+    }
+
+    fn put_from(&self, path: &HostPath, contents: &mut dyn Read, attributes: &Attributes) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        let read = contents.read_to_end(&mut bytes);
+        read.map_err(|error| Error::new(ErrorKind::Failed, "write", path.as_str(), error.to_string()))?;
+        self.put(path, &bytes, attributes)
     }
 
     fn link(&self, path: &HostPath, target: &str) -> Result<(), Error> {

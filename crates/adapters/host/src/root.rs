@@ -107,6 +107,22 @@ impl Root {
         Ok(folder)
     }
 
+    /// An open regular file, links followed. `None` when there is nothing.
+    fn open_file(&self, path: &HostPath) -> Result<Option<File>, Error> {
+        // Without NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match self.open_beneath(path.relative(), flags) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(failure("read", path.as_str(), errno)),
+        };
+        let stat = rustix::fs::fstat(&file).map_err(|errno| failure("read", path.as_str(), errno))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Error::new(ErrorKind::Refused, "read", path.as_str(), "it is not a regular file"));
+        }
+        Ok(Some(file))
+    }
+
     fn fsync_later(&self, folder: OwnedFd) {
         let Ok(stat) = rustix::fs::fstat(&folder) else { return };
         let mut waiting = self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -213,25 +229,18 @@ impl Files for Root {
     }
 
     fn read(&self, path: &HostPath) -> Result<Option<Vec<u8>>, Error> {
-        // Without NONBLOCK, opening a pipe that nobody writes to would wait for ever.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match self.open_beneath(path.relative(), flags) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(failure("read", path.as_str(), errno)),
-        };
-        let stat = rustix::fs::fstat(&file).map_err(|errno| failure("read", path.as_str(), errno))?;
-        let refused = |detail: &str| Error::new(ErrorKind::Refused, "read", path.as_str(), detail);
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(refused("it is not a regular file"));
-        }
+        let Some(file) = self.open_file(path)? else { return Ok(None) };
         let mut contents = Vec::new();
         let read = file.take(READ_LIMIT + 1).read_to_end(&mut contents);
         read.map_err(|error| failure("read", path.as_str(), errno_of(&error)))?;
         if contents.len() as u64 > READ_LIMIT {
-            return Err(refused("it is larger than 32 MiB"));
+            return Err(Error::new(ErrorKind::Refused, "read", path.as_str(), "it is larger than 32 MiB"));
         }
         Ok(Some(contents))
+    }
+
+    fn open(&self, path: &HostPath) -> Result<Option<Box<dyn Read>>, Error> {
+        Ok(self.open_file(path)?.map(|file| Box::new(file) as Box<dyn Read>))
     }
 
     fn list(&self, folder: &HostPath) -> Result<Vec<String>, Error> {
@@ -256,9 +265,14 @@ impl Files for Root {
     fn put(&self, path: &HostPath, contents: &[u8], attributes: &Attributes) -> Result<(), Error> {
         self.replace(path, "write", contents.is_empty(), |file| {
             file.write_all(contents).map_err(|error| errno_of(&error))?;
-            // The owner first: changing it clears setuid and setgid.
-            chown(&*file, attributes)?;
-            rustix::fs::fchmod(&*file, Mode::from(attributes.mode))
+            give(file, attributes)
+        })
+    }
+
+    fn put_from(&self, path: &HostPath, contents: &mut dyn Read, attributes: &Attributes) -> Result<(), Error> {
+        self.replace(path, "write", false, |file| {
+            std::io::copy(contents, file).map_err(|error| errno_of(&error))?;
+            give(file, attributes)
         })
     }
 
@@ -379,6 +393,12 @@ fn entry(folder: &OwnedFd, path: &HostPath, stat: &Stat) -> Result<Entry, Error>
     };
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     Ok(Entry { kind, mode: stat.st_mode & 0o7777, user: stat.st_uid, group: stat.st_gid, size })
+}
+
+/// The owner first: changing it clears setuid and setgid.
+fn give(file: &File, attributes: &Attributes) -> Result<(), Errno> {
+    chown(file, attributes)?;
+    rustix::fs::fchmod(file, Mode::from(attributes.mode))
 }
 
 /// Only root can give files away; as another user the file must already be meant for that user.

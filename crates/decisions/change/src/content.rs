@@ -3,12 +3,14 @@
 //! Two entries are equal here when a node could not tell them apart: the same bytes written in another encoding, a
 //! mode that is the default anyway, or another order of drop-ins make no difference. Nothing is judged here.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::sync::{Arc, OnceLock};
 
 use api::machineconfiguration::MachineConfig;
-use ignition::{Resource, v3_5};
+use ignition::{GzipChecker, Resource, v3_5};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -176,11 +178,15 @@ impl fmt::Display for Section {
     }
 }
 
-/// The contents of a file, decoded at most once and only when somebody asks. Equal means equal bytes.
+/// The contents of a file, decoded only when somebody asks. Equal means equal bytes.
+///
+/// Plain contents are decoded once and kept. Compressed ones are unpacked anew for whoever reads them and never held whole:
+/// a few kilobytes of a config can unpack to more than a small node has.
 #[derive(Clone)]
 pub struct Contents {
-    resource: Resource,
-    decoded: OnceLock<Result<Arc<[u8]>, Undecodable>>,
+    resource: Arc<Resource>,
+    plain: OnceLock<Result<Arc<[u8]>, Undecodable>>,
+    length: OnceLock<Result<usize, Undecodable>>,
 }
 
 /// Why contents cannot be decoded: they are not inline, badly encoded, or unpack to more than a config may hold.
@@ -188,30 +194,74 @@ pub struct Contents {
 #[error("{0}")]
 pub struct Undecodable(Arc<str>);
 
+impl From<ignition::DecodeError> for Undecodable {
+    fn from(error: ignition::DecodeError) -> Self {
+        Undecodable(error.to_string().into())
+    }
+}
+
 impl Contents {
     fn new(resource: Resource) -> Self {
-        Contents { resource, decoded: OnceLock::new() }
+        Contents { resource: Arc::new(resource), plain: OnceLock::new(), length: OnceLock::new() }
     }
 
-    /// The bytes a node would write.
+    /// Contents that are carried plainly.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::new(Resource { source: Some(ignition::data_url::encode(bytes)), ..Resource::default() })
+    }
+
+    /// The bytes a node would write, all at once.
     ///
     /// # Errors
     /// When the contents are not inline, are badly encoded, or unpack to more than a config may hold.
-    pub fn bytes(&self) -> Result<&[u8], Undecodable> {
-        let decode = || match ignition::decode(&self.resource) {
-            Ok(bytes) => Ok(bytes.into()),
-            Err(error) => Err(Undecodable(error.to_string().into())),
-        };
-        self.decoded.get_or_init(decode).as_deref().map_err(Clone::clone)
+    pub fn bytes(&self) -> Result<Cow<'_, [u8]>, Undecodable> {
+        if self.is_compressed() {
+            return Ok(Cow::Owned(ignition::decode(&self.resource)?));
+        }
+        let decode = || Ok(ignition::decode(&self.resource)?.into());
+        self.plain.get_or_init(decode).as_deref().map(Cow::Borrowed).map_err(Clone::clone)
     }
 
-    /// [`Contents::bytes`], for whoever keeps them.
+    /// The bytes a node would write, piece by piece.
     ///
     /// # Errors
     /// As [`Contents::bytes`].
-    pub fn shared(&self) -> Result<Arc<[u8]>, Undecodable> {
-        self.bytes()?;
-        self.decoded.get().cloned().unwrap_or_else(|| Ok(Arc::default()))
+    pub fn open(&self) -> Result<Box<dyn Read + '_>, Undecodable> {
+        if self.is_compressed() {
+            self.length()?;
+            return Ok(ignition::open(&self.resource)?);
+        }
+        match self.bytes()? {
+            Cow::Borrowed(bytes) => Ok(Box::new(bytes)),
+            Cow::Owned(bytes) => Ok(Box::new(Cursor::new(bytes))),
+        }
+    }
+
+    /// How many bytes [`Contents::bytes`] would give, without holding them.
+    ///
+    /// # Errors
+    /// As [`Contents::bytes`].
+    pub fn length(&self) -> Result<usize, Undecodable> {
+        let measure = || match self.is_compressed() {
+            true => Ok(GzipChecker::default().check(&self.resource, ignition::DECODED_LIMIT)?),
+            false => Ok(self.bytes()?.len()),
+        };
+        self.length.get_or_init(measure).clone()
+    }
+
+    /// Whether the contents have the hash that the config gives for them; also where it gives none.
+    #[must_use]
+    pub fn hash_matches(&self) -> bool {
+        let has_hash = self.resource.verification.as_ref().is_some_and(|verification| verification.hash.is_some());
+        !has_hash || self.open().is_ok_and(|bytes| ignition::hash_matches(&self.resource, bytes) != Some(false))
+    }
+
+    /// Whether reading them means unpacking them.
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        let has_source = self.resource.source.as_deref().is_some_and(|source| !source.is_empty());
+        has_source && ignition::is_inline(&self.resource) && self.resource.compression.as_deref() == Some("gzip")
     }
 
     /// What the config says of them: source, compression and hash.
@@ -227,7 +277,7 @@ impl Contents {
     pub fn check(&self) -> Result<(), Undecodable> {
         match ignition::plain_len(&self.resource) {
             Some(length) if length <= ignition::DECODED_LIMIT => Ok(()),
-            _ => self.bytes().map(|_| ()),
+            _ => self.length().map(|_| ()),
         }
     }
 
@@ -251,7 +301,13 @@ impl PartialEq for Contents {
         {
             return false;
         }
-        matches!((self.bytes(), other.bytes()), (Ok(one), Ok(two)) if one == two)
+        if !self.is_compressed() && !other.is_compressed() {
+            return matches!((self.bytes(), other.bytes()), (Ok(one), Ok(two)) if one == two);
+        }
+        match (self.open(), other.open()) {
+            (Ok(one), Ok(two)) => same(one, two).unwrap_or(false),
+            _ => false,
+        }
     }
 }
 
@@ -260,10 +316,31 @@ impl Eq for Contents {}
 // Contents may be secret, so debug output tells their size only.
 impl fmt::Debug for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.bytes() {
-            Ok(bytes) => write!(f, "Contents({} bytes)", bytes.len()),
+        match self.length() {
+            Ok(length) => write!(f, "Contents({length} bytes)"),
             Err(error) => write!(f, "Contents({error})"),
         }
+    }
+}
+
+/// Whether two readers give the same bytes. Neither is held whole, and reading stops at the first difference.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub fn same(one: impl Read, two: impl Read) -> std::io::Result<bool> {
+    const WINDOW: usize = 16 << 10;
+    let (mut one, mut two) = (BufReader::with_capacity(WINDOW, one), BufReader::with_capacity(WINDOW, two));
+    loop {
+        let (left, right) = (one.fill_buf()?, two.fill_buf()?);
+        let count = left.len().min(right.len());
+        if count == 0 {
+            return Ok(left.is_empty() && right.is_empty());
+        }
+        if left[..count] != right[..count] {
+            return Ok(false);
+        }
+        one.consume(count);
+        two.consume(count);
     }
 }
 

@@ -3,6 +3,7 @@
 //! The answer is the same whatever the order of the input: equal actions appear once, systemd reads its units before
 //! it restarts any of them, and the trust store is refreshed before whoever reads it. Nothing is performed here.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -205,7 +206,7 @@ fn explain_registries(reasons: &mut [Reason], files: &[Change<File>]) -> bool {
         let Subject::Path(path) = &reason.subject else { continue };
         let Some(change) = files.iter().find(|change| change.name == *path) else { continue };
         reason.note = match (decode(change.before.as_ref()), decode(change.after.as_ref())) {
-            (Ok(before), Ok(after)) => registries::unsafe_because(before, after),
+            (Ok(before), Ok(after)) => registries::unsafe_because(before.as_deref(), after.as_deref()),
             (Err(error), _) | (_, Err(error)) => Some(error.to_string()),
         };
         drain |= reason.note.is_some();
@@ -213,6 +214,6 @@ fn explain_registries(reasons: &mut [Reason], files: &[Change<File>]) -> bool {
     drain
 }
 
-fn decode(side: Option<&File>) -> Result<Option<&[u8]>, Undecodable> {
+fn decode(side: Option<&File>) -> Result<Option<Cow<'_, [u8]>>, Undecodable> {
     side.map(|file| file.contents.bytes()).transpose()
 }

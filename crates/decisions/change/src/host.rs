@@ -7,6 +7,7 @@
 //! Nothing here blocks on a network. Calls are plain functions: the daemon runs them on its own thread.
 
 use std::fmt;
+use std::io::Read;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -31,12 +32,18 @@ pub trait Files {
     /// [`READ_LIMIT`] are refused.
     fn read(&self, path: &HostPath) -> Result<Option<Vec<u8>>, Error>;
 
+    /// [`Files::read`], piece by piece and without a limit.
+    fn open(&self, path: &HostPath) -> Result<Option<Box<dyn Read>>, Error>;
+
     /// Names in a folder, sorted. Empty when there is no such folder.
     fn list(&self, folder: &HostPath) -> Result<Vec<String>, Error>;
 
     /// Replaces whatever file or link is at `path`, all or nothing: after any crash it holds the old bytes or the new ones.
     /// Missing parents are made. The new name survives a power cut once [`Files::flush`] has returned.
     fn put(&self, path: &HostPath, contents: &[u8], attributes: &Attributes) -> Result<(), Error>;
+
+    /// [`Files::put`], with contents that are read piece by piece while they are written.
+    fn put_from(&self, path: &HostPath, contents: &mut dyn Read, attributes: &Attributes) -> Result<(), Error>;
 
     /// Replaces whatever file or link is at `path` by a symbolic link, all or nothing.
     fn link(&self, path: &HostPath, target: &str) -> Result<(), Error>;

@@ -1,14 +1,14 @@
-//! What a host should look like: the content of a rendered config with everything decoded and every path checked.
+//! What a host should look like: the content of a rendered config with everything checked that a host could trip over.
 //!
 //! `content` is the one reader of configs; this is what it read, made ready to be written. `plan` and the daemon work on this and never on Ignition text, so there is one place where a config can be refused.
 
 mod read;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 pub use read::Error;
 
+use crate::content::Contents;
 use crate::host::HostPath;
 
 /// Where unit files go.
@@ -37,8 +37,8 @@ pub struct Target {
 #[derive(Clone, PartialEq, Eq)]
 pub struct File {
     /// `None` keeps what the host had, for files that are only appended to.
-    pub contents: Option<Arc<[u8]>>,
-    pub append: Vec<u8>,
+    pub contents: Option<Contents>,
+    pub append: Vec<Contents>,
     pub mode: u32,
     pub user: Owner,
     pub group: Owner,
@@ -81,7 +81,7 @@ pub struct User {
 impl Default for File {
     fn default() -> Self {
         Self {
-            contents: Some(Arc::default()),
+            contents: Some(Contents::of(b"")),
             append: Vec::new(),
             mode: 0o644,
             user: Owner::Id(0),
@@ -91,23 +91,16 @@ impl Default for File {
 }
 
 impl File {
-    pub fn new(contents: impl Into<Vec<u8>>, mode: u32) -> Self {
-        Self { contents: Some(contents.into().into()), mode, ..Self::default() }
+    pub fn new(contents: impl AsRef<[u8]>, mode: u32) -> Self {
+        Self { contents: Some(Contents::of(contents.as_ref())), mode, ..Self::default() }
     }
 }
 
 // Contents may be secret, so debug output tells sizes only.
 impl std::fmt::Debug for File {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let size = self.contents.as_ref().map(|contents| contents.len());
-        write!(
-            formatter,
-            "File({size:?} bytes, +{}, {:04o}, {:?}:{:?})",
-            self.append.len(),
-            self.mode,
-            self.user,
-            self.group
-        )
+        let Self { contents, append, mode, user, group } = self;
+        write!(formatter, "File({contents:?}, +{append:?}, {mode:04o}, {user:?}:{group:?})")
     }
 }
 

@@ -95,13 +95,45 @@ pub(crate) fn finish(config: &mut Config, pool: &str) -> Vec<Problem> {
         Ok(()) => Vec::new(),
         Err(error) => error.problems.iter().map(|found| Problem::pool(pool, &found.path, &found.message)).collect(),
     };
+    problems.extend(check_contents(config, pool));
+    problems
+}
+
+/// What all files of a config may unpack to. A host holds it on its disk twice while it changes from one config to the next,
+/// and a few kilobytes of gzip can claim a thousand times their size.
+const TOTAL_LIMIT: usize = 256 << 20;
+/// How many files a refusal names.
+const NAMED: usize = 10;
+
+/// Contents that cannot be unpacked, and files that are too large together. Nothing is unpacked beyond the limit.
+fn check_contents(config: &Config, pool: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
     let mut gzip = GzipChecker::default();
+    let mut sizes: Vec<(usize, &str)> = Vec::new();
+    let mut total = 0;
     for file in config.storage.iter().flat_map(|storage| storage.files.iter().flatten()) {
+        let mut size = 0;
         for resource in file.contents.iter().chain(file.append.iter().flatten()) {
-            if let Err(error) = gzip.check(resource, DECODED_LIMIT) {
-                problems.push(Problem::pool(pool, &file.path, error.to_string()));
+            match gzip.check(resource, DECODED_LIMIT) {
+                Ok(unpacked) => size += unpacked,
+                Err(error) => problems.push(Problem::pool(pool, &file.path, error.to_string())),
             }
+        }
+        sizes.push((size, &file.path));
+        total += size;
+        if total > TOTAL_LIMIT {
+            problems.push(Problem::pool(pool, "storage.files", too_large(sizes)));
+            break;
         }
     }
     problems
+}
+
+fn too_large(mut sizes: Vec<(usize, &str)>) -> String {
+    sizes.sort_by(|(one, first), (two, second)| two.cmp(one).then_with(|| first.cmp(second)));
+    let named: Vec<String> = sizes.iter().take(NAMED).map(|(size, path)| format!("{path} ({size})")).collect();
+    let named = named.join(", ");
+    format!(
+        "all files together unpack to more than {TOTAL_LIMIT} bytes: make them fewer or smaller; large ones are {named}"
+    )
 }

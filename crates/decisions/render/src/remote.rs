@@ -121,7 +121,7 @@ fn place(resource: &mut Resource, need: &Need, content: &[u8], settings: &Settin
     let embedded = Resource { source: Some(data_url::encode(content)), http_headers: None, ..resource.clone() };
     let plain = ignition::decode(&embedded)
         .map_err(|error: DecodeError| refuse(format!("{path}: content of {source}: {error}")))?;
-    if ignition::hash_matches(&embedded, &plain) == Some(false) {
+    if ignition::hash_matches(&embedded, plain.as_slice()) == Some(false) {
         let hash = need.hash.as_deref().unwrap_or_default();
         return Err(refuse(format!("{path}: content of {source} does not have the hash {hash}")));
     }

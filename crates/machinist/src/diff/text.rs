@@ -90,8 +90,8 @@ impl Shown {
 pub(super) fn shown(path: &str, file: &File, secrets: Secrets) -> Shown {
     match file.contents.bytes() {
         Err(error) => Shown::Summary(format!("<{error}>")),
-        Ok(bytes) if secrets.hides_file(path, file.mode, bytes) => Shown::Summary(mask(bytes)),
-        Ok(bytes) => match std::str::from_utf8(bytes) {
+        Ok(bytes) if secrets.hides_file(path, file.mode, &bytes) => Shown::Summary(mask(&bytes)),
+        Ok(bytes) => match std::str::from_utf8(&bytes) {
             Ok(text) => Shown::Text(text.to_owned()),
             Err(_) => Shown::Summary(format!("<binary, {} bytes>", bytes.len())),
         },

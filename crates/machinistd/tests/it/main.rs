@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod memory;
+
 use std::process::{Command, Output};
 
 fn machinistd(arguments: &[&str]) -> Output {

@@ -3,7 +3,10 @@
 //! A step says what to touch, the target says how it shall look. Doing a step again changes nothing, and a file that already
 //! is as it should be is not written again.
 
-use change::host::{Attributes, EntryKind, Error, ErrorKind, Host, HostPath, KernelChange, PackageChange};
+use std::io::{Cursor, Read};
+
+use change::content::{self, Undecodable};
+use change::host::{Attributes, Entry, EntryKind, Error, ErrorKind, Host, HostPath, KernelChange, PackageChange};
 use change::step::Step;
 use change::target::{File, Target, dropin_path, unit_path};
 
@@ -84,14 +87,16 @@ pub fn written(step: &Step) -> Option<HostPath> {
     }
 }
 
-/// The bytes a file shall have, with what it is appended to.
-pub fn wanted_contents(host: &dyn Host, path: &HostPath, file: &File) -> Result<Vec<u8>, Error> {
-    let mut contents = match &file.contents {
-        Some(contents) => contents.to_vec(),
-        None => originals::contents(host.files(), path)?,
+/// The bytes a file shall have, with what it is appended to, to be read piece by piece.
+pub fn wanted_contents<'a>(host: &dyn Host, path: &HostPath, file: &'a File) -> Result<Box<dyn Read + 'a>, Error> {
+    let mut wanted: Box<dyn Read + 'a> = match &file.contents {
+        Some(contents) => contents.open().map_err(|error| undecodable(path, &error))?,
+        None => Box::new(Cursor::new(originals::contents(host.files(), path)?)),
     };
-    contents.extend_from_slice(&file.append);
-    Ok(contents)
+    for part in &file.append {
+        wanted = Box::new(wanted.chain(part.open().map_err(|error| undecodable(path, &error))?));
+    }
+    Ok(wanted)
 }
 
 fn write_file(host: &dyn Host, path: &HostPath, file: &File) -> Result<(), Error> {
@@ -101,22 +106,38 @@ fn write_file(host: &dyn Host, path: &HostPath, file: &File) -> Result<(), Error
         user: accounts::user_id(files, &file.user, path)?,
         group: accounts::group_id(files, &file.group, path)?,
     };
-    if file.contents.is_some() && file.append.is_empty() {
-        return put(host, path, file.contents.as_deref().unwrap_or_default(), &attributes);
+    if has_attributes(files.look(path)?.as_ref(), &attributes)
+        && let Some(present) = files.open(path)?
+        && content::same(present, wanted_contents(host, path, file)?).unwrap_or(false)
+    {
+        return Ok(());
     }
-    put(host, path, &wanted_contents(host, path, file)?, &attributes)
+    match &file.contents {
+        Some(contents) if file.append.is_empty() && !contents.is_compressed() => {
+            let bytes = contents.bytes().map_err(|error| undecodable(path, &error))?;
+            files.put(path, &bytes, &attributes)
+        }
+        _ => files.put_from(path, &mut wanted_contents(host, path, file)?, &attributes),
+    }
+}
+
+fn undecodable(path: &HostPath, error: &Undecodable) -> Error {
+    Error::new(ErrorKind::Refused, "write", path.as_str(), error.to_string())
+}
+
+fn has_attributes(entry: Option<&Entry>, attributes: &Attributes) -> bool {
+    entry.is_some_and(|entry| {
+        entry.kind == EntryKind::File
+            && (entry.mode, entry.user, entry.group) == (attributes.mode, attributes.user, attributes.group)
+    })
 }
 
 /// Writes only what differs.
 fn put(host: &dyn Host, path: &HostPath, contents: &[u8], attributes: &Attributes) -> Result<(), Error> {
     let files = host.files();
-    if let Some(entry) = files.look(path)? {
-        let same = entry.kind == EntryKind::File
-            && entry.size == contents.len() as u64
-            && (entry.mode, entry.user, entry.group) == (attributes.mode, attributes.user, attributes.group);
-        if same && files.read(path)?.as_deref() == Some(contents) {
-            return Ok(());
-        }
+    let entry = files.look(path)?.filter(|entry| entry.size == contents.len() as u64);
+    if has_attributes(entry.as_ref(), attributes) && files.read(path)?.as_deref() == Some(contents) {
+        return Ok(());
     }
     files.put(path, contents, attributes)
 }

@@ -3,9 +3,11 @@
 //! The words are upstream's, which runbooks and alerts look for; unlike upstream it does not stop at the first difference.
 //! It changes nothing, and contents are shown only as a short diff of plain text from files that others may read too.
 
-use change::host::{Activity, Entry, EntryKind, Host, HostPath};
+use std::io::Read;
+
+use change::host::{Activity, Entry, EntryKind, Error as HostError, Host, HostPath};
 use change::target::{File, Folder, Target, Unit, dropin_path, unit_path};
-use change::{kargs, plan};
+use change::{content, kargs, plan};
 
 use crate::{accounts, apply};
 
@@ -136,10 +138,7 @@ fn check_file(host: &dyn Host, path: &HostPath, file: &File) -> Vec<Mismatch> {
     if found.iter().any(|mismatch| mismatch.message.starts_with("could not stat")) || !is_file(host, path) {
         return found;
     }
-    match apply::wanted_contents(host, path, file) {
-        Ok(wanted) => found.extend(check_contents(host, path, &wanted, file.mode)),
-        Err(error) => found.push(plain(path.as_str(), format!("could not read file \"{path}\": {}", error.detail))),
-    }
+    found.extend(check_contents(host, path, file.mode, || apply::wanted_contents(host, path, file)));
     found.extend(check_owner(host, path, file));
     found
 }
@@ -205,19 +204,37 @@ fn check_mode(host: &dyn Host, path: &HostPath, mode: u32) -> Vec<Mismatch> {
     }
 }
 
-fn check_contents(host: &dyn Host, path: &HostPath, wanted: &[u8], mode: u32) -> Option<Mismatch> {
-    match host.files().read(path) {
-        Ok(Some(present)) if present == wanted => None,
-        Ok(Some(present)) => {
+/// Both sides are read piece by piece, and a second time where their difference can be shown.
+fn check_contents<'a>(
+    host: &dyn Host,
+    path: &HostPath,
+    mode: u32,
+    wanted: impl Fn() -> Result<Box<dyn Read + 'a>, HostError>,
+) -> Option<Mismatch> {
+    let both = || Ok((wanted()?, host.files().open(path)?));
+    let same = both().map_err(|error: HostError| error.detail).and_then(|(wanted, present)| {
+        let present = present.ok_or("no such file or directory")?;
+        content::same(wanted, present).map_err(|error| error.to_string())
+    });
+    match same {
+        Ok(true) => None,
+        Ok(false) => {
             // What only its owner may read is not copied into an annotation that everybody may read.
-            let is_public = mode & 0o044 != 0;
-            let detail = is_public.then(|| short_diff(wanted, &present)).flatten();
+            let shown = (mode & 0o044 != 0).then(|| both().ok()).flatten();
+            let detail = shown.and_then(|(wanted, present)| short_diff(&short(wanted)?, &short(present?)?));
             let message = format!("content mismatch for file \"{path}\"");
             Some(Mismatch { subject: path.to_string(), message, detail })
         }
-        Ok(None) => Some(plain(path.as_str(), format!("could not read file \"{path}\": no such file or directory"))),
-        Err(error) => Some(plain(path.as_str(), format!("could not read file \"{path}\": {}", error.detail))),
+        Err(why) => Some(plain(path.as_str(), format!("could not read file \"{path}\": {why}"))),
     }
+}
+
+/// All of it, unless it is too much for a diff of a few lines.
+fn short(reader: impl Read) -> Option<Vec<u8>> {
+    const LIMIT: u64 = 256 << 10;
+    let mut bytes = Vec::new();
+    reader.take(LIMIT + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= LIMIT).then_some(bytes)
 }
 
 fn check_unit(host: &dyn Host, name: &str, unit: &Unit, found: &mut Vec<Mismatch>) {
@@ -236,7 +253,7 @@ fn check_unit(host: &dyn Host, name: &str, unit: &Unit, found: &mut Vec<Mismatch
         found.extend(check_mode(host, &path, 0o644));
         let is_missing = found[before..].iter().any(|mismatch| mismatch.message.starts_with("could not stat"));
         if !is_missing && is_file(host, &path) {
-            found.extend(check_contents(host, &path, contents.as_bytes(), 0o644));
+            found.extend(check_contents(host, &path, 0o644, || Ok(Box::new(contents.as_bytes()))));
         }
     }
     if let Some(enabled) = unit.enabled {
@@ -250,7 +267,7 @@ fn check_dropin(host: &dyn Host, path: &HostPath, text: &str) -> Vec<Mismatch> {
     }
     let mut found = check_mode(host, path, 0o644);
     if found.is_empty() {
-        found.extend(check_contents(host, path, text.as_bytes(), 0o644));
+        found.extend(check_contents(host, path, 0o644, || Ok(Box::new(text.as_bytes()))));
     }
     found
 }

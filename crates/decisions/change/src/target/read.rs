@@ -1,7 +1,5 @@
 //! From the content of a config to a `Target`: decode, check paths, refuse what a node cannot do.
 
-use std::sync::Arc;
-
 use api::machineconfiguration::MachineConfig;
 
 use super::{File, Folder, Link, Target, Unit, User};
@@ -82,30 +80,24 @@ impl Target {
 }
 
 fn read_file(path: &str, file: &content::File) -> Result<File, Error> {
-    let mut append = Vec::new();
-    for part in &file.append {
-        append.extend_from_slice(&decode(path, part)?);
-    }
+    let append = file.append.iter().map(|part| readable(path, part)).collect::<Result<Vec<_>, _>>()?;
     let contents = match file.contents.source() {
-        Some(_) => Some(decode(path, &file.contents)?),
         // A file that is only appended to keeps what the host has.
         None if !append.is_empty() => None,
-        None => Some(Arc::default()),
+        _ => Some(readable(path, &file.contents)?),
     };
     Ok(File { contents, append, mode: mode(path, file.mode)?, user: file.user.clone(), group: file.group.clone() })
 }
 
-fn decode(path: &str, contents: &Contents) -> Result<Arc<[u8]>, Error> {
+/// Contents that can be read to their end and have the hash the config gives.
+fn readable(path: &str, contents: &Contents) -> Result<Contents, Error> {
     let refuse = |reason: String| Error::Contents { path: path.to_owned(), reason };
     // Rendering inlines remote content, so a remote source that reaches a node never had a data URL.
     if !ignition::is_inline(contents.resource()) {
         return Err(refuse("missing data prefix".to_owned()));
     }
-    let bytes = contents.shared().map_err(|error| refuse(error.to_string()))?;
-    match ignition::hash_matches(contents.resource(), &bytes) {
-        Some(false) => Err(Error::Hash { path: path.to_owned() }),
-        _ => Ok(bytes),
-    }
+    contents.length().map_err(|error| refuse(error.to_string()))?;
+    if contents.hash_matches() { Ok(contents.clone()) } else { Err(Error::Hash { path: path.to_owned() }) }
 }
 
 fn read_unit(name: &str, unit: &content::Unit) -> Result<Unit, Error> {
@@ -150,7 +142,8 @@ mod tests {
         }))
         .unwrap();
         let file = &target.files[&HostPath::parse("/etc/a").unwrap()];
-        assert_eq!((file.contents.as_deref(), file.mode), (Some(&b"hello\n"[..]), 0o600));
+        let contents = file.contents.as_ref().unwrap();
+        assert_eq!((contents.bytes().unwrap().as_ref(), file.mode), (&b"hello\n"[..], 0o600));
         assert_eq!(target.units["a.service"].enabled, Some(true));
         assert_eq!(target.users["core"].keys, ["ssh-ed25519 A"]);
     }

@@ -175,3 +175,17 @@ fn faults_of_every_kind_are_told_at_once() {
         MachineConfig 50-bad: spec.extensions: installing kernel-devel extension is not supported with kernelType: realtime
         MachineConfig 60-remote: spec.config.storage.files: /y: source http://169.254.169.254/latest is a link-local address"#]].assert_eq(&told.join("\n"));
 }
+
+#[test]
+fn files_that_are_too_large_only_together_are_refused_with_their_names() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&vec![0; 30 << 20]).unwrap();
+    let source = data_url::encode(&gzip.finish().unwrap());
+    let file = |number| {
+        let contents = json!({"source": source, "compression": "gzip"});
+        json!({"path": format!("/etc/zeros/{number}"), "contents": contents})
+    };
+    let files: Vec<Value> = (1..=9).map(file).collect();
+    let error = render(&worker(), &[config("50-bad", json!({"storage": {"files": files}}))]).unwrap_err();
+    expect!["MachineConfigPool worker: storage.files: all files together unpack to more than 268435456 bytes: make them fewer or smaller; large ones are /etc/zeros/1 (31457280), /etc/zeros/2 (31457280), /etc/zeros/3 (31457280), /etc/zeros/4 (31457280), /etc/zeros/5 (31457280), /etc/zeros/6 (31457280), /etc/zeros/7 (31457280), /etc/zeros/8 (31457280), /etc/zeros/9 (31457280)"].assert_eq(&error.to_string());
+}
