@@ -1,4 +1,7 @@
-//! `machinist blame NODE PATH`: which fragment, by whom and since when, put this file here.
+//! `machinist blame NODE PATH [FIELD]`: which fragment, by whom and since when, put this file here. Where the fragment was
+//! generated, which KubeletConfig set each field of it.
+
+mod generated;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,12 +13,14 @@ use clap::Args;
 use explain::ago;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use crate::gather::{self, Cluster};
 use crate::output::{self, Format};
+use generated::{Generated, Source};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -26,6 +31,8 @@ pub(crate) struct Arguments {
     /// A file's path, a unit's name, UNIT/DROP-IN, a user, or a kernel argument
     #[arg(value_name = "PATH")]
     part: String,
+    /// A field of the kubelet's configuration, such as maxPods: only who set that
+    field: Option<String>,
     /// Print as JSON or YAML instead of text
     #[arg(short, long, value_enum)]
     output: Option<Format>,
@@ -56,13 +63,42 @@ async fn blame(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Some(first) = entries.first() else { return Err(unknown(&provenance, &config, arguments)) };
     let then = provenance.spec.fragments.iter().find(|fragment| fragment.name == first.from);
     let fragment = fragment(&client, &first.from).await?;
-    let value = describe(arguments, &config, &entries, then.and_then(|then| then.generation), fragment.as_ref());
+    let (generated, sources) = sources(&client, arguments, &first.from, fragment.as_ref()).await?;
+    let mut value = describe(arguments, &config, &entries, then.and_then(|then| then.generation), fragment.as_ref());
+    if let Some(generated) = &generated {
+        value["generated"] = generated.to_json(&sources);
+    }
     let text = match arguments.output {
         Some(format) => format.write_one(&value)?,
-        None => report(&value, fragment.as_ref()),
+        None => {
+            let made = generated.map(|generated| generated.report(&sources, Timestamp::now())).unwrap_or_default();
+            report(&value, fragment.as_ref(), &made)
+        }
     };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a generated fragment was made from; nothing for a user's own.
+async fn sources(
+    client: &Client,
+    arguments: &Arguments,
+    name: &str,
+    fragment: Option<&MachineConfig>,
+) -> anyhow::Result<(Option<Generated>, Vec<Source>)> {
+    let mut generated = fragment.and_then(Generated::read);
+    match (&mut generated, &arguments.field) {
+        (Some(generated), Some(field)) => generated.only(field)?,
+        (None, Some(field)) => {
+            bail!("MachineConfig {name} was not generated, so who set {field} in it is who wrote it; leave {field} out")
+        }
+        (_, None) => {}
+    }
+    let sources = match &generated {
+        Some(generated) => generated::sources(client, generated).await?,
+        None => Vec::new(),
+    };
+    Ok((generated, sources))
 }
 
 /// What is known of a part: first its own entry, then those about details of it.
@@ -112,9 +148,21 @@ async fn fragment(client: &Client, name: &str) -> anyhow::Result<Option<MachineC
     }
 }
 
-/// Whoever wrote `spec.config`, the newest first; without that, whoever wrote anything of the spec.
-fn authors(fragment: &MachineConfig) -> Vec<Author> {
-    let entries = fragment.metadata.managed_fields.iter().flatten();
+impl Author {
+    fn to_json(&self) -> Value {
+        json!({"manager": self.manager, "operation": self.operation, "time": self.time})
+    }
+
+    /// Who it is and since when.
+    fn report(&self, now: Timestamp) -> String {
+        let when = self.time.map(|time| format!(", {} ago ({time})", ago(time, now))).unwrap_or_default();
+        format!("{} ({}){when}", self.manager, self.operation)
+    }
+}
+
+/// Whoever wrote anything of the spec, the newest first.
+fn authors(metadata: &ObjectMeta) -> Vec<Author> {
+    let entries = metadata.managed_fields.iter().flatten();
     let owning =
         entries.filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some()));
     let mut authors: Vec<_> = owning
@@ -138,10 +186,7 @@ fn describe(
     let parts = entries
         .iter()
         .map(|entry| json!({"kind": entry.kind, "name": entry.name, "from": entry.from, "overrode": entry.overrode}));
-    let authors = fragment.map(authors).unwrap_or_default();
-    let authors = authors
-        .iter()
-        .map(|author| json!({"manager": author.manager, "operation": author.operation, "time": author.time}));
+    let authors = fragment.map(|fragment| authors(&fragment.metadata)).unwrap_or_default();
     let now = fragment.and_then(|fragment| fragment.metadata.generation);
     json!({
         "node": arguments.node,
@@ -154,21 +199,21 @@ fn describe(
             "generationRendered": generation,
             "generation": now,
             "created": fragment.and_then(|fragment| fragment.metadata.creation_timestamp.clone()),
-            "writtenBy": authors.collect::<Vec<_>>(),
+            "writtenBy": authors.iter().map(Author::to_json).collect::<Vec<_>>(),
         },
     })
 }
 
-fn report(value: &Value, fragment: Option<&MachineConfig>) -> String {
+fn report(value: &Value, fragment: Option<&MachineConfig>, made: &str) -> String {
     let mut text = String::new();
     let said = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let now = Timestamp::now();
     let _ = writeln!(text, "{} on node {}, by {}", said("/part").bold(), said("/node"), said("/config"));
     let _ = writeln!(text, "{:<12} MachineConfig {}", "from", said("/fragment/name").bold());
-    for author in fragment.map(authors).unwrap_or_default() {
-        let when = author.time.map(|time| format!(", {} ago ({time})", ago(time, now))).unwrap_or_default();
-        let _ = writeln!(text, "{:<12} {} ({}){when}", "written by", author.manager, author.operation);
+    for author in fragment.map(|fragment| authors(&fragment.metadata)).unwrap_or_default() {
+        let _ = writeln!(text, "{:<12} {}", "written by", author.report(now));
     }
+    text += made;
     for entry in value["entries"].as_array().into_iter().flatten() {
         let list = |key: &str| {
             entry[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")

@@ -46,6 +46,7 @@ pub(crate) const APPLY: &str = "Examples:
 pub(crate) const BLAME: &str = "Examples:
   machinist blame worker-1 /etc/chrony.conf
   machinist blame worker-1 kubelet.service
+  machinist blame worker-1 /etc/kubernetes/kubelet.conf maxPods
   machinist blame worker-1 core                 a user and their keys";
 
 pub(crate) const DOCTOR: &str = "Examples:

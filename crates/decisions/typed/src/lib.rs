@@ -20,6 +20,7 @@ pub mod conditions;
 pub mod defaults;
 mod duration;
 pub mod fragment;
+pub mod inert;
 pub mod kubelet;
 pub mod names;
 pub mod objects;

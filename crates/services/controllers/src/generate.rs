@@ -1,7 +1,7 @@
 //! Generates MachineConfigs from typed configuration: templates, KubeletConfigs, ContainerRuntimeConfigs, registries.
 //!
 //! All of it is planned anew from everything there is, in one place and one at a time; the rules are in the crate `typed`.
-//! A kind that cannot be read stops only what is made from it, and what was generated before stays.
+//! Kinds that do nothing are told so here too. A kind that cannot be read stops only what is made from it, and what was generated before stays.
 
 mod apply;
 mod gather;
@@ -117,6 +117,7 @@ impl Generate {
             self.kubelets(now).map(|kubelets| objects.plan_kubelets(&kubelets)),
             self.runtime_configs(now).map(|configs| objects.plan_runtimes(&configs)),
             self.registries(now).map(|registries| objects.plan_registries(&registries)),
+            self.inert(now).map(|inert| inert.plan(now)),
         ]
     }
 }

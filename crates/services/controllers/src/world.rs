@@ -23,7 +23,7 @@ use rollout::{EtcdMember, NodeFacts, Report};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
-pub(crate) use self::typed::TypedStores;
+pub(crate) use self::typed::{TypedStores, bare_resource};
 
 /// Every store that controllers read from.
 #[derive(Clone)]
@@ -149,6 +149,7 @@ impl World {
         typed::ring(nodes.subscribe(), tasks, &bell, matters::node);
         typed::ring(controller_configs.subscribe(), tasks, &bell, matters::controller_config);
         typed::ring(cluster_settings.subscribe(), tasks, &bell, |_| true);
+        typed::ring(machine_configurations.subscribe(), tasks, &bell, |_| true);
         let world = Self {
             client: client.clone(),
             typed: TypedStores::start(client, tasks, &bell),

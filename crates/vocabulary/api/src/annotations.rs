@@ -120,3 +120,14 @@ pub const FIELD_PROVENANCE: &str = "machinist.dev/field-provenance";
 pub const CONTENT_HASH: &str = "machinist.dev/content-hash";
 /// On a generated MachineConfig: objects that are left out of it or only partly in force, and why.
 pub const LEFT_OUT: &str = "machinist.dev/left-out";
+/// On a MachineConfig of another controller that is kept: a fingerprint of what it was made from when we first saw it. Once
+/// that changes, ours replaces it.
+pub const KEPT_INPUTS: &str = "machinist.dev/kept-inputs";
+/// On an object of a kind that has no conditions: why it is accepted and does nothing, and what to do instead.
+pub const IGNORED: &str = "machinist.dev/ignored";
+/// On a paused pool: who paused it.
+pub const PAUSE_BY: &str = "machinist.dev/pause-by";
+/// On a paused pool: why it is paused.
+pub const PAUSE_REASON: &str = "machinist.dev/pause-reason";
+/// On a paused pool: when the pause ends by itself, RFC 3339. Removed when it does.
+pub const PAUSE_UNTIL: &str = "machinist.dev/pause-until";

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod force;
+mod inert;
 mod kubelet;
 mod kubelet_faults;
 mod limits;

@@ -5,13 +5,16 @@
 use std::fmt::Debug;
 
 use api::config::{ClusterImagePolicy, ImagePolicy, Node};
-use api::machineconfiguration::{ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig};
+use api::machineconfiguration::{
+    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineOSBuild, MachineOSConfig,
+};
+use api::operator::MachineConfiguration;
 use cluster::error::if_found;
 use cluster::events::Severity;
 use cluster::write;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::ClusterResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -20,6 +23,7 @@ use typed::plan::{Event, Object, Plan, Update};
 
 use super::seen::find;
 use super::{COMPONENT, Error, Generate, MANAGER};
+use crate::world::bare_resource;
 
 impl Generate {
     pub(super) async fn apply(&self, plan: Plan) -> Result<(), Error> {
@@ -96,6 +100,17 @@ impl Generate {
             "ImagePolicy" => {
                 let namespace = update.object.namespace.clone().unwrap_or_default();
                 self.write(&namespaced::<ImagePolicy>(client, &namespace), update).await
+            }
+            "MachineOSConfig" => self.write(&cluster_wide::<MachineOSConfig>(client), update).await,
+            "MachineOSBuild" => self.write(&cluster_wide::<MachineOSBuild>(client), update).await,
+            "MachineConfiguration" => self.write(&cluster_wide::<MachineConfiguration>(client), update).await,
+            kind if self.context.world.typed.bare(kind).is_some() => {
+                let resource = bare_resource(kind);
+                let api: Api<DynamicObject> = match &update.object.namespace {
+                    Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+                    None => Api::all_with(client, &resource),
+                };
+                self.write(&api, update).await
             }
             other => {
                 tracing::error!(kind = other, "no planner should ask for an update of this kind");
@@ -175,6 +190,9 @@ fn api_version(kind: &str) -> &'static str {
         "MachineConfig" | "ControllerConfig" | "KubeletConfig" | "ContainerRuntimeConfig" => {
             "machineconfiguration.openshift.io/v1"
         }
+        "MachineOSConfig" | "MachineOSBuild" | "PinnedImageSet" => "machineconfiguration.openshift.io/v1",
+        "MachineConfiguration" => "operator.openshift.io/v1",
+        "Cluster" | "Machine" | "MachineSet" | "MachineDeployment" => "cluster.k8s.io/v1alpha1",
         "ImageContentSourcePolicy" => "operator.openshift.io/v1alpha1",
         _ => "config.openshift.io/v1",
     }

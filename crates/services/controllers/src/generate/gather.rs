@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::Api;
 use rollout::{Membership, NodeFacts, Pools};
+use typed::inert::{BARE, Bare, Inert};
 use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
 use typed::templates::profile::NodeSigns;
 
@@ -63,6 +64,21 @@ impl Generate {
             tag_mirrors: all(&stores.tag_mirrors, "imagetagmirrorsets", now)?,
             cluster_policies: all(&stores.cluster_policies, "clusterimagepolicies", now)?,
             policies: all(&stores.policies, "imagepolicies", now)?,
+        })
+    }
+
+    /// What is there and does nothing. A kind that cannot be read is told nothing.
+    pub(super) fn inert(&self, now: Timestamp) -> Result<Inert, Unread> {
+        let world = &self.context.world;
+        let mut bare = Vec::new();
+        for ((kind, _), store) in BARE.into_iter().zip(&world.typed.bare) {
+            bare.extend(all(store, kind, now)?.into_iter().map(|metadata| Bare::new(kind, metadata)));
+        }
+        Ok(Inert {
+            bare,
+            os_configs: all(&world.typed.os_configs, "machineosconfigs", now)?,
+            os_builds: all(&world.typed.os_builds, "machineosbuilds", now)?,
+            configuration: one(&world.machine_configurations, "machineconfigurations", names::CLUSTER, now)?,
         })
     }
 

@@ -81,7 +81,10 @@ pub(super) fn find(world: &World, object: &Object) -> Option<ObjectMeta> {
         "ImageTagMirrorSet" => typed.tag_mirrors.get(&key).map(|it| meta(&*it)),
         "ClusterImagePolicy" => typed.cluster_policies.get(&key).map(|it| meta(&*it)),
         "ImagePolicy" => typed.policies.get(&key).map(|it| meta(&*it)),
-        _ => None,
+        "MachineOSConfig" => typed.os_configs.get(&key).map(|it| meta(&*it)),
+        "MachineOSBuild" => typed.os_builds.get(&key).map(|it| meta(&*it)),
+        "MachineConfiguration" => world.machine_configurations.get(&key).map(|it| meta(&*it)),
+        kind => typed.bare(kind)?.get(&key).map(|it| (*it).clone()),
     }
 }
 

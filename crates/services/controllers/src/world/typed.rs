@@ -3,16 +3,18 @@
 use api::config::{
     ApiServer, ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet, Node,
 };
-use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig};
+use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig, MachineOSBuild, MachineOSConfig};
 use api::operator::ImageContentSourcePolicy;
 use cluster::watch::State;
 use cluster::{Change, Store, Watch};
-use kube::api::Api;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
+
+use ::typed::inert::BARE;
 
 use super::slim;
 
@@ -29,6 +31,10 @@ pub(crate) struct TypedStores {
     pub(crate) tag_mirrors: Store<ImageTagMirrorSet>,
     pub(crate) cluster_policies: Store<ClusterImagePolicy>,
     pub(crate) policies: Store<ImagePolicy>,
+    pub(crate) os_configs: Store<MachineOSConfig>,
+    pub(crate) os_builds: Store<MachineOSBuild>,
+    /// The kinds of [`BARE`], in that order.
+    pub(crate) bare: [Store<ObjectMeta>; BARE.len()],
 }
 
 impl TypedStores {
@@ -46,6 +52,9 @@ impl TypedStores {
             tag_mirrors: start(client, tasks, bell),
             cluster_policies: start(client, tasks, bell),
             policies: start(client, tasks, bell),
+            os_configs: start(client, tasks, bell),
+            os_builds: start(client, tasks, bell),
+            bare: BARE.map(|(kind, _)| start_bare(client, kind, tasks, bell)),
         }
     }
 
@@ -62,6 +71,16 @@ impl TypedStores {
         self.tag_mirrors.settled().await;
         self.cluster_policies.settled().await;
         self.policies.settled().await;
+        self.os_configs.settled().await;
+        self.os_builds.settled().await;
+        for bare in &self.bare {
+            bare.settled().await;
+        }
+    }
+
+    /// The objects of one of the kinds of [`BARE`].
+    pub(crate) fn bare(&self, kind: &str) -> Option<&Store<ObjectMeta>> {
+        BARE.iter().position(|(name, _)| *name == kind).map(|place| &self.bare[place])
     }
 
     /// How the watches are doing. Kinds of `config.openshift.io` that are not installed are no trouble.
@@ -76,12 +95,15 @@ impl TypedStores {
             ("imagetagmirrorsets", self.tag_mirrors.state()),
             ("clusterimagepolicies", self.cluster_policies.state()),
             ("imagepolicies", self.policies.state()),
+            ("machineosconfigs", self.os_configs.state()),
+            ("machineosbuilds", self.os_builds.state()),
         ];
         let mut states = vec![
             ("kubeletconfigs", self.kubelet_configs.state()),
             ("containerruntimeconfigs", self.runtime_configs.state()),
         ];
-        states.extend(optional.into_iter().filter(|(_, state)| *state != State::NotInstalled));
+        let bare = BARE.iter().zip(&self.bare).map(|((kind, _), store)| (*kind, store.state()));
+        states.extend(optional.into_iter().chain(bare).filter(|(_, state)| *state != State::NotInstalled));
         states
     }
 }
@@ -96,6 +118,27 @@ where
     let config = watcher::Config::default().any_semantic().page_size(500);
     tasks.spawn(watch.run(Api::all(client.clone()), config, slim::<K>));
     store
+}
+
+/// Watches a kind whose objects have no conditions. Only their metadata is kept.
+fn start_bare(client: &Client, kind: &str, tasks: &mut JoinSet<()>, bell: &UnboundedSender<()>) -> Store<ObjectMeta> {
+    let mut watch: Watch<ObjectMeta> = Watch::default();
+    let store = watch.store();
+    ring(watch.subscribe(), tasks, bell, |_| true);
+    let config = watcher::Config::default().any_semantic().page_size(500);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &bare_resource(kind));
+    tasks.spawn(watch.run(api, config, |object: DynamicObject| ObjectMeta { managed_fields: None, ..object.metadata }));
+    store
+}
+
+/// Where the objects of one of the kinds of [`BARE`] are.
+pub(crate) fn bare_resource(kind: &str) -> ApiResource {
+    let (group, version) = match kind {
+        "PinnedImageSet" => (api::machineconfiguration::GROUP, "v1"),
+        _ => (api::cluster::GROUP, "v1alpha1"),
+    };
+    let plural = format!("{}s", kind.to_lowercase());
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
 }
 
 /// Rings for every change that matters.

@@ -1,5 +1,6 @@
 //! The controllers on the embedded API, with reads that fail.
 #![allow(clippy::unwrap_used)]
 
+mod inert;
 mod stage;
 mod unread;

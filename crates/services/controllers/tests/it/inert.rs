@@ -1,0 +1,59 @@
+//! Objects that do nothing say so on a running cluster, and are told once.
+
+use api::annotations;
+use api::machineconfiguration::{MachineOSConfig, PinnedImageSet};
+use api::operator::MachineConfiguration;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+use testkit::wait_for;
+
+use crate::stage::Stage;
+
+#[tokio::test]
+async fn what_does_nothing_says_so_in_a_condition_or_an_annotation_and_an_event() {
+    let stage = Stage::start().await;
+    let _controllers = stage.control();
+    let sets: Api<PinnedImageSet> = Api::all(stage.client.clone());
+    let image = format!("example.org/tools@sha256:{}", "0".repeat(64));
+    let set = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "PinnedImageSet", "metadata": {"name": "tools"},
+        "spec": {"pinnedImages": [{"name": image}]},
+    });
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    let configurations: Api<MachineConfiguration> = Api::all(stage.client.clone());
+    let configuration = json!({
+        "apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration", "metadata": {"name": "cluster"},
+        "spec": {"managedBootImages": {"machineManagers": [
+            {"apiGroup": "machine.openshift.io", "resource": "machinesets", "selection": {"mode": "All"}},
+        ]}},
+    });
+    configurations.create(&PostParams::default(), &serde_json::from_value(configuration).unwrap()).await.unwrap();
+    let configs: Api<MachineOSConfig> = Api::all(stage.client.clone());
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSConfig", "metadata": {"name": "worker"},
+        "spec": {
+            "machineConfigPool": {"name": "worker"}, "imageBuilder": {"imageBuilderType": "Job"},
+            "renderedImagePushSecret": {"name": "push"}, "renderedImagePushSpec": "example.org/team/os:latest",
+        },
+    });
+    configs.create(&PostParams::default(), &serde_json::from_value(config).unwrap()).await.unwrap();
+
+    wait_for(&sets, "tools", "the sentence on the set", |set| {
+        let notes = set.and_then(|set| set.metadata.annotations.as_ref());
+        notes.and_then(|notes| notes.get(annotations::IGNORED)).is_some_and(|it| it.contains("pins no images"))
+    })
+    .await;
+    stage.event("NotSupported", "PinnedImageSet tools").await;
+    wait_for(&configurations, "cluster", "the condition about boot images", |object| {
+        let conditions = object.and_then(|it| it.status.as_ref()).map(|status| &status.conditions);
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it.type_ == "Effective" && it.message.contains("spec.managedBootImages"))
+    })
+    .await;
+    wait_for(&configs, "worker", "the condition about builds", |object| {
+        let conditions = object.and_then(|it| it.status.as_ref()).map(|status| &status.conditions);
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it.type_ == "Effective" && it.message.contains("builds no OS images"))
+    })
+    .await;
+}
