@@ -46,7 +46,7 @@ pub fn apply(host: &dyn Host, target: &Target, step: &Step) -> Result<(), Error>
             if text.is_empty() { files.remove(&path) } else { put(host, &path, text.as_bytes(), &UNIT) }
         }
         Step::MaskUnit { unit } => files.link(&path_of(unit_path(unit), unit)?, "/dev/null"),
-        Step::PutBack { path } => originals::put_back(files, path),
+        Step::PutBack { path } => originals::put_back(host, path),
         Step::DaemonReload => {
             // The manager must not read what a power cut could still take away.
             files.flush()?;
