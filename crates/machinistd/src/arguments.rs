@@ -66,7 +66,7 @@ pub(crate) struct Start {
     #[arg(long, env = "KUBELET_HEALTHZ", default_value = "127.0.0.1:10248", global = true)]
     pub(crate) kubelet_healthz: String,
     /// `host:port` that answers when this node's network is well; the default gateway unless set.
-    #[arg(long, global = true)]
+    #[arg(long, env = "WITNESS", global = true)]
     pub(crate) witness: Option<String>,
     /// Where metrics and health are served, on the loopback.
     #[arg(long, env = "METRICS_URL", default_value = "127.0.0.1:8797", global = true)]

@@ -49,7 +49,14 @@ async fn files_units_dropins_and_keys_arrive_and_an_old_unit_goes() {
     world.done("n1", &old).await;
     assert_eq!(node.run(&["systemctl", "is-active", "old.service"]).trim(), "active");
 
+    // Debian's systemd would let root's reboot pass this lock.
+    let lock = ["systemd-inhibit", "--what=shutdown", "--mode=block", "--who=backup", "--why=a backup is running"];
+    node.run(&[&["systemd-run", "--unit=backup", "--"], &lock[..], &["sleep", "infinity"]].concat());
     world.want("n1", &new).await;
+    let held = world.state("n1", "Degraded", |node| get(node, annotations::REASON).contains("backup")).await;
+    assert!(get(&held, annotations::REASON).contains("a backup is running"), "{}", get(&held, annotations::REASON));
+    assert_eq!(node.boots(), 2, "somebody else's work is not cut off");
+    node.run(&["systemctl", "stop", "backup.service"]);
     world.done("n1", &new).await;
     assert_eq!(node.boots(), 3, "each of the two changes reboots once");
     assert_eq!(node.read("/etc/motd").unwrap(), "from the new config\n");

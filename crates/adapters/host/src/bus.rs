@@ -132,7 +132,13 @@ impl Bus {
     }
 
     /// logind, so that inhibitors are respected; where there is none, systemd itself.
+    ///
+    /// logind before systemd 257 lets root's reboot pass every lock, so the locks are asked for first. One that is taken
+    /// in the moment between is respected by newer ones only.
     pub(crate) fn reboot(&self) -> Result<(), Error> {
+        if let Some(lock) = self.locks().iter().find_map(Lock::holds_off_shutdown) {
+            return Err(Error::new(ErrorKind::Failed, "reboot", "this host", lock));
+        }
         match self.call(LOGIND, LOGIND_PATH, LOGIND_MANAGER, "Reboot", &(false,)) {
             Ok(_) => Ok(()),
             // Somebody else's work must not be cut off; whoever asked tries again.
@@ -144,6 +150,12 @@ impl Bus {
                 answer.map(drop).map_err(|refusal| refusal.into_error("reboot", "this host"))
             }
         }
+    }
+
+    /// What holds off shutdowns and other things. None where there is no logind to ask.
+    fn locks(&self) -> Vec<Lock> {
+        let answer = self.call(LOGIND, LOGIND_PATH, LOGIND_MANAGER, "ListInhibitors", &());
+        answer.ok().and_then(|answer| self.read(&answer, "logind").ok()).unwrap_or_default()
     }
 
     fn manager<B>(&self, method: &'static str, _unit: &str, body: &B) -> Result<Message, Refusal>
@@ -228,6 +240,27 @@ impl Bus {
     }
 }
 
+/// A lock as logind lists it.
+#[derive(Clone, Debug, serde::Deserialize, zbus::zvariant::Type)]
+struct Lock {
+    /// What is held off, with colons in between: `shutdown:sleep`.
+    what: String,
+    who: String,
+    why: String,
+    /// `block`, `delay` or, which root may pass, `block-weak`.
+    mode: String,
+    _user: u32,
+    _process: u32,
+}
+
+impl Lock {
+    /// Who holds off a shutdown and why, if this lock does.
+    fn holds_off_shutdown(&self) -> Option<String> {
+        let holds = self.mode == "block" && self.what.split(':').any(|what| what == "shutdown");
+        holds.then(|| format!("\"{}\" holds off shutdowns: {} (`systemd-inhibit --list`)", self.who, self.why))
+    }
+}
+
 enum Refusal {
     /// The service answered with an error of this name.
     Method(String, String),
@@ -248,4 +281,22 @@ impl Refusal {
 
 fn is_missing(error: &str) -> bool {
     ["NoSuchUnit", "FileNotFound", "NoSuchFile", "UnitNotFound", "LoadFailed"].iter().any(|name| error.ends_with(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_block_of_shutdowns_holds_off_a_reboot() {
+        let lock = |what: &str, mode: &str| {
+            let [what, who, why, mode] = [what, "backup", "a backup is running", mode].map(str::to_owned);
+            Lock { what, who, why, mode, _user: 0, _process: 1 }.holds_off_shutdown()
+        };
+        let expected = "\"backup\" holds off shutdowns: a backup is running (`systemd-inhibit --list`)";
+        assert_eq!(lock("sleep:shutdown", "block").as_deref(), Some(expected));
+        for (what, mode) in [("shutdown", "delay"), ("shutdown", "block-weak"), ("sleep:idle", "block")] {
+            assert_eq!(lock(what, mode), None, "{what} {mode}");
+        }
+    }
 }

@@ -57,6 +57,12 @@ impl Directory {
         self
     }
 
+    /// As on a kernel before 5.6.
+    pub fn on_old_kernel(mut self) -> Self {
+        self.root = self.root.on_old_kernel();
+        self
+    }
+
     /// Lets time pass on this host.
     pub fn pass(&self, time: Duration) {
         self.simulation.pass(time);

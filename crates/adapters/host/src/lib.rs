@@ -91,6 +91,9 @@ macro_rules! simulated_services {
             fn installed(&self, packages: &[&str]) -> Result<Vec<String>, Error> {
                 self.simulation.installed(&self.$files, packages)
             }
+            fn package_of(&self, path: &change::host::HostPath) -> Option<String> {
+                crate::simulated::package_of(&self.$files, path)
+            }
         }
     };
 }

@@ -129,6 +129,10 @@ impl System for Machine {
         self.os.installed(packages)
     }
 
+    fn package_of(&self, path: &HostPath) -> Option<String> {
+        self.os.package_of(path)
+    }
+
     fn finalize_failure(&self) -> Option<String> {
         self.os.finalize_failure()
     }

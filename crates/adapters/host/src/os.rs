@@ -19,6 +19,9 @@ pub trait Run: Send + Sync {
     fn run(&self, program: &str, arguments: &[String]) -> Result<String, Error>;
     /// Lays a file ready that a program needs; without contents the file goes.
     fn lay(&self, path: &str, contents: Option<&str>) -> Result<(), Error>;
+    /// Whether there is a file or link.
+    fn is_there(&self, path: &str) -> bool;
+    fn link(&self, path: &str, target: &str) -> Result<(), Error>;
     /// Waits before another try.
     fn pause(&self, time: Duration);
 }
@@ -70,7 +73,8 @@ impl Run for Programs {
         let failed = |detail: String| Error::new(ErrorKind::Failed, "run", program, detail);
         let limit = self.limit(program);
         let Some(output) = output_within(&mut command, limit).map_err(|error| failed(error.to_string()))? else {
-            return Err(failed(format!("it did not end within {} seconds and was stopped", limit.as_secs_f32())));
+            let detail = format!("it did not end within {} seconds and was stopped", limit.as_secs_f32());
+            return Err(Error::new(ErrorKind::TimedOut, "run", program, detail));
         };
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -81,18 +85,29 @@ impl Run for Programs {
     }
 
     fn lay(&self, path: &str, contents: Option<&str>) -> Result<(), Error> {
-        let root = Root::open(&self.root)?;
-        let place =
-            HostPath::parse(path).map_err(|error| Error::new(ErrorKind::Refused, "write", path, error.problem))?;
+        let (root, place) = (Root::open(&self.root)?, place(path)?);
         match contents {
             Some(text) => root.put(&place, text.as_bytes(), &Attributes::root(0o644)),
             None => root.remove(&place),
         }
     }
 
+    fn is_there(&self, path: &str) -> bool {
+        let entry = Root::open(&self.root).and_then(|root| root.look(&place(path)?));
+        entry.is_ok_and(|entry| entry.is_some())
+    }
+
+    fn link(&self, path: &str, target: &str) -> Result<(), Error> {
+        Root::open(&self.root)?.link(&place(path)?, target)
+    }
+
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
+
+fn place(path: &str) -> Result<HostPath, Error> {
+    HostPath::parse(path).map_err(|error| Error::new(ErrorKind::Refused, "write", path, error.problem))
 }
 
 /// Runs a program to its end, or stops it at the limit: `None`.
@@ -135,6 +150,10 @@ pub struct Os {
 const EXTENSIONS: &str = "/run/mco-extensions/os-extensions-content";
 const REPOSITORY: &str = "/etc/yum.repos.d/coreos-extensions.repo";
 const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
+
+/// Where rpm-ostree and bootc look for credentials of registries. What lies in `/run` is gone after the next boot.
+const CREDENTIALS: &str = "/run/ostree/auth.json";
+const ADMINISTRATORS_CREDENTIALS: &str = "/etc/ostree/auth.json";
 
 /// How often something is tried, with pauses that double.
 #[derive(Clone, Copy)]
@@ -191,10 +210,10 @@ impl Os {
             // Arguments that stay change their order, which matters for some: all go before they come again.
             let all = delete.iter().chain(append.iter().filter(|argument| !delete.contains(argument)));
             let removal = std::iter::once("kargs".to_owned()).chain(all.map(deletion));
-            self.run.run("rpm-ostree", &removal.collect::<Vec<_>>())?;
+            self.change(&removal.collect::<Vec<_>>())?;
         }
         arguments.extend(additions);
-        self.run.run("rpm-ostree", &arguments).map(drop)
+        self.change(&arguments).map(drop)
     }
 
     pub fn booted_image(&self) -> Result<Option<String>, Error> {
@@ -224,6 +243,9 @@ impl Os {
     }
 
     pub fn stage_image(&self, image: &str) -> Result<(), Error> {
+        if self.backend().is_some() {
+            self.lend_credentials()?;
+        }
         match self.backend() {
             Some(Backend::RpmOstree) => {
                 let reference = format!("ostree-unverified-registry:{image}");
@@ -232,6 +254,13 @@ impl Os {
             Some(Backend::Bootc) => self.patiently(REBASE, || self.outside(&["bootc", "switch", image]).map(drop)),
             None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
         }
+    }
+
+    /// Lets the OS tools pull with the kubelet's pull secret, by a link, so that the secret stays in one file. Credentials
+    /// that somebody else put there are left alone.
+    fn lend_credentials(&self) -> Result<(), Error> {
+        let has_own = [CREDENTIALS, ADMINISTRATORS_CREDENTIALS].iter().any(|path| self.run.is_there(path));
+        if has_own || !self.run.is_there(PULL_SECRET) { Ok(()) } else { self.run.link(CREDENTIALS, PULL_SECRET) }
     }
 
     pub fn drop_staged(&self) -> Result<(), Error> {
@@ -289,7 +318,7 @@ impl Os {
         for package in &change.uninstall {
             arguments.extend(["--uninstall".to_owned(), package.clone()]);
         }
-        self.run.run("rpm-ostree", &arguments).map(drop)
+        self.change(&arguments).map(drop)
     }
 
     fn change_kernel(&self, change: &KernelChange) -> Result<(), Error> {
@@ -308,7 +337,7 @@ impl Os {
             for package in packages(&change.from) {
                 arguments.extend(["--uninstall".to_owned(), (*package).to_owned()]);
             }
-            self.run.run("rpm-ostree", &arguments)?;
+            self.change(&arguments)?;
         }
         if change.to != "default" {
             let mut arguments = vec!["override".to_owned(), "remove".to_owned()];
@@ -316,7 +345,7 @@ impl Os {
             for package in packages(&change.to) {
                 arguments.extend(["--install".to_owned(), (*package).to_owned()]);
             }
-            self.run.run("rpm-ostree", &arguments)?;
+            self.change(&arguments)?;
         }
         Ok(())
     }
@@ -328,6 +357,22 @@ impl Os {
         }
         let all = self.run.run("rpm", &["-qa".into(), "--queryformat".into(), "%{NAME}\\n".into()])?;
         Ok(all.lines().filter(|name| packages.contains(name)).map(str::to_owned).collect())
+    }
+
+    /// The package that a file came with, where a package manager knows.
+    pub fn package_of(&self, path: &HostPath) -> Option<String> {
+        let ask = |program: &str, arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+            // Both end with an error where no package has the file.
+            self.run.has(program).then(|| self.run.run(program, &arguments).ok()).flatten()
+        };
+        let of_dpkg = || {
+            let answer = ask("dpkg-query", &["--search", path.as_str()])?;
+            answer.lines().find_map(|line| Some(line.strip_suffix(&format!(": {path}"))?.to_owned()))
+        };
+        let of_rpm =
+            || ask("rpm", &["-qf", "--queryformat", "%{NAME}\\n", path.as_str()])?.lines().next().map(str::to_owned);
+        of_dpkg().or_else(of_rpm)
     }
 
     /// The first error that the end of the previous boot has logged about the deployment it was to finish.
@@ -384,8 +429,17 @@ impl Os {
     }
 
     fn rpm_ostree(&self, arguments: &[&str]) -> Result<String, Error> {
-        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        self.run.run("rpm-ostree", &arguments)
+        self.change(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
+    }
+
+    /// rpm-ostree only asks its daemon, which goes on when the program is stopped: nothing else could be changed, or taken
+    /// back, before that ends.
+    fn change(&self, arguments: &[String]) -> Result<String, Error> {
+        let result = self.run.run("rpm-ostree", arguments);
+        if result.as_ref().is_err_and(|error| error.kind == ErrorKind::TimedOut) {
+            let _ = self.run.run("rpm-ostree", &["cancel".to_owned()]);
+        }
+        result
     }
 
     fn json(&self, program: &str, arguments: &[&str]) -> Result<serde_json::Value, Error> {

@@ -1,8 +1,8 @@
 //! Real files beneath a root folder, for the directory host and the real host alike.
 //!
-//! Every path is opened beneath the root by the kernel itself (`openat2` with `RESOLVE_IN_ROOT`), and the last name is then
-//! handled relative to that open folder. Links are followed beneath the root only, and only those that root made. It decides
-//! nothing about what to write.
+//! Every path is opened beneath the root by the kernel itself (`openat2` with `RESOLVE_IN_ROOT`; name by name on kernels
+//! without it), and the last name is then handled relative to that open folder. Links are followed beneath the root only,
+//! and only those that root made. It decides nothing about what to write.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,6 +17,8 @@ use rustix::io::Errno;
 
 mod links;
 
+use links::Way;
+
 /// Folders that wait for their fsync. Each holds a descriptor, so their number is kept small.
 const WAITING_FOLDERS: usize = 64;
 
@@ -30,6 +32,7 @@ const ALWAYS_WRITABLE: [&str; 5] = ["/etc", "/var", "/run", "/tmp", "/boot"];
 pub struct Root {
     folder: OwnedFd,
     path: PathBuf,
+    way: Way,
     usr_is_read_only: bool,
     waiting: Mutex<Vec<(u64, u64, OwnedFd)>>,
 }
@@ -40,7 +43,8 @@ impl Root {
             .map_err(|errno| failure("open", &path.display().to_string(), errno))?;
         // The kernel names what is open without links in it, which is what resolved paths are compared with.
         let path = descriptor_path(&folder).unwrap_or_else(|| path.to_owned());
-        let mut root = Self { folder, path, usr_is_read_only: false, waiting: Mutex::default() };
+        let way = Way::of(folder.as_fd());
+        let mut root = Self { folder, path, way, usr_is_read_only: false, waiting: Mutex::default() };
         root.usr_is_read_only = root.is_read_only_mount("usr");
         Ok(root)
     }
@@ -48,6 +52,12 @@ impl Root {
     /// As on an image-based OS, whatever this folder's mounts say.
     pub fn with_read_only_usr(mut self) -> Self {
         self.usr_is_read_only = true;
+        self
+    }
+
+    /// As on a kernel before 5.6, which has no `openat2`.
+    pub fn on_old_kernel(mut self) -> Self {
+        self.way = Way::OneByOne;
         self
     }
 
@@ -61,7 +71,7 @@ impl Root {
     }
 
     fn open_beneath(&self, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        links::open(self.folder.as_fd(), relative, flags)
+        self.way.open(self.folder.as_fd(), relative, flags)
     }
 
     /// The open folder that holds `path`. `None` when it does not exist.

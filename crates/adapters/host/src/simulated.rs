@@ -183,3 +183,13 @@ impl Simulation {
 fn boot_path() -> Result<HostPath, Error> {
     HostPath::parse(BOOT_ID).map_err(|error| Error::new(ErrorKind::Refused, "read", BOOT_ID, error.problem))
 }
+
+/// The package that a file came with, from the lists of dpkg on this host's disk.
+pub(crate) fn package_of(files: &dyn Files, path: &HostPath) -> Option<String> {
+    let folder = HostPath::parse("/var/lib/dpkg/info").ok()?;
+    let lists = files.list(&folder).ok()?;
+    lists.iter().filter_map(|list| Some((list, list.strip_suffix(".list")?))).find_map(|(list, package)| {
+        let text = files.read(&folder.join(list).ok()?).ok()??;
+        String::from_utf8_lossy(&text).lines().any(|line| line == path.as_str()).then(|| package.to_owned())
+    })
+}

@@ -112,6 +112,10 @@ pub trait System {
     fn installed(&self, _packages: &[&str]) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
+    /// The package that the file at `path` came with. Hosts without a package manager know of none.
+    fn package_of(&self, _path: &HostPath) -> Option<String> {
+        None
+    }
     /// Why the OS that was staged before the last reboot could not be made the one that boots, if it could not.
     fn finalize_failure(&self) -> Option<String> {
         None
@@ -333,6 +337,8 @@ pub enum ErrorKind {
     Unsupported,
     /// A tool or the service manager said no.
     Failed,
+    /// A tool did not end in its time and was stopped.
+    TimedOut,
     /// The power went; only the memory host says so.
     PowerCut,
 }

@@ -26,7 +26,8 @@ pub fn plan(from: &Target, to: &Target) -> Vec<Step> {
     steps.extend(units.write);
     steps.extend(put_back(from, to));
     steps.extend(units.after);
-    steps.extend(users(from, to));
+    let moves_keys = steps.iter().any(configures_sshd);
+    steps.extend(users(from, to, moves_keys));
     steps.extend(system(from, to));
     steps
 }
@@ -163,12 +164,23 @@ impl UnitSteps {
     }
 }
 
-fn users(from: &Target, to: &Target) -> Vec<Step> {
+/// Whether a step may change where sshd reads keys from.
+pub fn configures_sshd(step: &Step) -> bool {
+    match step {
+        Step::WriteFile { path } | Step::WriteLink { path } | Step::PutBack { path } => {
+            path.is_beneath("/etc/ssh/sshd_config") || path.is_beneath("/etc/ssh/sshd_config.d")
+        }
+        _ => false,
+    }
+}
+
+fn users(from: &Target, to: &Target, moves_keys: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     let names: BTreeSet<&String> = from.users.keys().chain(to.users.keys()).collect();
     for name in names {
         let (old, new) = (from.users.get(name), to.users.get(name));
-        if old.map(|user| &user.keys) != new.map(|user| &user.keys) {
+        let has_keys = new.is_some_and(|user| !user.keys.is_empty());
+        if old.map(|user| &user.keys) != new.map(|user| &user.keys) || (moves_keys && has_keys) {
             steps.push(Step::SetKeys { user: name.clone() });
         }
         let hash = |user: Option<&crate::target::User>| user.and_then(|user| user.password_hash.clone());

@@ -152,3 +152,20 @@ fn certificates_that_others_keep_fresh_stay_when_their_entry_goes() {
     let from = with_files(&[("/etc/kubernetes/kubelet-ca.crt", "x"), ("/etc/docker/certs.d/r/ca.crt", "x")]);
     check(&from, &Target::default(), expect![""]);
 }
+
+#[test]
+fn keys_are_written_again_when_sshd_may_read_them_elsewhere() {
+    let user = |keys: &[&str]| User { keys: keys.iter().map(|key| (*key).to_owned()).collect(), ..User::default() };
+    let users: std::collections::BTreeMap<String, User> =
+        [("core".to_owned(), user(&["ssh-ed25519 A"])), ("other".to_owned(), user(&[]))].into();
+    let from = Target { users: users.clone(), ..Target::default() };
+    let to = Target { users, ..with_files(&[("/etc/ssh/sshd_config.d/10-keys.conf", "AuthorizedKeysFile x")]) };
+    check(
+        &from,
+        &to,
+        expect![[r#"
+            keep the original of /etc/ssh/sshd_config.d/10-keys.conf
+            write /etc/ssh/sshd_config.d/10-keys.conf
+            set SSH keys of core"#]],
+    );
+}

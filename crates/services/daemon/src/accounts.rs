@@ -92,26 +92,6 @@ pub fn set_password(files: &dyn Files, user: &str, hash: Option<&str>) -> Result
     files.put(&path, changed.as_bytes(), &attributes)
 }
 
-/// Where the keys of a user go: one file of our own, so that other key files stay untouched.
-pub fn keys_path(account: &Account) -> Result<HostPath, Error> {
-    parse(&format!("{}/.ssh/authorized_keys.d/ignition", account.home))
-}
-
-pub fn set_keys(files: &dyn Files, account: &Account, keys: &[String]) -> Result<(), Error> {
-    let path = keys_path(account)?;
-    let owner = |mode| Attributes { mode, user: account.user, group: account.group };
-    let folders: Vec<HostPath> =
-        [path.parent().and_then(|folder| folder.parent()), path.parent()].into_iter().flatten().collect();
-    for folder in folders {
-        files.make_folder(&folder, &owner(0o700))?;
-    }
-    files.put(&path, keys_text(keys).as_bytes(), &owner(0o600))
-}
-
-pub fn keys_text(keys: &[String]) -> String {
-    keys.iter().map(|key| format!("{}\n", key.trim())).collect()
-}
-
 /// The colon-separated fields of `name`'s line in the first file that has one.
 fn line_of(files: &dyn Files, places: &[&str], name: &str) -> Result<Option<Vec<String>>, Error> {
     for place in places {

@@ -10,7 +10,7 @@ use change::host::{Attributes, Entry, EntryKind, Error, ErrorKind, Host, HostPat
 use change::step::Step;
 use change::target::{File, Target, dropin_path, unit_path};
 
-use crate::{accounts, originals};
+use crate::{accounts, keys, originals};
 
 /// Unit files and drop-ins.
 const UNIT: Attributes = Attributes::root(0o644);
@@ -46,7 +46,7 @@ pub fn apply(host: &dyn Host, target: &Target, step: &Step) -> Result<(), Error>
             if text.is_empty() { files.remove(&path) } else { put(host, &path, text.as_bytes(), &UNIT) }
         }
         Step::MaskUnit { unit } => files.link(&path_of(unit_path(unit), unit)?, "/dev/null"),
-        Step::PutBack { path } => originals::put_back(files, path),
+        Step::PutBack { path } => originals::put_back(host, path),
         Step::DaemonReload => {
             // The manager must not read what a power cut could still take away.
             files.flush()?;
@@ -175,8 +175,8 @@ fn set_keys(host: &dyn Host, target: &Target, user: &str) -> Result<(), Error> {
         tracing::warn!(user, "the config sets SSH keys of a user that is not on this host");
         return Ok(());
     };
-    let keys = target.users.get(user).map(|user| user.keys.as_slice()).unwrap_or_default();
-    accounts::set_keys(host.files(), &account, keys)
+    let wanted = target.users.get(user).map(|user| user.keys.as_slice()).unwrap_or_default();
+    keys::set(host.files(), user, &account, wanted)
 }
 
 fn set_password(host: &dyn Host, target: &Target, user: &str) -> Result<(), Error> {

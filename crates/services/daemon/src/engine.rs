@@ -6,7 +6,7 @@
 use api::machineconfiguration::MachineConfig;
 use change::content::Content;
 use change::host::{Backend, Error as HostError, ErrorKind, Host, HostPath};
-use change::plan::plan;
+use change::plan::{configures_sshd, plan};
 use change::step::Step;
 use change::target::{self, Target};
 
@@ -14,7 +14,7 @@ use crate::faults::{self, Way};
 use crate::journal::{Journal, Phase, PostAction, Trial};
 use crate::store::{Reverted, Store};
 use crate::trial::Clock;
-use crate::{accounts, apply, originals, store, together};
+use crate::{accounts, apply, keys, originals, store, together};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -103,15 +103,27 @@ impl<'a> Engine<'a> {
             _ => None,
         });
         problems.extend(paths.filter_map(|path| files.refuses(path)));
-        let users = steps.iter().filter_map(|step| match step {
-            Step::SetKeys { user } => accounts::find(files, user).ok().flatten(),
-            _ => None,
-        });
-        problems.extend(users.filter_map(|account| files.refuses(&accounts::keys_path(&account).ok()?)));
+        // Where sshd will read keys from is known only after its configuration has changed.
+        if !steps.iter().any(configures_sshd) {
+            let users =
+                steps.iter().filter_map(|step| if let Step::SetKeys { user } = step { Some(user) } else { None });
+            problems.extend(users.flat_map(|user| self.key_problems(target, user)));
+        }
         if target.fips != self.host.system().fips() && target.fips {
             problems.push("detected change to FIPS flag; refusing to modify FIPS on a running cluster".into());
         }
         problems
+    }
+
+    /// Why keys of a user could not be written where sshd reads them.
+    fn key_problems(&self, target: &Target, user: &str) -> Vec<String> {
+        let files = self.host.files();
+        let Ok(Some(account)) = accounts::find(files, user) else { return Vec::new() };
+        match keys::places(files, user, &account) {
+            Ok(places) => places.paths().filter_map(|path| files.refuses(path)).collect(),
+            Err(_) if target.users.get(user).is_none_or(|user| user.keys.is_empty()) => Vec::new(),
+            Err(error) => vec![error.to_string()],
+        }
     }
 
     fn backend_problems(&self, steps: &[Step]) -> Vec<String> {

@@ -22,13 +22,26 @@ pub fn keep(files: &dyn Files, path: &HostPath) -> Result<(), Error> {
 
 /// Puts back what `keep` remembered; nothing, where nothing stood. The memory stays until [`forget`], so that doing it again
 /// after a crash does the same.
-pub fn put_back(files: &dyn Files, path: &HostPath) -> Result<(), Error> {
+///
+/// Where nobody remembers, Ignition wrote the file before this daemon came. The distribution's own copy is put back then. A
+/// package's file of which there is no copy stays as it is: without it the package's program may not start.
+pub fn put_back(host: &dyn Host, path: &HostPath) -> Result<(), Error> {
+    let files = host.files();
     let original = original(path)?;
     if files.look(&original)?.is_some() {
         return files.copy(&original, path);
     }
     if let Some(shipped) = shipped(files, path)? {
         return files.copy(&shipped, path);
+    }
+    if files.look(&stamp(path)?)?.is_none()
+        && !is_folder(files, path)
+        && let Some(package) = host.system().package_of(path)
+    {
+        let advice =
+            "no config has it any more, and its original is not known: install the package again to have it back";
+        tracing::warn!(%path, package, "a package's file is left as it is; {advice}");
+        return Ok(());
     }
     match files.remove(path) {
         // A folder that somebody else has put files into stays.
@@ -52,16 +65,21 @@ pub fn contents(files: &dyn Files, path: &HostPath) -> Result<Vec<u8>, Error> {
     Ok(place.map(|place| files.read(&place)).transpose()?.flatten().unwrap_or_default())
 }
 
-/// The distribution's own copy of a file in `/etc`, for a path of which nobody remembers what stood there: Ignition wrote it
-/// before this daemon came. Image-based systems keep all of theirs in `/usr/etc`.
+/// The distribution's own copy of a file in `/etc`, for a path of which nobody remembers what stood there. Image-based
+/// systems keep all of theirs in `/usr/etc`, others some in the folder from which systemd fills an empty `/etc`.
 fn shipped(files: &dyn Files, path: &HostPath) -> Result<Option<HostPath>, Error> {
     let Some(rest) = path.as_str().strip_prefix("/etc/") else { return Ok(None) };
     if files.look(&stamp(path)?)?.is_some() {
         return Ok(None);
     }
-    let shipped = place(&format!("/usr/etc/{rest}"))?;
-    let kind = files.look(&shipped)?.map(|entry| entry.kind);
-    Ok(matches!(kind, Some(EntryKind::File | EntryKind::Link(_))).then_some(shipped))
+    for folder in ["/usr/etc", "/usr/share/factory/etc"] {
+        let shipped = place(&format!("{folder}/{rest}"))?;
+        let kind = files.look(&shipped)?.map(|entry| entry.kind);
+        if matches!(kind, Some(EntryKind::File | EntryKind::Link(_))) {
+            return Ok(Some(shipped));
+        }
+    }
+    Ok(None)
 }
 
 pub fn keep_enablement(host: &dyn Host, unit: &str) -> Result<(), Error> {

@@ -113,8 +113,17 @@ pub async fn note_what_works(trial: &mut Trial, options: &Options) {
             gateway().map(|gateway| WITNESS_PORTS.map(|port| format!("{gateway}:{port}")).into()).unwrap_or_default()
         }
     };
-    let answers = futures::future::join_all(candidates.iter().map(|address| answers(address))).await;
-    trial.witness = candidates.into_iter().zip(answers).find_map(|(address, answers)| answers.then_some(address));
+    trial.witness = first_that_answers(candidates).await;
+}
+
+/// One after the other: a gateway is asked at its first port only, as a rule, and does not take this for a scan.
+async fn first_that_answers(candidates: Vec<String>) -> Option<String> {
+    for address in candidates {
+        if answers(&address).await {
+            return Some(address);
+        }
+    }
+    None
 }
 
 /// What was seen at one look.
@@ -265,7 +274,10 @@ fn gateway() -> Option<std::net::Ipv4Addr> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     fn trial() -> Trial {
@@ -274,6 +286,18 @@ mod tests {
 
     fn well() -> Seen {
         Seen { kubelet_is_well: true, api_is_heard: true, witness_answers: true, ..Seen::default() }
+    }
+
+    #[tokio::test]
+    async fn a_gateway_is_asked_at_one_port_when_that_answers() {
+        let [first, second] = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0")].map(Result::unwrap);
+        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+        let candidates = vec!["127.0.0.1:1".to_owned(), address(&first), address(&second)];
+        assert_eq!(first_that_answers(candidates).await.as_deref(), Some("127.0.0.1:1"), "a refusal is an answer");
+        let found = first_that_answers(vec![address(&first), address(&second)]).await;
+        assert_eq!(found, Some(address(&first)));
+        second.set_nonblocking(true).unwrap();
+        assert!(second.accept().is_err(), "nobody has knocked there");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use change::host::{Activity, Entry, EntryKind, Error as HostError, Host, HostPat
 use change::target::{File, Folder, Target, Unit, dropin_path, unit_path};
 use change::{content, kargs, plan};
 
-use crate::{accounts, apply};
+use crate::{accounts, apply, keys};
 
 /// One place where the host is not what its config says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -310,8 +310,7 @@ fn check_user(host: &dyn Host, name: &str, user: &change::target::User) -> Vec<M
     let files = host.files();
     let Ok(Some(account)) = accounts::find(files, name) else { return Vec::new() };
     let mut found = Vec::new();
-    let keys = accounts::keys_path(&account).ok().and_then(|path| files.read(&path).ok().flatten());
-    if keys.unwrap_or_default() != accounts::keys_text(&user.keys).as_bytes() {
+    if !keys::are_set(files, name, &account, &user.keys) {
         found.push(plain(name, format!("SSH keys of user \"{name}\" are not those of the config")));
     }
     if let Some(hash) = &user.password_hash {
@@ -335,7 +334,8 @@ pub fn watched_paths(host: &dyn Host, target: &Target) -> Vec<HostPath> {
     paths.retain(|path| !IGNORED.contains(&path.as_str()));
     for name in target.users.keys() {
         if let Ok(Some(account)) = accounts::find(host.files(), name) {
-            paths.extend(accounts::keys_path(&account));
+            let places = keys::places(host.files(), name, &account);
+            paths.extend(places.iter().flat_map(|places| places.paths().cloned()));
         }
     }
     paths

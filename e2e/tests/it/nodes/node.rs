@@ -142,10 +142,8 @@ fn furnish(root: &Root<'_>, name: &str, address: Ipv4Addr, control_plane: &Contr
     }
     write("etc/machine-id", "");
     root.add_user("core", 1000).unwrap();
-    let sshd = format!(
-        "ListenAddress {address}:22\nPasswordAuthentication no\nUsePAM no\n\
-         AuthorizedKeysFile .ssh/authorized_keys .ssh/authorized_keys.d/ignition\n"
-    );
+    // Nodes share one network. Everything else is as the distribution has it, also where it reads keys from.
+    let sshd = format!("ListenAddress {address}:22\nPasswordAuthentication no\nUsePAM no\n");
     write("etc/ssh/sshd_config.d/10-node.conf", &sshd);
     write("var/lib/kubelet/kubeconfig", &fs::read_to_string(control_plane.node_kubeconfig(name)).unwrap());
     let mut environment = vec![

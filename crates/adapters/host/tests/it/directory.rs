@@ -10,6 +10,12 @@ fn a_directory_keeps_the_promises_of_a_host() {
     conformance::all(&Directory::open(folder.path()).unwrap());
 }
 
+#[test]
+fn a_directory_on_an_old_kernel_keeps_the_promises_of_a_host() {
+    let folder = tempfile::tempdir().unwrap();
+    conformance::all(&Directory::open(folder.path()).unwrap().on_old_kernel());
+}
+
 /// Each call is another process that opens the same folder.
 fn image_based(folder: &tempfile::TempDir) -> Directory {
     Directory::image_based(folder.path()).unwrap()

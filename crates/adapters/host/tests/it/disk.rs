@@ -25,6 +25,12 @@ fn world() -> (tempfile::TempDir, Root) {
     (folder, root)
 }
 
+/// One on this kernel and one as on a kernel without `openat2`.
+fn worlds() -> [(tempfile::TempDir, Root); 2] {
+    let (folder, root) = world();
+    [world(), (folder, root.on_old_kernel())]
+}
+
 fn assert_outside_is_untouched(folder: &Path) {
     let names: Vec<_> = fs::read_dir(folder.join("outside")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["secret"]);
@@ -33,99 +39,105 @@ fn assert_outside_is_untouched(folder: &Path) {
 
 #[test]
 fn links_out_of_the_root_lead_nowhere() {
-    let (folder, root) = world();
-    let etc = folder.path().join("root/etc");
-    symlink(folder.path().join("outside"), etc.join("absolute")).unwrap();
-    symlink("../../outside", etc.join("dots")).unwrap();
-    symlink("/proc/self/root", etc.join("magic")).unwrap();
-    for name in ["absolute", "dots", "magic"] {
-        let target = path(&format!("/etc/{name}/secret"));
-        let _ = root.put(&target, b"changed", &MODE);
-        let _ = root.remove(&target);
-        assert_ne!(root.read(&target).ok().flatten().as_deref(), Some(&b"untouched"[..]), "{name}");
+    for (folder, root) in worlds() {
+        let etc = folder.path().join("root/etc");
+        symlink(folder.path().join("outside"), etc.join("absolute")).unwrap();
+        symlink("../../outside", etc.join("dots")).unwrap();
+        symlink("/proc/self/root", etc.join("magic")).unwrap();
+        for name in ["absolute", "dots", "magic"] {
+            let target = path(&format!("/etc/{name}/secret"));
+            let _ = root.put(&target, b"changed", &MODE);
+            let _ = root.remove(&target);
+            assert_ne!(root.read(&target).ok().flatten().as_deref(), Some(&b"untouched"[..]), "{name}");
+        }
+        assert_outside_is_untouched(folder.path());
     }
-    assert_outside_is_untouched(folder.path());
 }
 
 #[test]
 fn a_link_of_the_process_file_system_is_refused() {
-    let root = Root::open(Path::new("/")).unwrap();
-    let error = root.read(&path("/proc/self/root/etc/passwd")).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    let open = || Root::open(Path::new("/")).unwrap();
+    for root in [open(), open().on_old_kernel()] {
+        let error = root.read(&path("/proc/self/root/etc/passwd")).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    }
 }
 
 #[test]
 fn a_folder_that_is_swapped_for_a_link_during_writes_leads_nowhere() {
-    let (folder, root) = world();
-    let (etc, stop) = (folder.path().join("root/etc"), AtomicBool::new(false));
-    let outside = folder.path().join("outside");
-    fs::create_dir(etc.join("swapped")).unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (swapped, kept) = (etc.join("swapped"), etc.join("kept"));
-            while !stop.load(Ordering::Relaxed) {
-                let _ = fs::rename(&swapped, &kept);
-                let _ = symlink(&outside, &swapped);
-                let _ = fs::remove_file(&swapped);
-                let _ = fs::rename(&kept, &swapped);
+    for (folder, root) in worlds() {
+        let (etc, stop) = (folder.path().join("root/etc"), AtomicBool::new(false));
+        let outside = folder.path().join("outside");
+        fs::create_dir(etc.join("swapped")).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (swapped, kept) = (etc.join("swapped"), etc.join("kept"));
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = fs::rename(&swapped, &kept);
+                    let _ = symlink(&outside, &swapped);
+                    let _ = fs::remove_file(&swapped);
+                    let _ = fs::rename(&kept, &swapped);
+                }
+            });
+            for round in 0..300 {
+                let _ = root.put(&path("/etc/swapped/file"), format!("{round}").as_bytes(), &MODE);
             }
+            stop.store(true, Ordering::Relaxed);
         });
-        for round in 0..300 {
-            let _ = root.put(&path("/etc/swapped/file"), format!("{round}").as_bytes(), &MODE);
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    assert_outside_is_untouched(folder.path());
+        assert_outside_is_untouched(folder.path());
+    }
 }
 
 #[test]
 fn a_file_that_is_swapped_for_a_link_during_writes_is_replaced_and_what_it_points_to_is_not() {
-    let (folder, root) = world();
-    let (etc, stop) = (folder.path().join("root/etc"), AtomicBool::new(false));
-    let secret = folder.path().join("outside/secret");
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (file, temporary) = (etc.join("file"), etc.join(".file.machinist"));
-            while !stop.load(Ordering::Relaxed) {
-                // Both the place and the temporary neighbour, which an attacker can guess.
-                for place in [&file, &temporary] {
-                    let _ = fs::remove_file(place);
-                    let _ = symlink(&secret, place);
+    for (folder, root) in worlds() {
+        let (etc, stop) = (folder.path().join("root/etc"), AtomicBool::new(false));
+        let secret = folder.path().join("outside/secret");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (file, temporary) = (etc.join("file"), etc.join(".file.machinist"));
+                while !stop.load(Ordering::Relaxed) {
+                    // Both the place and the temporary neighbour, which an attacker can guess.
+                    for place in [&file, &temporary] {
+                        let _ = fs::remove_file(place);
+                        let _ = symlink(&secret, place);
+                    }
                 }
+            });
+            for round in 0..300 {
+                let _ = root.put(&path("/etc/file"), format!("{round}").as_bytes(), &MODE);
             }
+            stop.store(true, Ordering::Relaxed);
         });
-        for round in 0..300 {
-            let _ = root.put(&path("/etc/file"), format!("{round}").as_bytes(), &MODE);
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    assert_outside_is_untouched(folder.path());
-    root.put(&path("/etc/file"), b"last", &MODE).unwrap();
-    assert!(fs::symlink_metadata(etc.join("file")).unwrap().is_file());
+        assert_outside_is_untouched(folder.path());
+        root.put(&path("/etc/file"), b"last", &MODE).unwrap();
+        assert!(fs::symlink_metadata(etc.join("file")).unwrap().is_file());
+    }
 }
 
 #[test]
 fn devices_pipes_and_huge_files_are_not_read() {
-    let (folder, root) = world();
-    let etc = folder.path().join("root/etc");
-    assert!(Command::new("mkfifo").arg(etc.join("pipe")).status().unwrap().success());
-    assert_eq!(
-        root.read(&path("/etc/pipe")).unwrap_err().kind,
-        ErrorKind::Refused,
-        "and it does not wait for a writer"
-    );
-    fs::File::create(etc.join("huge")).unwrap().set_len(1 << 40).unwrap();
-    let error = root.read(&path("/etc/huge")).unwrap_err();
-    assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
-    if testkit::needs::root() {
-        assert!(Command::new("mknod").arg(etc.join("zero")).args(["c", "1", "5"]).status().unwrap().success());
-        assert_eq!(root.read(&path("/etc/zero")).unwrap_err().kind, ErrorKind::Refused);
-        assert_eq!(root.copy(&path("/etc/zero"), &path("/etc/copy")).unwrap_err().kind, ErrorKind::Refused);
-        root.put(&path("/etc/zero"), b"now a file", &MODE).unwrap();
-        assert_eq!(fs::read(etc.join("zero")).unwrap(), b"now a file", "the device is replaced, not written to");
+    for (folder, root) in worlds() {
+        let etc = folder.path().join("root/etc");
+        assert!(Command::new("mkfifo").arg(etc.join("pipe")).status().unwrap().success());
+        assert_eq!(
+            root.read(&path("/etc/pipe")).unwrap_err().kind,
+            ErrorKind::Refused,
+            "and it does not wait for a writer"
+        );
+        fs::File::create(etc.join("huge")).unwrap().set_len(1 << 40).unwrap();
+        let error = root.read(&path("/etc/huge")).unwrap_err();
+        assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
+        if testkit::needs::root() {
+            assert!(Command::new("mknod").arg(etc.join("zero")).args(["c", "1", "5"]).status().unwrap().success());
+            assert_eq!(root.read(&path("/etc/zero")).unwrap_err().kind, ErrorKind::Refused);
+            assert_eq!(root.copy(&path("/etc/zero"), &path("/etc/copy")).unwrap_err().kind, ErrorKind::Refused);
+            root.put(&path("/etc/zero"), b"now a file", &MODE).unwrap();
+            assert_eq!(fs::read(etc.join("zero")).unwrap(), b"now a file", "the device is replaced, not written to");
+        }
+        root.put(&path("/etc/pipe"), b"now a file", &MODE).unwrap();
+        assert_eq!(root.read(&path("/etc/pipe")).unwrap().unwrap(), b"now a file");
     }
-    root.put(&path("/etc/pipe"), b"now a file", &MODE).unwrap();
-    assert_eq!(root.read(&path("/etc/pipe")).unwrap().unwrap(), b"now a file");
 }
 
 /// Mounts something at the root's `etc`, for the time of `inside`. Needs root; without it the test is noted as not run.
@@ -190,28 +202,29 @@ fn a_link_that_a_user_made_is_not_followed_and_one_that_root_made_is() {
     if !testkit::needs::root() {
         return;
     }
-    let (folder, root) = world();
-    let home = folder.path().join("root/home");
-    fs::create_dir(&home).unwrap();
-    symlink("/etc", home.join("theirs")).unwrap();
-    lchown(home.join("theirs"), Some(1000), Some(1000)).unwrap();
-    symlink("../etc", home.join("roots")).unwrap();
-    let owner = Attributes { mode: 0o700, user: 1000, group: 1000 };
-    for error in [
-        root.make_folder(&path("/home/theirs"), &owner).unwrap_err(),
-        root.put(&path("/home/theirs/file"), b"x", &MODE).unwrap_err(),
-        root.read(&path("/home/theirs/file")).unwrap_err(),
-    ] {
-        assert_eq!(error.kind, ErrorKind::Refused, "{error}");
-        assert!(error.to_string().contains("a symbolic link that is not root's"), "{error}");
+    for (folder, root) in worlds() {
+        let home = folder.path().join("root/home");
+        fs::create_dir(&home).unwrap();
+        symlink("/etc", home.join("theirs")).unwrap();
+        lchown(home.join("theirs"), Some(1000), Some(1000)).unwrap();
+        symlink("../etc", home.join("roots")).unwrap();
+        let owner = Attributes { mode: 0o700, user: 1000, group: 1000 };
+        for error in [
+            root.make_folder(&path("/home/theirs"), &owner).unwrap_err(),
+            root.put(&path("/home/theirs/file"), b"x", &MODE).unwrap_err(),
+            root.read(&path("/home/theirs/file")).unwrap_err(),
+        ] {
+            assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+            assert!(error.to_string().contains("a symbolic link that is not root's"), "{error}");
+        }
+        assert!(root.refuses(&path("/home/theirs/file")).is_some());
+        assert_eq!(fs::metadata(folder.path().join("root/etc")).unwrap().uid(), 0);
+        root.put(&path("/home/roots/file"), b"x", &MODE).unwrap();
+        assert_eq!(fs::read(folder.path().join("root/etc/file")).unwrap(), b"x");
+        // The link itself may be looked at, replaced and removed.
+        root.put(&path("/home/theirs"), b"a file now", &MODE).unwrap();
+        assert_eq!(root.read(&path("/home/theirs")).unwrap().unwrap(), b"a file now");
     }
-    assert!(root.refuses(&path("/home/theirs/file")).is_some());
-    assert_eq!(fs::metadata(folder.path().join("root/etc")).unwrap().uid(), 0);
-    root.put(&path("/home/roots/file"), b"x", &MODE).unwrap();
-    assert_eq!(fs::read(folder.path().join("root/etc/file")).unwrap(), b"x");
-    // The link itself may be looked at, replaced and removed.
-    root.put(&path("/home/theirs"), b"a file now", &MODE).unwrap();
-    assert_eq!(root.read(&path("/home/theirs")).unwrap().unwrap(), b"a file now");
 }
 
 /// Carried out by the test below, in a process with another umask.

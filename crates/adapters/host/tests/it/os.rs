@@ -15,6 +15,10 @@ struct Tools {
     asked: Arc<Mutex<Vec<String>>>,
     /// How often images cannot be had before they can.
     failures: Mutex<usize>,
+    /// Files of the host.
+    files: Vec<&'static str>,
+    /// Whether images never come, and the program is stopped at its limit.
+    hangs: bool,
 }
 
 impl Run for Tools {
@@ -27,6 +31,9 @@ impl Run for Tools {
         let answer =
             self.answers.iter().find(|(asked, _)| line.starts_with(*asked)).map(|(_, answer)| (*answer).to_owned());
         self.asked.lock().unwrap().push(line.clone());
+        if self.hangs && line.contains("rebase") {
+            return Err(Error::new(ErrorKind::TimedOut, "run", program, "it was stopped"));
+        }
         let mut failures = self.failures.lock().unwrap();
         if *failures > 0 && (line.contains("rebase") || line.contains("switch")) {
             *failures -= 1;
@@ -38,6 +45,15 @@ impl Run for Tools {
     fn lay(&self, path: &str, contents: Option<&str>) -> Result<(), Error> {
         let word = if contents.is_some() { "write" } else { "remove" };
         self.asked.lock().unwrap().push(format!("{word} {path}"));
+        Ok(())
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.files.contains(&path)
+    }
+
+    fn link(&self, path: &str, target: &str) -> Result<(), Error> {
+        self.asked.lock().unwrap().push(format!("link {path} to {target}"));
         Ok(())
     }
 
@@ -139,6 +155,47 @@ fn an_image_that_cannot_be_had_is_tried_seven_times_with_longer_and_longer_pause
         let pauses: Vec<&str> = asked.iter().filter_map(|line| line.strip_prefix("wait ")).collect();
         assert_eq!(pauses, ["10 s", "20 s", "40 s", "60 s", "60 s", "60 s"]);
     }
+}
+
+#[test]
+fn an_image_is_pulled_with_the_kubelets_pull_secret_unless_somebody_gave_other_credentials() {
+    let staged = |files: &[&'static str]| {
+        let tools = Tools { has: vec!["rpm-ostree"], files: files.to_vec(), ..Tools::default() };
+        let asked = Arc::clone(&tools.asked);
+        Os::new(Box::new(tools)).stage_image("quay.io/os@sha256:2").unwrap();
+        asked.lock().unwrap().first().cloned().unwrap()
+    };
+    let (secret, pulls) = ("/var/lib/kubelet/config.json", "rpm-ostree rebase");
+    assert_eq!(staged(&[secret]), format!("link /run/ostree/auth.json to {secret}"));
+    assert!(staged(&[]).starts_with(pulls), "a node without a pull secret has none to lend");
+    assert!(staged(&[secret, "/run/ostree/auth.json"]).starts_with(pulls), "once is enough");
+    assert!(staged(&[secret, "/etc/ostree/auth.json"]).starts_with(pulls), "the administrator's are used");
+}
+
+#[test]
+fn an_rpm_ostree_that_is_stopped_leaves_no_transaction_behind() {
+    let tools = Tools { has: vec!["rpm-ostree"], hangs: true, ..Tools::default() };
+    let asked = Arc::clone(&tools.asked);
+    let os = Os::new(Box::new(tools));
+    assert_eq!(os.stage_image("quay.io/os@sha256:2").unwrap_err().kind, ErrorKind::TimedOut);
+    os.drop_staged().unwrap();
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked[asked.len() - 2..], ["rpm-ostree cancel", "rpm-ostree cleanup -p"]);
+}
+
+#[test]
+fn the_package_of_a_file_is_asked_of_whichever_package_manager_there_is() {
+    let issue = HostPath::parse("/etc/issue").unwrap();
+    let of = |program, question, answer| {
+        let tools = Tools { has: vec![program], answers: BTreeMap::from([(question, answer)]), ..Tools::default() };
+        Os::new(Box::new(tools)).package_of(&issue)
+    };
+    let dpkg = of("dpkg-query", "dpkg-query --search /etc/issue", "base-files: /etc/issue\n");
+    assert_eq!(dpkg.as_deref(), Some("base-files"));
+    assert_eq!(of("dpkg-query", "dpkg-query --search", "base-files: /etc/issue.net\n"), None);
+    let rpm = of("rpm", "rpm -qf --queryformat %{NAME}\\n /etc/issue", "fedora-release-common\n");
+    assert_eq!(rpm.as_deref(), Some("fedora-release-common"));
+    assert_eq!(of("sh", "", ""), None);
 }
 
 #[test]

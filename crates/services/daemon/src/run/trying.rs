@@ -62,6 +62,11 @@ impl Daemon {
     async fn hears_api(&self) -> bool {
         match tokio::time::timeout(HEAR, self.node.is_there()).await {
             Ok(Ok(_)) => true,
+            // A refusal is an answer, so the network works; who must not read its Node says so elsewhere.
+            Ok(Err(kube::Error::Api(refusal))) => {
+                tracing::warn!(code = refusal.code, "the API answers during a trial, and refuses: {}", refusal.message);
+                true
+            }
             Ok(Err(error)) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the API is not heard during a trial");
                 false

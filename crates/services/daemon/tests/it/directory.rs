@@ -406,6 +406,25 @@ fn a_file_that_ignition_wrote_over_the_distributions_own_gives_way_to_it() {
 }
 
 #[test]
+fn a_packages_file_that_ignition_wrote_over_stays_where_no_copy_of_it_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    put(&host, "/usr/share/factory/etc/nsswitch.conf", "factory\n");
+    put(&host, "/var/lib/dpkg/info/base-files.list", "/.\n/etc\n/etc/issue\n/etc/kept\n");
+    let ours = ["/etc/nsswitch.conf", "/etc/issue", "/etc/only-ours"].map(|path| (path, "ours\n"));
+    ours.iter().for_each(|(path, text)| put(&host, path, text));
+    let one = config("one", &ours, &json!([]), &json!([]));
+    Engine::new(&host).store().save_current(&one).unwrap();
+    // Where the daemon has seen that nothing stood there, nothing stands there again.
+    let two = config("two", &[("/etc/kept", "ours\n")], &json!([]), &json!([]));
+    update(&host, &one, &two).unwrap();
+    update(&host, &two, &config("three", &[], &json!([]), &json!([]))).unwrap();
+    assert_eq!(text(&host, "/etc/nsswitch.conf").unwrap(), "factory\n");
+    assert_eq!(text(&host, "/etc/issue").unwrap(), "ours\n", "its package may need it");
+    assert_eq!((text(&host, "/etc/only-ours"), text(&host, "/etc/kept")), (None, None));
+}
+
+#[test]
 fn a_folder_of_the_config_that_changed_is_drift_and_is_repaired() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();

@@ -28,6 +28,15 @@ pub(crate) const NODE: &str = "n1";
 /// Which requests of the daemon fail before they leave the machine.
 type Cut = Arc<dyn Fn(&Request<Body>) -> bool + Send + Sync>;
 
+/// What becomes of a request of the daemon.
+pub(crate) enum Fate {
+    Arrives,
+    /// It never leaves the machine.
+    Lost,
+    /// The API answers that the daemon may not ask this.
+    Refused,
+}
+
 pub(crate) struct Stage {
     /// Ends with the stage.
     _control_plane: ControlPlane,
@@ -99,15 +108,33 @@ impl Stage {
 
     /// Starts the daemon; requests that `cut` picks never arrive.
     pub(crate) fn run(&self, witness: &str, cut: Cut) -> JoinHandle<Ended> {
+        self.run_with(witness, move |request| if cut(request) { Fate::Lost } else { Fate::Arrives })
+    }
+
+    /// Starts the daemon; `fate` says what becomes of its requests.
+    pub(crate) fn run_with(
+        &self,
+        witness: &str,
+        fate: impl Fn(&Request<Body>) -> Fate + Send + Sync + 'static,
+    ) -> JoinHandle<Ended> {
         let (client, lost) = (self.client.clone(), self.lost.clone());
         let line = tower::service_fn(move |request: Request<Body>| {
-            let (client, is_cut, lost) = (client.clone(), cut(&request), lost.clone());
+            let (client, fate, lost) = (client.clone(), fate(&request), lost.clone());
             async move {
-                if is_cut {
-                    lost.send_modify(|count| *count += 1);
-                    return Err(kube::Error::Service("network is unreachable".into()));
+                match fate {
+                    Fate::Arrives => client.send(request).await,
+                    Fate::Lost => {
+                        lost.send_modify(|count| *count += 1);
+                        Err(kube::Error::Service("network is unreachable".into()))
+                    }
+                    Fate::Refused => {
+                        lost.send_modify(|count| *count += 1);
+                        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                            "message": "nodes is forbidden", "reason": "Forbidden", "code": 403});
+                        let answer = http::Response::builder().status(403);
+                        Ok(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
+                    }
                 }
-                client.send(request).await
             }
         });
         let options = Options {

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::configs::{config, furnish};
-use crate::stage::{Stage, settle};
+use crate::stage::{Fate, Stage, settle};
 
 const NETWORK: &str = "/etc/NetworkManager/system-connections/uplink.nmconnection";
 
@@ -86,6 +86,22 @@ async fn an_api_that_was_heard_before_the_change_and_not_since_keeps_the_trial_o
         })
         .await;
     assert_eq!(stage.phase(), None);
+    daemon.abort();
+}
+
+#[tokio::test]
+async fn an_api_that_refuses_the_node_is_heard_all_the_same() {
+    let stage = stage().await;
+    let file = stage.root().join(&NETWORK[1..]);
+    let asks_for_node = |request: &http::Request<kube::client::Body>| {
+        request.method() == http::Method::GET && request.uri().path().ends_with("/nodes/n1")
+    };
+    let fate = move |request: &_| if file.exists() && asks_for_node(request) { Fate::Refused } else { Fate::Arrives };
+    let daemon = stage.run_with(REFUSES, fate);
+    stage.ask_for("rendered-worker-two").await;
+    stage.loses(1).await;
+    stage.host.pass(Duration::from_secs(3600));
+    stage.node("the trial to be passed", |get| get(annotations::STATE) == "Done" && stage.phase().is_none()).await;
     daemon.abort();
 }
 
