@@ -28,8 +28,10 @@ struct Arguments {
 enum Command {
     /// Run everything: format, clippy, tidy and all tests. Installs prerequisites and says what it installs.
     Test {
-        /// One suite that is too heavy for CI, instead of everything
+        /// One part of the tests, or the suite that is too heavy for CI, instead of everything
         suite: Option<test::Suite>,
+        /// Only the tests of that part whose names contain this
+        filter: Option<String>,
     },
     /// Run the full comparison of the embedded Kubernetes API with a real one, and record that it passed.
     Referee,
@@ -65,7 +67,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Test { suite } => test::run(suite),
+        Command::Test { suite, filter } => test::run(suite, filter.as_deref()),
         Command::Referee => referee::run(),
         Command::Tidy => tidy::run(),
         Command::Generate => generate::run(),

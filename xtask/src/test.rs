@@ -1,10 +1,17 @@
 //! `cargo xtask test`: everything that must hold, in the order in which it is cheapest to fail.
 //!
+//! `cargo xtask test PART [NAME]` runs one part of the tests, or those of its tests whose names contain NAME. Test programs run side
+//! by side, and the time of each part is printed.
+//!
 //! It installs the packages that the tests of real parts need, says so, and names at the end each test that could not
 //! run on this machine. Under `CI=true` such a skip is a failure.
 
+mod build;
+mod lanes;
+mod part;
 mod runbooks;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -13,6 +20,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 
 use crate::{crd_compat, referee, tidy, workspace};
+use part::Part;
 
 /// Where tests note that they could not run; `testkit::needs` appends to it.
 const SKIPPED: &str = "MACHINIST_SKIPPED";
@@ -49,16 +57,32 @@ const PROGRAMS_OF_VM: &[(&str, &str)] = &[
     ("sfdisk", "fdisk"),
 ];
 
-/// Suites that are too heavy for CI. What they last showed is in `docs/proofs.md`.
+/// What to run instead of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
-    /// A MachineSet of two becomes two virtual machines of libvirt that boot for real
+    /// Format, tidy, and the tests of rules, vocabulary, simulation and developer commands
+    Quick,
+    /// Tests of adapters, providers, services and the binaries
+    Product,
+    /// Stories on real API servers, systemd nodes and kubelets
+    Real,
+    /// Tests of the embedded Kubernetes API, and its comparison with a real one
+    Kubernetes,
+    /// Too heavy for CI (see `docs/proofs.md`): a MachineSet of two becomes two virtual machines of libvirt that boot for real
     Vm,
 }
 
-pub(crate) fn run(suite: Option<Suite>) -> anyhow::Result<()> {
+pub(crate) fn run(suite: Option<Suite>, filter: Option<&str>) -> anyhow::Result<()> {
     match suite {
         None => everything(),
+        Some(Suite::Quick) => {
+            step("format", || workspace::run("cargo", &["fmt", "--all", "--check"]))?;
+            step("tidy", tidy::run)?;
+            part(Part::Quick, filter)
+        }
+        Some(Suite::Product) => part(Part::Product, filter),
+        Some(Suite::Real) => part(Part::Real, filter),
+        Some(Suite::Kubernetes) => part(Part::Kubernetes, filter),
         Some(Suite::Vm) => {
             install_programs(PROGRAMS_OF_VM)?;
             step("vm", || {
@@ -80,7 +104,39 @@ fn everything() -> anyhow::Result<()> {
     if upstream.is_dir() {
         step("crd-compat", || crd_compat::run(&upstream))?;
     }
-    step("tests", tests)
+    let mut programs = Vec::new();
+    step("build", || {
+        programs = build::build(None)?;
+        Ok(())
+    })?;
+    // Long comparisons of an embedded API that has not changed are left out.
+    let left_out = referee::left_out()?;
+    let mut jobs = lanes::jobs(&programs, None, &left_out);
+    jobs.push(lanes::Job::examples());
+    step("tests", || judge(jobs).map(drop))
+}
+
+/// The tests of one part, those whose names contain `filter`.
+fn part(part: Part, filter: Option<&str>) -> anyhow::Result<()> {
+    if part != Part::Quick {
+        install_programs(PROGRAMS)?;
+    }
+    let left_out = if part == Part::Kubernetes { referee::left_out()? } else { Vec::new() };
+    run_packages(&build::packages(part)?, filter, &left_out).map(drop)
+}
+
+/// Builds and runs the tests of some packages; names and returns the ones that could not run here.
+pub(crate) fn run_packages(
+    packages: &BTreeSet<String>,
+    filter: Option<&str>,
+    left_out: &[String],
+) -> anyhow::Result<Vec<String>> {
+    let mut programs = Vec::new();
+    step("build", || {
+        programs = build::build(Some(packages))?;
+        Ok(())
+    })?;
+    judge(lanes::jobs(&programs, filter, left_out))
 }
 
 fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -91,26 +147,15 @@ fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<
     Ok(())
 }
 
-/// Runs every test of the workspace, but for long comparisons of an embedded API that has not changed.
-fn tests() -> anyhow::Result<()> {
-    let left_out = referee::left_out()?;
-    let mut arguments = vec!["test", "--workspace", "--locked", "--no-fail-fast"];
-    if !left_out.is_empty() {
-        arguments.extend(["--", "--exact"]);
-        arguments.extend(left_out.iter().flat_map(|name| ["--skip", name.as_str()]));
-    }
-    judge(&arguments).map(drop)
-}
-
-/// Runs tests with cargo; names and returns the ones that could not run here. Runbooks that were followed are printed as a table.
-pub(crate) fn judge(arguments: &[&str]) -> anyhow::Result<Vec<String>> {
+/// Runs test programs; prints the time of each part and a table of the runbooks that were followed. Names and returns the tests
+/// that could not run here.
+fn judge(jobs: Vec<lanes::Job>) -> anyhow::Result<Vec<String>> {
     let (notes, followed) = (fresh("skipped-tests.txt")?, fresh("runbooks.txt")?);
-    let status = workspace::command("cargo", arguments)
-        .env(SKIPPED, &notes)
-        .env(runbooks::NOTES, &followed)
-        .env("MACHINIST_BUILT", "1")
-        .status()
-        .context("cannot start cargo")?;
+    let variables =
+        [(SKIPPED, notes.clone()), (runbooks::NOTES, followed.clone()), ("MACHINIST_BUILT", PathBuf::from("1"))];
+    let begun = Instant::now();
+    let done = lanes::run(jobs, &variables, &workspace::root().join("target/test-logs"))?;
+    print!("{}", lanes::table(&done, begun.elapsed()));
     print!("{}", runbooks::table(&std::fs::read_to_string(&followed).unwrap_or_default()));
     let skipped = read_skipped(&notes);
     if !skipped.is_empty() {
@@ -119,8 +164,9 @@ pub(crate) fn judge(arguments: &[&str]) -> anyhow::Result<Vec<String>> {
             println!("  {line}");
         }
     }
-    if !status.success() {
-        bail!("some tests failed");
+    let failed: Vec<&str> = done.iter().filter(|it| !it.is_ok).map(|it| it.name.as_str()).collect();
+    if !failed.is_empty() {
+        bail!("some tests failed: {}; what they printed is in target/test-logs", failed.join(", "));
     }
     if !skipped.is_empty() && is_ci() {
         bail!("{} tests could not run, and CI must run all of them", skipped.len());

@@ -37,5 +37,17 @@ pub(crate) fn capture(program: &str, arguments: &[&str]) -> anyhow::Result<Strin
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
+    // What `cargo run` told this process about itself. Build scripts look at some of it, and with other values than in a cargo
+    // that somebody starts by hand they would run again, and most of the workspace with them.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_about_us) {
+            command.env_remove(&name);
+        }
+    }
     command
+}
+
+/// Variables that `cargo run` sets for the program it runs.
+fn is_about_us(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }

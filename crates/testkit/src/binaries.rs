@@ -30,6 +30,12 @@ fn built(name: &str, arguments: &[&str], place: &Path) -> PathBuf {
     if !is_built && !built.iter().any(|done| done == name) {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet"]).args(arguments);
+        // What cargo told this test about its own package. Some build scripts look at it, and would run again, and with them most
+        // of what is to be built.
+        let is_about_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_about_us)) {
+            cargo.env_remove(name);
+        }
         if let Some(target) = profile_folder.parent() {
             cargo.arg("--target-dir").arg(target);
         }

@@ -99,7 +99,8 @@ impl Fleet {
     /// What the log tells of nodes that were taken out of service, since the fleet's folder was made.
     pub(crate) fn disturbances(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.folder.path().join("fleet/machinist.log")).unwrap();
-        let tells = |line: &&str| ["initiating cordon", "initiating drain", "reboot"].iter().any(|it| line.contains(it));
+        let tells =
+            |line: &&str| ["initiating cordon", "initiating drain", "reboot"].iter().any(|it| line.contains(it));
         log.lines().filter(tells).map(str::to_owned).collect()
     }
 
