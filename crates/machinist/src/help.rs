@@ -59,6 +59,13 @@ pub(crate) const ROLLBACK: &str = "Examples:
   machinist rollback worker                     back to the last config that every node had
   machinist rollback worker --to rendered-worker-0a1b2c --yes";
 
+pub(crate) const PAUSE: &str = "Examples:
+  machinist pause worker --for 2h --reason 'a test of the new kernel'
+  machinist pause worker                        until somebody resumes it";
+
+pub(crate) const RESUME: &str = "Examples:
+  machinist resume worker";
+
 pub(crate) const DIFF: &str = "Examples:
   machinist diff old.yaml new.yaml              two files or folders, offline
   machinist diff rendered-worker-a rendered-worker-b

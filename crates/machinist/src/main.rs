@@ -18,6 +18,7 @@ mod machines;
 mod manifests;
 mod operator;
 mod output;
+mod pause;
 mod plan;
 mod pointer;
 mod pools;
@@ -91,6 +92,12 @@ enum Verb {
     /// Look for every known failure, explain it, and repair it if asked.
     #[command(after_help = help::DOCTOR)]
     Doctor(doctor::Arguments),
+    /// Stop the updates of a pool, with a word about who, why and until when.
+    #[command(after_help = help::PAUSE)]
+    Pause(pause::Arguments),
+    /// Let the updates of a paused pool go on.
+    #[command(after_help = help::RESUME)]
+    Resume(pause::Resuming),
     /// Take a pool back to the last config that worked.
     #[command(after_help = help::ROLLBACK)]
     Rollback(rollback::Arguments),
@@ -130,6 +137,8 @@ fn main() -> ExitCode {
         Verb::Apply(arguments) => apply::run(&arguments),
         Verb::Blame(arguments) => blame::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Pause(arguments) => pause::run(&arguments),
+        Verb::Resume(arguments) => pause::resume(&arguments),
         Verb::Rollback(arguments) => rollback::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Server(arguments) => server::run(arguments),

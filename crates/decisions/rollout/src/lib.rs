@@ -12,6 +12,7 @@ pub mod marks;
 pub mod membership;
 pub mod node;
 pub mod order;
+pub mod pause;
 pub mod plan;
 pub mod pool_nodes;
 mod progress;

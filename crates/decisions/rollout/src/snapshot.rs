@@ -12,6 +12,7 @@ use api::machineconfiguration::{
     MachineConfigPoolStatus, MachineOSBuild, MachineOSConfig,
 };
 use api::machinist::PoolLedger;
+use api::pause::Pause;
 use api::{annotations, names};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -61,6 +62,8 @@ pub struct PoolFacts {
     pub generation: Option<i64>,
     pub deleting: bool,
     pub paused: bool,
+    /// Who paused it, why and until when, as far as they say so.
+    pub pause: Option<String>,
     pub max_unavailable: Option<IntOrString>,
     pub configuration: Option<MachineConfigPoolConfiguration>,
     /// The config that may be tried again although a trial of it was reverted.
@@ -226,6 +229,7 @@ impl PoolFacts {
             generation: pool.metadata.generation,
             deleting: pool.metadata.deletion_timestamp.is_some(),
             paused: pool.spec.paused.unwrap_or(false),
+            pause: Pause::of(pool).and_then(|pause| pause.noted()),
             max_unavailable: pool.spec.max_unavailable.clone(),
             configuration: pool.spec.configuration.clone(),
             approved: pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::APPROVE)).cloned(),

@@ -115,7 +115,8 @@ fn set_updated(conditions: &mut Conditions, snapshot: &Snapshot, all_updated: bo
     }
     conditions.set(pool_condition::UPDATED, false, "", "");
     if snapshot.pool.paused {
-        let message = format!("Pool is paused; will not update to {target}");
+        let said = snapshot.pool.pause.as_ref().map(|pause| format!("; paused{pause}")).unwrap_or_default();
+        let message = format!("Pool is paused; will not update to {target}{said}");
         conditions.set(pool_condition::UPDATING, false, "", &message);
     } else {
         let progress = progress::sentence(snapshot, waiting);

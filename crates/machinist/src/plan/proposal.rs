@@ -11,6 +11,7 @@ use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPo
 use api::machinist::ClusterSettings;
 use api::names::RENDERED_PREFIX;
 use api::operator::MachineConfiguration;
+use api::pause::Pause;
 use change::disruption::Class;
 use drain::PodFacts;
 use futures::StreamExt as _;
@@ -76,6 +77,9 @@ pub(crate) struct PoolPlan {
     pub(crate) to: String,
     /// The pool is paused: nothing moves until it is not.
     pub(crate) paused: bool,
+    /// Who paused it, why and until when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pause: Option<Pause>,
     /// Why no running node could make the change; nothing would be rolled out then.
     pub(crate) obstacles: Vec<String>,
     pub(crate) nodes: Vec<NodePlan>,
@@ -345,7 +349,9 @@ impl Draft<'_> {
         let Reach { waves, left, current: _ } = reach;
         let estimate_seconds = self.estimate(&waves, &nodes);
         let paused = self.pool.spec.paused.unwrap_or(false);
-        Ok(Some((PoolPlan { pool: name, from, to, paused, obstacles, nodes, waves, left, estimate_seconds }, main)))
+        let pause = Pause::of(self.pool);
+        let plan = PoolPlan { pool: name, from, to, paused, pause, obstacles, nodes, waves, left, estimate_seconds };
+        Ok(Some((plan, main)))
     }
 
     fn config(&self, name: &str) -> Option<&MachineConfig> {

@@ -39,7 +39,9 @@ pub(super) fn report(proposal: &Proposal, secrets: Secrets) -> String {
 
 fn describe(text: &mut String, pool: &PoolPlan) {
     if pool.paused {
-        let _ = writeln!(text, "{} the pool is paused: nothing below happens until it is not", "paused     ".yellow());
+        let pause = pool.pause.as_ref().map(ToString::to_string).unwrap_or_default();
+        let label = "paused     ".yellow();
+        let _ = writeln!(text, "{label} the pool is paused{pause}; nothing below happens until it is not");
     }
     let label = |index: usize, word: &'static str| if index == 0 { word } else { "" };
     for (index, obstacle) in pool.obstacles.iter().enumerate() {

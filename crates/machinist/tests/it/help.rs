@@ -2,8 +2,10 @@
 
 use crate::Folder;
 
-const VERBS: [&str; 11] =
-    ["up", "status", "why", "plan", "apply", "blame", "doctor", "rollback", "diff", "render", "export"];
+const VERBS: [&str; 13] = [
+    "up", "status", "why", "plan", "apply", "blame", "doctor", "rollback", "diff", "render", "export", "pause",
+    "resume",
+];
 
 #[test]
 fn every_verb_shows_examples_that_name_it() {

@@ -1,5 +1,5 @@
-//! `machinist controller`: generates fragments from typed configuration, renders pools, rolls their configs out and drains
-//! nodes.
+//! `machinist controller`: generates fragments from typed configuration, renders pools, rolls their configs out, drains
+//! nodes and ends pauses.
 //!
 //! Each controller gathers what it needs, asks a decision crate for a plan, applies it and reports. The rules are in
 //! `typed`, `render`, `rollout` and `drain`; nothing here decides about pools or nodes.
@@ -8,6 +8,7 @@ mod context;
 mod drain;
 mod generate;
 pub mod metrics;
+mod pause;
 mod render;
 mod roles;
 mod rollout;
@@ -87,6 +88,7 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     context.metrics.states_from(move || states.upgrade().map(|rollout| rollout.states()).unwrap_or_default());
     let (blocked, blocks) = tokio::sync::mpsc::unbounded_channel();
     let generating = Arc::new(generate::Generate::new(context.clone()));
+    let pauses = Arc::new(pause::Pauses::new(context.clone()));
     let drain = Arc::new(drain::Drain::new(context, blocked));
     let events = Events::start(client.clone(), "machineconfigcontroller", &namespace);
     let (watched, health) = (world.clone(), health.clone());
@@ -98,8 +100,9 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     tasks.spawn(rollout.clone().follow(changes.rollout, blocks));
     tasks.spawn(drain.clone().follow(changes.drain));
     tasks.spawn(generating.clone().follow(changes.typed));
+    tasks.spawn(pauses.clone().follow(changes.pauses));
     tasks.spawn(async move {
         world.synced().await;
-        tokio::join!(generating.run(), rendering.run(), rollout.run(), drain.run());
+        tokio::join!(generating.run(), rendering.run(), rollout.run(), drain.run(), pauses.run());
     });
 }

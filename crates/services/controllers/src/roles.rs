@@ -63,7 +63,7 @@ const GENERATE: Role = Role {
 };
 
 /// The rights of `machinist controller`.
-pub const ROLES: [Role; 5] = [
+pub const ROLES: [Role; 6] = [
     GENERATE,
     Role {
         name: "render",
@@ -100,6 +100,15 @@ pub const ROLES: [Role; 5] = [
             right("", "nodes", &["get", "list", "watch", "patch"]),
             // Etcd's pods.
             right("", "pods", WATCH),
+        ],
+        at_home: &[],
+    },
+    Role {
+        name: "pause",
+        everywhere: &[
+            right(MACHINE_CONFIG, "machineconfigpools", WATCH),
+            // `spec.paused` and the notes about it, always with a resource version.
+            right(MACHINE_CONFIG, "machineconfigpools", &["patch"]),
         ],
         at_home: &[],
     },

@@ -81,6 +81,8 @@ pub(crate) struct Changes {
     pub(crate) drain: DrainChanges,
     /// Something that typed configuration depends on has changed.
     pub(crate) typed: UnboundedReceiver<()>,
+    /// Pools whose pause may begin or end.
+    pub(crate) pauses: UnboundedReceiver<Change<MachineConfigPool>>,
 }
 
 /// What makes a pool worth rendering again.
@@ -144,6 +146,7 @@ impl World {
         let drain =
             DrainChanges { nodes: nodes.subscribe(), ledgers: ledgers.subscribe(), budgets: budgets.subscribe() };
         let (bell, typed_changes) = unbounded_channel();
+        let pauses = pools.subscribe();
         typed::ring(pools.subscribe(), tasks, &bell, matters::pool);
         typed::ring(configs.subscribe(), tasks, &bell, matters::config);
         typed::ring(nodes.subscribe(), tasks, &bell, matters::node);
@@ -191,7 +194,7 @@ impl World {
         }));
         // Pods are evicted for DaemonSets that are not there, so a list from an old cache will not do.
         tasks.spawn(daemon_sets.run(Api::all(client.clone()), watcher::Config::default(), |_: DaemonSet| ()));
-        (world, Changes { render, rollout, drain, typed: typed_changes })
+        (world, Changes { render, rollout, drain, typed: typed_changes, pauses })
     }
 
     /// Returns once there is enough to act on: acting on half of what there is would look like deletions. For the other

@@ -188,8 +188,8 @@ fn paused_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
         return;
     }
     let name = &pool.name;
-    let since = pool.paused_by.as_ref().and_then(|(_, time)| *time);
-    let by = pool.paused_by.as_ref().map(|(manager, _)| format!(" by {manager}")).unwrap_or_default();
+    let since = pool.pause.as_ref().and_then(|pause| pause.since);
+    let by = pool.pause.as_ref().map(ToString::to_string).unwrap_or_default();
     let lasts = since.map(|since| format!(" for {}", ago(since, snapshot.now))).unwrap_or_default();
     let is_long = since.is_some_and(|since| snapshot.now.duration_since(since) > LONG_PAUSE);
     let waits = snapshot.nodes_of(name).filter(|node| node.desired.as_deref() != Some(&pool.target)).count();

@@ -45,6 +45,9 @@ impl Fleet {
             let mut value = json!(it);
             value["target"] = json!(facts.target);
             value["paused"] = json!(facts.paused);
+            if let Some(pause) = &facts.pause {
+                value["pause"] = json!(pause);
+            }
             value["machineCount"] = json!(status.machine_count.unwrap_or(0));
             value["updatedMachineCount"] = json!(status.updated_machine_count.unwrap_or(0));
             value["readyMachineCount"] = json!(status.ready_machine_count.unwrap_or(0));

@@ -118,14 +118,15 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
 }
 
 fn paused(facts: &PoolFacts, it: &mut Explanation) {
-    let by = facts.paused_by.as_ref().map(|(manager, _)| format!(", set by {manager}")).unwrap_or_default();
+    let said = facts.pause.as_ref().map(ToString::to_string).unwrap_or_default();
+    let by = if said.starts_with(" by ") { format!(", set{said}") } else { said };
     if it.state == State::Updated {
         it.summary = format!("{}; it is paused{by}", it.summary);
     } else {
         it.waiting_for.insert(0, format!("the pause to end{by}"));
     }
     it.state = State::Paused;
-    it.since = facts.paused_by.as_ref().and_then(|(_, time)| *time).or(it.since);
+    it.since = facts.pause.as_ref().and_then(|pause| pause.since).or(it.since);
     it.moves.push(unpause(&facts.name));
 }
 

@@ -16,6 +16,7 @@ use api::machineconfiguration::{
 use api::machinist::{PoolLedger, RenderedProvenance};
 use api::managed::{self, last_writer};
 use api::names::{node_condition, state};
+use api::pause::Pause;
 use api::selector::Selector;
 use api::{annotations, labels};
 use jiff::Timestamp;
@@ -63,8 +64,8 @@ pub struct PoolFacts {
     /// Nodes whose turn comes next, or has come since the ledger was written.
     pub in_line: BTreeSet<String>,
     pub held: Vec<Held>,
-    /// Who last wrote `spec.paused`, and when.
-    pub paused_by: Option<(String, Option<Timestamp>)>,
+    /// Who paused it, why and until when; absent while it is not paused.
+    pub pause: Option<Pause>,
     /// There is a MachineConfig that the pool selects.
     pub has_fragments: bool,
 }
@@ -334,7 +335,7 @@ impl PoolFacts {
                 .filter(|held| held.config == target)
                 .map(|held| Held { config: held.config, node: held.node, reason: held.reason })
                 .collect(),
-            paused_by: last_writer(&pool.metadata, managed::PAUSED).map(|writer| (writer.manager, writer.at)),
+            pause: Pause::of(pool),
             has_fragments: true,
             target,
         }

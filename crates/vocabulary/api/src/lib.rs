@@ -21,6 +21,7 @@ pub mod machinist;
 pub mod managed;
 pub mod names;
 pub mod operator;
+pub mod pause;
 mod rules;
 mod schema;
 pub mod selector;

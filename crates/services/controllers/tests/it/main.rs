@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod inert;
+mod pause;
 mod stage;
 mod unread;

@@ -178,6 +178,25 @@ fn a_paused_pool_says_who_paused_it_and_since_when() {
 }
 
 #[test]
+fn a_pause_that_says_more_is_repeated_in_full() {
+    let world = World::new().standstill(Standstill::Paused).node("a", "a", "a", "Done", &[]).pool(|pool| {
+        pool["spec"]["paused"] = json!(true);
+        pool["metadata"]["annotations"] = json!({
+            "machinist.dev/pause-by": "anna", "machinist.dev/pause-reason": "a new kernel",
+            "machinist.dev/pause-until": "2030-01-01T00:00:00Z",
+        });
+    });
+    pool(
+        &world,
+        &expect![[r#"
+        Paused: 0 of 1 nodes have rendered-worker-b
+        waits for the pause to end, set by anna until 2030-01-01T00:00:00Z: a new kernel
+        go on: kubectl patch mcp worker --type merge -p '{"spec":{"paused":false}}'
+    "#]],
+    );
+}
+
+#[test]
 fn nodes_of_two_pools_and_of_none_are_told_apart() {
     let both = Member::Contested(vec!["infra".to_owned(), "edge".to_owned()]);
     let world =
