@@ -7,6 +7,7 @@ mod crds;
 mod install;
 mod kubernetes;
 mod rbac;
+mod seed;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -42,6 +43,8 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: Some("manifests/crds"), inputs: Inputs::Repository, files: crds::files },
     Generator { folder: Some("manifests/install"), inputs: Inputs::Repository, files: install::files },
     Generator { folder: Some("manifests/rbac"), inputs: Inputs::Repository, files: rbac::files },
+    Generator { folder: Some("config"), inputs: Inputs::Repository, files: seed::config },
+    Generator { folder: None, inputs: Inputs::Repository, files: seed::root },
     Generator { folder: None, inputs: Inputs::Downloads, files: kubernetes_tables },
 ];
 

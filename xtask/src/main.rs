@@ -4,6 +4,7 @@
 
 mod bench;
 mod crd_compat;
+mod dist;
 mod generate;
 mod referee;
 mod simulate;
@@ -51,6 +52,8 @@ enum Command {
         /// A folder of upstream CRDs as YAML.
         folder: PathBuf,
     },
+    /// Make what people install: binaries, image, packages, chart.
+    Dist(dist::Arguments),
     /// Run the deterministic simulation of rollouts.
     Simulate(simulate::Arguments),
 }
@@ -74,6 +77,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Vectors { folder } => vectors::run(&folder),
         Command::CrdCompat { folder } => crd_compat::run(&folder),
+        Command::Dist(arguments) => dist::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
     }
 }

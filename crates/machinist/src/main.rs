@@ -30,6 +30,8 @@ mod status;
 mod templates;
 mod why;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -118,7 +120,7 @@ enum Verb {
 fn main() -> ExitCode {
     // Before any connection is made: clients and servers find the TLS provider here.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let answer = match Arguments::parse().verb {
+    let answer = match Arguments::parse_from(command_line()).verb {
         Verb::Apiserver(arguments) => apiserver::run(arguments),
         Verb::Controller(arguments) => controller::run(arguments),
         Verb::Machines(arguments) => machines::run(arguments),
@@ -150,4 +152,14 @@ fn main() -> ExitCode {
         output::fail(&error);
         ExitCode::FAILURE
     })
+}
+
+/// The command line, with the name of another program that this binary is called by as its verb.
+fn command_line() -> Vec<OsString> {
+    let mut words = std::env::args_os();
+    let called = words.next().unwrap_or_else(|| operate::programs::MACHINIST.into());
+    let name = Path::new(&called).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut line = vec![called];
+    line.extend(operate::programs::spelled(&name, words.collect()));
+    line
 }

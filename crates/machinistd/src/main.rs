@@ -1,18 +1,27 @@
 //! `machinistd`: the node daemon. Flags and wiring only; see `services/daemon` for what it does.
 
 mod arguments;
+mod chroot;
 mod first_boot;
 mod log;
 mod offline;
 mod serve;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
+/// The name by which the daemon's image has this binary too.
+const CHROOT: &str = "chroot";
+
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if words.next().is_some_and(|name| Path::new(&name).file_name().is_some_and(|name| name == CHROOT)) {
+        return chroot::run(words);
+    }
     // reqwest and kube panic without a provider, so it comes first; a second call would only say that one is there.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let arguments = Arguments::parse();

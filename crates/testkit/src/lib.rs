@@ -10,7 +10,6 @@ pub mod binaries;
 pub mod changes;
 pub mod control_plane;
 pub mod faults;
-pub mod image;
 mod install;
 pub mod libvirt;
 pub mod moto;
@@ -21,9 +20,9 @@ pub mod real_cluster;
 pub use changes::Changes;
 pub use control_plane::{ControlPlane, control_plane, durable_control_plane};
 pub use faults::Faults;
-pub use image::Image;
 pub use libvirt::LibvirtDaemon;
 pub use moto::Moto;
+pub use packages::Image;
 pub use real_cluster::RealCluster;
 pub use referee::{
     Kind, cache, certificates, certify, go_program, go_tool, process, wait, wait_for, wait_for_all, wait_for_within,

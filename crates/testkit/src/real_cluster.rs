@@ -30,13 +30,13 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::image::{Image, strip};
 use crate::{binaries, needs};
 use claim::Claim;
 use control_plane::{ControlPlane, Files};
 use furniture::Furniture;
 use network::Network;
 use node::Common;
+use packages::{Image, strip};
 use referee::{cache, kubectl, wait_for_all};
 
 pub(crate) use cgroups::obstacle;

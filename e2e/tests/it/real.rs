@@ -8,6 +8,7 @@ mod control_planes;
 mod draining;
 mod installing;
 mod rolling_out;
+mod runbooks;
 mod stage;
 mod uninstalling;
 mod web;
@@ -36,5 +37,6 @@ async fn the_only_control_plane_node_takes_a_config_and_its_controller_comes_bac
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_whose_control_plane_is_managed_runs_everything_on_its_workers() {
     let Some(stage) = Stage::boot(Options { control_plane_nodes: 0, ..Options::default() }).await else { return };
+    runbooks::plain_kubernetes_and_own_images(&stage).await;
     control_planes::everything_runs_on_workers(&stage).await;
 }

@@ -39,8 +39,8 @@ const RUNBOOKS: [&str; 2] = ["from-openshift-machines.md", "from-openshift.md"];
 /// How long a look may take to show what the page says.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A running `machinist up`.
-struct Fleet {
+/// A cluster on which pages are followed: a running `machinist up`, or what a story has made otherwise.
+pub(crate) struct Fleet {
     /// What the fleet runs on, as the table of runbooks calls it.
     place: &'static str,
     process: Option<Process>,
@@ -102,6 +102,18 @@ impl Fleet {
         Some(Self { place: "kube-apiserver", process: None, changes, kubeconfig, folder, _other: Some(other) })
     }
 
+    /// A cluster of somebody else's making, whose pods run. Readers of its pages have a clone of this repository before them.
+    pub(crate) fn of_kubelets(kubeconfig: &Path) -> Self {
+        Self {
+            place: "real kubelets",
+            process: None,
+            changes: Changes::of(kubeconfig),
+            kubeconfig: kubeconfig.to_owned(),
+            folder: tempfile::tempdir().unwrap(),
+            _other: None,
+        }
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("fleet")
     }
@@ -118,7 +130,7 @@ impl Fleet {
         (output.status.code().unwrap_or(-1), text.concat())
     }
 
-    fn follow(&self, name: &str) {
+    pub(crate) fn follow(&self, name: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide").join(name);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         self.follow_text(name, &text);
@@ -128,6 +140,9 @@ impl Fleet {
         let folder = tempfile::tempdir().unwrap();
         let blocks = read(name, text);
         let mut runbooks = Runbooks::of(&blocks, self.place);
+        if self.place == "real kubelets" {
+            clone_into(folder.path());
+        }
         for block in blocks {
             match block {
                 Block::Runbook(number) => runbooks.begin(number.as_ref()),
@@ -164,6 +179,18 @@ impl Fleet {
         let text = std::fs::read_to_string(self.data().join("machinist.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+/// What a page uses of a clone after `make build`. kustomize reads nothing through links that lead out of its folder.
+fn clone_into(folder: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut copy = Command::new("cp");
+    copy.arg("-r").args(["--parents", "kustomization.yaml", "config", "manifests/install"]);
+    assert!(copy.arg(folder).current_dir(root).status().unwrap().success());
+    std::fs::create_dir(folder.join("bin")).unwrap();
+    for link in operate::programs::LINKS.iter().filter(|link| link.program == operate::programs::MACHINIST) {
+        std::os::unix::fs::symlink(binary("machinist"), folder.join("bin").join(link.name)).unwrap();
     }
 }
 

@@ -13,6 +13,7 @@ mod installation;
 pub mod machine_api;
 mod objects;
 mod pools;
+pub mod programs;
 pub mod requests;
 pub mod status;
 pub mod tokens;

@@ -382,6 +382,9 @@ fn id((api_version, kind): &(String, String), key: &Key) -> Id {
     }
 }
 
+/// Annotations in which the cluster's own controllers count, after each write of somebody else.
+const BOOKKEEPING: [&str; 2] = ["deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"];
+
 /// A number that changes whenever somebody changes an object, and not when its status does.
 pub(crate) fn looks(object: &Value) -> u64 {
     let mut object = object.clone();
@@ -392,7 +395,13 @@ pub(crate) fn looks(object: &Value) -> u64 {
     if let Some(metadata) = metadata {
         let keep = |(key, value): (&str, &Value)| Some((key.to_owned(), value.clone()));
         let kept = ["labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp"];
-        let kept: Map<String, Value> = kept.iter().filter_map(|key| keep((key, metadata.get(*key)?))).collect();
+        let mut kept: Map<String, Value> = kept.iter().filter_map(|key| keep((key, metadata.get(*key)?))).collect();
+        if let Some(annotations) = kept.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|key, _| !BOOKKEEPING.contains(&key.as_str()));
+        }
+        if kept.get("annotations").is_some_and(|annotations| *annotations == Value::Object(Map::new())) {
+            kept.remove("annotations");
+        }
         *metadata = kept;
     }
     let mut hasher = DefaultHasher::new();
@@ -422,4 +431,22 @@ fn pod(pod: Pod) -> Option<(String, String)> {
 fn slim<K: Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_looks_the_same_when_only_the_clusters_own_controllers_have_counted() {
+        let written = json!({"metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"replicas": 1}});
+        let mut counted = written.clone();
+        counted["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "3"});
+        counted["status"] = json!({"readyReplicas": 1});
+        assert_eq!(looks(&written), looks(&counted));
+        counted["metadata"]["annotations"]["mine"] = json!("");
+        assert_ne!(looks(&written), looks(&counted), "an annotation of somebody else is a change");
+    }
 }

@@ -26,7 +26,6 @@ pub(super) async fn the_only_node_reboots_and_the_controller_is_back(stage: &Sta
 
 /// There is no node with the control plane's role, and the processes run nonetheless.
 pub(super) async fn everything_runs_on_workers(stage: &Stage) {
-    installing::install(stage);
     for name in ["machine-config-operator", "machine-config-controller"] {
         stage.deployed(&stage.deployments(), name).await;
     }

@@ -8,15 +8,16 @@ use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
+use operate::programs::{LINKS, MACHINIST, MACHINISTD};
+use packages::{Image, strip};
 use testkit::binaries::binary;
-use testkit::image::{Image, strip};
 use testkit::real_cluster::{Options, RealCluster};
 use testkit::{wait_for, wait_for_within};
 
 pub(super) const NAMESPACE: &str = api::names::NAMESPACE;
 
-/// The image of our own binaries, as pods name it.
-pub(super) const IMAGE: &str = "machinist:test";
+/// The image of our own binaries, as pods name it unless told otherwise.
+pub(super) const IMAGE: &str = concat!("machinist:", env!("CARGO_PKG_VERSION"));
 
 /// A rollout drains and reboots node after node; a machine that runs every test at once needs a while for each.
 pub(super) const ROLLOUT: Duration = Duration::from_secs(300);
@@ -109,10 +110,13 @@ impl Stage {
 /// more for another target, which takes minutes; the release is built so, and its own tests are about that.
 fn image(folder: &Path) -> Image {
     let mut image = Image::new(IMAGE);
-    for name in ["machinist", "machinistd"] {
+    for name in [MACHINIST, MACHINISTD] {
         let stripped = folder.join(name);
         strip(&binary(name), &stripped).unwrap();
         image = image.program(&format!("/usr/bin/{name}"), &stripped).unwrap();
+    }
+    for link in LINKS {
+        image = image.link(&format!("/usr/bin/{}", link.name), link.program);
     }
     image
 }

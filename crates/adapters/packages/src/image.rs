@@ -3,31 +3,39 @@
 //! The same files always give the same bytes: entries are sorted, owned by root, and have no time. A runtime takes such an
 //! archive by `ctr images import`.
 
-mod archive;
-
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use archive::Archive;
+use crate::{Archive, Error, gzip, sha256};
+
+/// Where a shell, and what runbooks call on a node's own root, look for programs.
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// An image in the making.
 #[derive(Clone, Debug)]
 pub struct Image {
     name: String,
     entrypoint: Vec<String>,
-    /// Path in the image without the leading slash, and the file it is read from.
-    files: BTreeMap<String, PathBuf>,
+    is_compressed: bool,
+    /// Path in the image without the leading slash, and what is there.
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    /// The file that the content is read from.
+    File(PathBuf),
+    /// The target of a symbolic link.
+    Link(String),
 }
 
 impl Image {
     /// An empty image. Pods name it as it is named here, `machinist:test`.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), entrypoint: Vec::new(), files: BTreeMap::new() }
+        Self { name: name.to_owned(), entrypoint: Vec::new(), is_compressed: false, entries: BTreeMap::new() }
     }
 
     pub fn name(&self) -> &str {
@@ -41,43 +49,74 @@ impl Image {
         self
     }
 
+    /// Compresses the layer: smaller to carry, slower to make.
+    #[must_use]
+    pub fn compressed(mut self) -> Self {
+        self.is_compressed = true;
+        self
+    }
+
     /// Adds an executable file.
     #[must_use]
-    pub fn file(mut self, path: &str, source: &Path) -> Self {
-        self.files.insert(path.trim_start_matches('/').to_owned(), source.to_owned());
+    pub fn file(self, path: &str, source: &Path) -> Self {
+        self.entry(path, Entry::File(source.to_owned()))
+    }
+
+    /// Adds a symbolic link.
+    #[must_use]
+    pub fn link(self, path: &str, target: &str) -> Self {
+        self.entry(path, Entry::Link(target.to_owned()))
+    }
+
+    fn entry(mut self, path: &str, entry: Entry) -> Self {
+        self.entries.insert(path.trim_start_matches('/').to_owned(), entry);
         self
     }
 
     /// Adds a program with the shared libraries that it loads, at the paths where this machine has them.
     ///
     /// The program was linked on this machine, so this machine's C library is the one that is sure to fit.
-    pub fn program(mut self, path: &str, source: &Path) -> Result<Self> {
+    pub fn program(mut self, path: &str, source: &Path) -> Result<Self, Error> {
         for library in libraries(source)? {
-            let file = library.canonicalize().with_context(|| format!("cannot find {}", library.display()))?;
+            let find = |source| Error::Read { path: library.clone(), source };
+            let file = library.canonicalize().map_err(find)?;
             self = self.file(&library.display().to_string(), &file);
         }
         Ok(self.file(path, source))
     }
 
     /// Writes the OCI layout as a tar file.
-    pub fn write(&self, out: &Path) -> Result<()> {
-        let layer = self.layer()?;
+    pub fn write(&self, out: &Path) -> Result<(), Error> {
+        crate::write(out, &self.archive()?)
+    }
+
+    /// The OCI layout as a tar file.
+    pub fn archive(&self) -> Result<Vec<u8>, Error> {
+        let plain = self.layer()?;
+        let content = digest(&plain);
+        let (layer, kind) = match self.is_compressed {
+            true => (gzip(&plain)?, "application/vnd.oci.image.layer.v1.tar+gzip"),
+            false => (plain, "application/vnd.oci.image.layer.v1.tar"),
+        };
         let config = json!({
             "architecture": architecture(),
             "os": "linux",
-            "config": {"Env": ["PATH=/usr/bin:/bin"], "Entrypoint": self.entrypoint},
-            "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]},
+            "config": {"Env": [PATH], "Entrypoint": self.entrypoint},
+            "rootfs": {"type": "layers", "diff_ids": [content]},
         });
-        let config = serde_json::to_vec(&config)?;
+        let config = config.to_string().into_bytes();
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": descriptor("application/vnd.oci.image.config.v1+json", &config),
-            "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", &layer)],
+            "layers": [descriptor(kind, &layer)],
         });
-        let manifest = serde_json::to_vec(&manifest)?;
+        let manifest = manifest.to_string().into_bytes();
         let mut listed = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
-        listed["annotations"] = json!({"io.containerd.image.name": full_name(&self.name)});
+        listed["annotations"] = json!({
+            "io.containerd.image.name": full_name(&self.name),
+            "org.opencontainers.image.ref.name": self.name.rsplit_once(':').map_or("latest", |(_, tag)| tag),
+        });
         let index = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -85,44 +124,57 @@ impl Image {
         });
         let mut layout = Archive::default();
         layout.file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        layout.file("index.json", 0o644, &serde_json::to_vec(&index)?)?;
+        layout.file("index.json", 0o644, index.to_string().as_bytes())?;
         for blob in [&layer, &config, &manifest] {
-            layout.file(&format!("blobs/sha256/{}", hash(blob)), 0o644, blob)?;
+            layout.file(&format!("blobs/sha256/{}", sha256(blob)), 0o644, blob)?;
         }
-        fs::write(out, layout.finish()).with_context(|| format!("cannot write {}", out.display()))
+        Ok(layout.finish())
     }
 
-    fn layer(&self) -> Result<Vec<u8>> {
+    fn layer(&self) -> Result<Vec<u8>, Error> {
         let mut layer = Archive::default();
         // Where the kernel's file systems and a pod's volumes are mounted; a read-only root cannot get them later.
         for folder in ["dev", "etc", "proc", "rootfs", "run", "sys", "tmp"] {
             layer.folder(folder)?;
         }
-        for (path, source) in &self.files {
-            let content = fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
-            layer.file(path, 0o755, &content)?;
+        for (path, entry) in &self.entries {
+            match entry {
+                Entry::File(source) => layer.file(path, 0o755, &crate::read(source)?)?,
+                Entry::Link(target) => layer.link(path, target)?,
+            }
         }
         Ok(layer.finish())
     }
 }
 
 /// A copy of a program without what only a debugger reads: a debug build shrinks to a quarter.
-pub fn strip(program: &Path, out: &Path) -> Result<()> {
-    let output = Command::new("strip").arg("-o").arg(out).arg(program).output().context("cannot run strip")?;
-    ensure!(output.status.success(), "strip {}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
-    Ok(())
+pub fn strip(program: &Path, out: &Path) -> Result<(), Error> {
+    let output = Command::new("strip").arg("-o").arg(out).arg(program).output();
+    let output = output.map_err(|source| Error::Run { program: "strip", source })?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(complaint("strip", program, &String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+fn complaint(tool: &'static str, path: &Path, said: &str) -> Error {
+    Error::Program { program: tool, path: path.to_owned(), said: said.trim().to_owned() }
 }
 
 /// What `ldd` says a program loads, the loader among it. A static program loads nothing.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, Error> {
+    let output = Command::new("ldd").arg(program).output().map_err(|source| Error::Run { program: "ldd", source })?;
     let said = String::from_utf8_lossy(&output.stdout);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let is_static = said.contains("statically linked") || complaint.contains("not a dynamic executable");
-    ensure!(output.status.success() || is_static, "ldd {}: {said}{complaint}", program.display());
-    ensure!(!said.contains("not found"), "{} lacks a library: {said}", program.display());
+    let complained = String::from_utf8_lossy(&output.stderr);
+    let is_static = said.contains("statically linked") || complained.contains("not a dynamic executable");
+    if is_static {
+        return Ok(Vec::new());
+    }
+    if !output.status.success() || said.contains("not found") {
+        return Err(complaint("ldd", program, &format!("{said}{complained}")));
+    }
     let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
-    Ok(if is_static { Vec::new() } else { said.lines().filter_map(path).collect() })
+    Ok(said.lines().filter_map(path).collect())
 }
 
 /// The name by which a runtime looks for an image. It completes short names and takes an imported image by its name as is.
@@ -144,17 +196,15 @@ fn descriptor(media_type: &str, content: &[u8]) -> Value {
 }
 
 fn digest(content: &[u8]) -> String {
-    format!("sha256:{}", hash(content))
-}
-
-fn hash(content: &[u8]) -> String {
-    // The layers of debug builds are large, and this hash is fast in debug builds too: it is written in assembly.
-    let digest = ring::digest::digest(&ring::digest::SHA256, content);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("sha256:{}", sha256(content))
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+
     use super::*;
 
     fn listed(archive: &Path) -> Vec<String> {
@@ -168,7 +218,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (out, program) = (folder.path().join("image.tar"), folder.path().join("program"));
         fs::write(&program, "#!/bin/sh\n").unwrap();
-        Image::new("example.org/a:1").entrypoint(&["/usr/bin/a"]).file("/usr/bin/a", &program).write(&out).unwrap();
+        let image = Image::new("example.org/a:1").entrypoint(&["/usr/bin/a"]).file("/usr/bin/a", &program);
+        image.link("/usr/bin/b", "a").write(&out).unwrap();
         let unpacked = folder.path().join("layout");
         fs::create_dir(&unpacked).unwrap();
         let tar = Command::new("tar").arg("-xf").arg(&out).arg("-C").arg(&unpacked).status().unwrap();
@@ -177,7 +228,7 @@ mod tests {
         let blob = |descriptor: &Value| {
             let hex = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap().to_owned();
             let content = fs::read(unpacked.join("blobs/sha256").join(&hex)).unwrap();
-            assert_eq!(hash(&content), hex);
+            assert_eq!(sha256(&content), hex);
             assert_eq!(descriptor["size"], content.len());
             content
         };
@@ -192,7 +243,10 @@ mod tests {
         let path = folder.path().join("layer.tar");
         fs::write(&path, layer).unwrap();
         let names = listed(&path);
-        assert!(names.contains(&"usr/bin/a".to_owned()) && names.contains(&"usr/bin/".to_owned()), "{names:?}");
+        assert!(
+            ["usr/bin/", "usr/bin/a", "usr/bin/b"].iter().all(|name| names.contains(&(*name).to_owned())),
+            "{names:?}"
+        );
     }
 
     #[test]
@@ -219,16 +273,20 @@ mod tests {
 
     #[test]
     fn a_program_brings_the_libraries_it_loads() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("root");
-        fs::create_dir(&root).unwrap();
         // This test's own binary is dynamic, as all binaries of a development build are.
         let image = Image::new("example.org/a:1").program("/a", &std::env::current_exe().unwrap()).unwrap();
-        for (path, source) in &image.files {
-            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-            fs::copy(source, root.join(path)).unwrap();
-        }
-        assert!(image.files.len() > 1, "{:?}", image.files);
-        assert!(image.files.keys().any(|path| path.contains("libc.so")), "{:?}", image.files);
+        let paths: Vec<&String> = image.entries.keys().collect();
+        assert!(paths.len() > 1 && paths.iter().any(|path| path.contains("libc.so")), "{paths:?}");
+    }
+
+    #[test]
+    fn a_compressed_layer_is_known_by_the_digest_of_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::write(&program, "same").unwrap();
+        let image = Image::new("example.org/a:1").file("/a", &program);
+        let content = digest(&image.layer().unwrap());
+        let archive = String::from_utf8_lossy(&image.compressed().archive().unwrap()).into_owned();
+        assert!(archive.contains("layer.v1.tar+gzip") && archive.contains(&content), "the config names {content}");
     }
 }
