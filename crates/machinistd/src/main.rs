@@ -2,6 +2,7 @@
 
 mod arguments;
 mod first_boot;
+mod line;
 mod log;
 mod offline;
 mod serve;
