@@ -44,6 +44,10 @@ pub(crate) struct Names {
     /// Platform whose machines are managed, such as AWS; absent, found from the cluster
     #[arg(long, value_name = "PLATFORM", value_parser = platform)]
     platform: Option<String>,
+    /// Let daemons use one account for all nodes instead of their kubelet's credential: needed where kubelets get that from
+    /// a program (EKS, GKE). Whoever takes over one node can then read the configs of all pools
+    #[arg(long)]
+    daemon_account: bool,
     /// Install the groups of 2019 too, cluster.k8s.io and healthchecking.openshift.io
     #[arg(long)]
     with_older_groups: bool,
@@ -82,6 +86,7 @@ impl Names {
             runtime_service: runtime,
             server: self.server.clone(),
             api_url: self.apiserver_url.clone(),
+            daemon_account: self.daemon_account,
             older_groups: self.with_older_groups,
             platform: self.platform.clone(),
             access: Vec::new(),

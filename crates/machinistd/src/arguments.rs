@@ -45,7 +45,7 @@ pub(crate) enum Command {
     },
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct Start {
     /// Name of this host's Node.
     #[arg(long = "node", visible_alias = "node-name", env = "NODE_NAME", global = true)]
@@ -53,12 +53,15 @@ pub(crate) struct Start {
     /// Folder where the host's files are.
     #[arg(long, visible_alias = "root-mount", default_value = "/", global = true)]
     pub(crate) root: PathBuf,
-    /// How to reach the cluster. The kubelet's own by default.
-    #[arg(long, env = "KUBECONFIG", default_value = "/var/lib/kubelet/kubeconfig", global = true)]
-    pub(crate) kubeconfig: PathBuf,
+    /// How to reach the cluster. The kubelet's own by default, found below the root.
+    #[arg(long, env = "KUBECONFIG", global = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Speak to the cluster with the account of the pod this runs in, instead of a kubeconfig.
     #[arg(long, global = true)]
     pub(crate) in_cluster: bool,
+    /// Namespace of the installation.
+    #[arg(long, env = "MACHINIST_NAMESPACE", default_value = "openshift-machine-config-operator", global = true)]
+    pub(crate) namespace: String,
     /// Play a host on the folder at the root: files are real, services and reboots are simulated.
     #[arg(long, global = true)]
     pub(crate) simulate: bool,

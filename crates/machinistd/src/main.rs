@@ -3,6 +3,7 @@
 mod arguments;
 mod chroot;
 mod first_boot;
+mod line;
 mod log;
 mod offline;
 mod serve;

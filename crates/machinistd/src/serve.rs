@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::arguments::Start;
+use crate::line::Line;
 use crate::offline;
 
 /// How long a machine may take to go down. Units have ninety seconds to stop by default, and some take several minutes.
@@ -26,8 +27,7 @@ pub(crate) fn start(arguments: &Start) -> anyhow::Result<()> {
 
 async fn serve(arguments: &Start) -> anyhow::Result<()> {
     let Some(node) = &arguments.node else { bail!("node-name is required: give --node or set NODE_NAME") };
-    let kubeconfig = (!arguments.in_cluster).then_some(arguments.kubeconfig.as_path());
-    let client = cluster::connect(kubeconfig).await?;
+    let mut line = Line::find(arguments)?;
     let metrics = Metrics::default();
     let (os, version) = offline::os_release(&arguments.root);
     metrics.set_os(&os, &version);
@@ -38,13 +38,25 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
         metrics,
         witness: arguments.witness.clone(),
         kubelet: arguments.kubelet_healthz.clone(),
+        namespace: arguments.namespace.clone(),
     };
     let mut stopped = stop_on_signal()?;
     // Unit type notify: whoever waits for the daemon waits until it listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     loop {
-        match run(open_host(arguments)?, client.clone(), options.clone(), stopped.clone()).await? {
-            Ended::Terminated => return Ok(()),
+        let client = line.connect().await?;
+        let (renewal, ended) = line.renewed(arguments, stopped.clone());
+        let ended = run(open_host(arguments)?, client, options.clone(), ended).await?;
+        let renewed = renewal.end().await;
+        match ended {
+            Ended::Terminated if *stopped.borrow() => return Ok(()),
+            Ended::Terminated => match renewed {
+                Some(renewed) => {
+                    tracing::info!("the kubelet's credential was renewed; connecting anew");
+                    line = renewed;
+                }
+                None => return Ok(()),
+            },
             // A simulated reboot is a fresh start with another boot id.
             Ended::Rebooting if arguments.simulate => tracing::info!("simulated reboot"),
             // The machine goes down; whatever else this process did would only be undone. A reboot that is lost (a job that

@@ -5,6 +5,7 @@ mod healing;
 mod installing;
 mod leading;
 mod new_machines;
+mod node_rights;
 mod pods;
 mod stage;
 mod upgrading;

@@ -4,6 +4,7 @@
 //! What they may do is decided by the RBAC objects in the store, and for nodes also by the node rules.
 
 pub(crate) mod bootstrap;
+mod bound;
 pub(crate) mod certificates;
 mod impersonation;
 pub(crate) mod node;

@@ -204,16 +204,24 @@ async fn dispatch(request: &Request<'_>, resource: &Resource, verb: &str) -> Ans
 /// What a request for a resource wants to do.
 pub(crate) fn action<'a>(call: &'a Call, target: &'a Target) -> Action<'a> {
     let is_namespace = target.group.is_empty() && target.plural == "namespaces";
+    let (verb, field_selector) = (verb(call, target), call.query.text("fieldSelector"));
+    let chosen = chosen(field_selector);
     Action {
-        verb: verb(call, target),
+        verb,
         group: &target.group,
         resource: &target.plural,
         subresource: &target.subresource,
         namespace: if is_namespace { &target.name } else { &target.namespace },
-        name: &target.name,
+        name: if matches!(verb, "list" | "watch") && target.name.is_empty() { chosen } else { &target.name },
         path: "",
-        field_selector: call.query.text("fieldSelector"),
+        field_selector,
     }
+}
+
+/// The one object that a list or watch is about, if its field selector names one: rights to that name are enough then.
+fn chosen(field_selector: &str) -> &str {
+    let mut parts = field_selector.split(',').map(str::trim);
+    parts.find_map(|part| part.strip_prefix("metadata.name=")).unwrap_or_default().trim_start_matches('=')
 }
 
 pub(crate) fn verb(call: &Call, target: &Target) -> &'static str {

@@ -23,7 +23,7 @@ impl Failure {
         Box::new(Self { code, reason: reason.into(), message: message.into(), details: None, retry_after: None })
     }
 
-    fn with(code: u16, reason: &'static str, message: impl Into<String>, details: Value) -> Box<Self> {
+    pub(crate) fn with(code: u16, reason: &'static str, message: impl Into<String>, details: Value) -> Box<Self> {
         Box::new(Self { details: Some(details), ..*Self::new(code, reason, message) })
     }
 

@@ -43,13 +43,19 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
     Client::try_from(config).map_err(Error::Client)
 }
 
+/// Connects with a kubeconfig that was read already; `path` is where it comes from.
+pub async fn connect_with(kubeconfig: Kubeconfig, path: &str) -> Result<Client, Error> {
+    let fail = |source| Error::ReadKubeconfig { path: PathBuf::from(path), source };
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(fail)?;
+    config.default_retry = false;
+    Client::try_from(config).map_err(Error::Client)
+}
+
 /// Connects to any server that speaks HTTPS and takes a bearer token, checked by `ca` (PEM) alone.
 pub async fn connect_with_token(server: &str, ca: &[u8], token: &str) -> Result<Client, Error> {
     let fail = |source| Error::ReadKubeconfig { path: PathBuf::from(server), source };
     let kubeconfig = Kubeconfig::from_yaml(&serving::kubeconfig(server, ca, token)).map_err(fail)?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(fail)?;
-    config.default_retry = false;
-    Client::try_from(config).map_err(Error::Client)
+    connect_with(kubeconfig, server).await
 }
 
 /// Creates the namespace of leases and events if it does not exist. On an installed cluster it always does.

@@ -1,6 +1,6 @@
 //! What is known of the cluster that Machinist is in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::labels;
 use jiff::Timestamp;
@@ -32,6 +32,8 @@ pub struct Facts {
     pub nodes: Vec<NodeFacts>,
     /// Names of all pools, for which user data is kept.
     pub pools: Vec<String>,
+    /// Keys of the labels that pools select nodes by.
+    pub pool_labels: BTreeSet<String>,
     /// The API's own service and the address of DNS.
     pub service_addresses: Vec<String>,
     pub dns_address: Option<String>,

@@ -1,10 +1,14 @@
 //! Admission policies: what RBAC cannot say, enforced by the API server itself.
 
+mod membership;
+
 use serde_json::{Value, json};
 
 use crate::installation::Installation;
 use crate::objects::{Desired, Keep, Step};
 use crate::workloads::DAEMON;
+
+pub(crate) use membership::labels_of_pools;
 
 const GROUP: &str = "admissionregistration.k8s.io/v1";
 const MCO: &str = "machineconfiguration.openshift.io";
@@ -52,6 +56,7 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
         message: "a node may only write its own MachineConfigNode",
         answer: Answer::Deny,
     });
+    membership::all(installation).into_iter().for_each(&mut guard);
     let pools = rule(MCO, "v1", &["machineconfigpools"], &["CREATE", "UPDATE"]);
     guard(Guard {
         name: "custom-machine-config-pool-selector",

@@ -22,6 +22,8 @@ pub struct Installation {
     pub server: Option<String>,
     /// `https://host:port` at which machines reach the API; found from the cluster unless given.
     pub api_url: Option<String>,
+    /// Daemons in pods use their shared account instead of the kubelet's credential, and every node may read every config.
+    pub daemon_account: bool,
     /// The groups of 2019 are installed too.
     pub older_groups: bool,
     /// The platform whose machines are managed; found from the cluster unless given.
@@ -43,6 +45,7 @@ impl Default for Installation {
             runtime_service: None,
             server: None,
             api_url: None,
+            daemon_account: false,
             older_groups: false,
             platform: None,
             access: Vec::new(),
@@ -74,6 +77,7 @@ impl Installation {
         for (flag, value, default) in names {
             arguments.extend((value != default).then(|| format!("--{flag}={value}")));
         }
+        arguments.extend(self.daemon_account.then(|| "--daemon-account".to_owned()));
         arguments.extend(self.older_groups.then(|| "--with-older-groups".to_owned()));
         arguments
     }

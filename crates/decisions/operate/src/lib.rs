@@ -11,6 +11,7 @@ mod facts;
 mod guards;
 mod installation;
 pub mod machine_api;
+pub mod node_access;
 mod objects;
 mod pools;
 pub mod programs;

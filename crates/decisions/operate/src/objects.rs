@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::facts::Facts;
 use crate::installation::{Images, Installation};
-use crate::{alerts, controller_config, definitions, guards, pools, user_data, workloads};
+use crate::{alerts, controller_config, definitions, guards, node_access, pools, user_data, workloads};
 
 /// What the operator does about one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,8 @@ pub fn installed(installation: &Installation) -> Vec<Desired> {
     let images = installation.images.config_map(&installation.namespace);
     objects.push(Desired::new(Step::RenderConfig, Keep::Once, images));
     objects.extend(guards::all(installation));
+    let credentials = node_access::empty_credentials(&installation.namespace);
+    objects.push(Desired::new(Step::MachineConfigDaemon, Keep::Once, credentials));
     objects.extend(workloads::all(installation));
     objects
 }
@@ -118,6 +120,7 @@ pub fn found(installation: &Installation, facts: &Facts) -> Vec<Desired> {
     objects.push(pools::machine_configuration());
     objects.extend(controller_config::object(installation, facts));
     objects.extend(user_data::bundle(installation, facts));
+    objects.extend(guards::labels_of_pools(facts));
     if let (None, Some(url)) = (&installation.api_url, &facts.api_url) {
         objects.push(workloads::serving(installation, url));
     }

@@ -161,9 +161,12 @@ fn server(installation: &Installation, api_url: &str) -> Value {
 fn daemon(installation: &Installation) -> Value {
     let mut container = container(DAEMON, installation.images.daemon());
     container["command"] = json!(["/usr/bin/machinistd"]);
-    // Admission holds the pod's account to the node it runs on.
-    container["args"] =
-        json!(["start", "--root=/rootfs", "--in-cluster", format!("--metrics-url=127.0.0.1:{METRICS_PORT}")]);
+    let mut arguments = vec!["start".to_owned(), "--root=/rootfs".to_owned()];
+    arguments.push(format!("--namespace={}", installation.namespace));
+    // Without this the daemon finds the kubelet's credential below the root.
+    arguments.extend(installation.daemon_account.then(|| "--in-cluster".to_owned()));
+    arguments.push(format!("--metrics-url=127.0.0.1:{METRICS_PORT}"));
+    container["args"] = json!(arguments);
     container["securityContext"] = json!({"privileged": true});
     container["env"] = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
     container["volumeMounts"] =

@@ -181,6 +181,7 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
         metrics: daemon::metrics::Metrics::default(),
         witness: None,
         kubelet: String::new(),
+        namespace: api::names::NAMESPACE.to_owned(),
     };
     let nodes: Api<Node> = Api::all(client.clone());
     if !machines.is_switched_off(&name) {

@@ -4,6 +4,7 @@
 //! Each controller gathers what it needs, asks a decision crate for a plan, applies it and reports. The rules are in
 //! `typed`, `render`, `rollout` and `drain`; nothing here decides about pools or nodes.
 
+mod access;
 mod context;
 mod drain;
 mod generate;
@@ -82,7 +83,8 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     let namespace = settings.namespace.clone();
     let context = Arc::new(Context::new(world.clone(), settings, metrics));
     let pools = cluster::Queue::default();
-    let rendering = Arc::new(render::Render::new(context.clone(), pools.clone()));
+    let access = Arc::new(access::Access::new(context.clone()));
+    let rendering = Arc::new(render::Render::new(context.clone(), pools.clone(), access.clone()));
     let rollout = Arc::new(rollout::Rollout::new(context.clone(), pools));
     let states = Arc::downgrade(&rollout);
     context.metrics.states_from(move || states.upgrade().map(|rollout| rollout.states()).unwrap_or_default());
@@ -99,10 +101,11 @@ fn lead(client: &Client, settings: Settings, metrics: Arc<Metrics>, health: &Hea
     tasks.spawn(rendering.clone().follow(changes.render));
     tasks.spawn(rollout.clone().follow(changes.rollout, blocks));
     tasks.spawn(drain.clone().follow(changes.drain));
+    tasks.spawn(access.clone().follow(changes.access));
     tasks.spawn(generating.clone().follow(changes.typed));
     tasks.spawn(pauses.clone().follow(changes.pauses));
     tasks.spawn(async move {
         world.synced().await;
-        tokio::join!(generating.run(), rendering.run(), rollout.run(), drain.run(), pauses.run());
+        tokio::join!(generating.run(), rendering.run(), rollout.run(), drain.run(), pauses.run(), access.run());
     });
 }

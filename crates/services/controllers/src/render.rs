@@ -26,11 +26,13 @@ use render::{Fetched, Rendered, Settings};
 use rollout::NodeFacts;
 use serde_json::json;
 
+use crate::access::Access;
 use crate::context::Context;
 use crate::world::RenderChanges;
 use compose::{Composed, Input, compose};
 use fetch::Fetcher;
-use keeping::{Lost, configs_of_pool, is_rendered, pool_of};
+pub(crate) use keeping::pool_of;
+use keeping::{Lost, configs_of_pool, is_rendered};
 
 /// `kubectl apply` of a folder writes one object after the other; rendering waits for this much quiet.
 const QUIET: Duration = Duration::from_millis(200);
@@ -62,6 +64,7 @@ pub(crate) struct Render {
     /// Pools whose status has to be written again because rendering came to something else.
     rollout: Queue<String>,
     lost: Mutex<Lost>,
+    access: Arc<Access>,
     fetcher: Fetcher,
     events: Events,
 }
@@ -106,9 +109,10 @@ enum Error {
 }
 
 impl Render {
-    pub(crate) fn new(context: Arc<Context>, rollout: Queue<String>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, rollout: Queue<String>, access: Arc<Access>) -> Self {
         let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
-        Self { context, queue: Queue::default(), rollout, lost: Mutex::default(), fetcher: Fetcher::default(), events }
+        let (lost, fetcher) = (Mutex::default(), Fetcher::default());
+        Self { context, queue: Queue::default(), rollout, lost, access, fetcher, events }
     }
 
     /// Works for ever.
@@ -350,6 +354,10 @@ impl Render {
         }
         if input.pool.spec.configuration.as_ref() == Some(configuration) {
             return Ok(());
+        }
+        // A daemon that is refused asks again, so a right that cannot be given now holds up nothing.
+        if let Err(error) = self.access.grant(&pool, &name).await {
+            tracing::warn!(pool, config = name, error = &error as &dyn std::error::Error, "nodes cannot read it yet");
         }
         let api: Api<MachineConfigPool> = Api::all(self.context.world.client.clone());
         let object = json!({

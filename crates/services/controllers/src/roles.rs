@@ -5,6 +5,7 @@ use cluster::rights::{PROCESS, Role, WATCH, right};
 const MACHINE_CONFIG: &str = api::machineconfiguration::GROUP;
 const OURS: &str = api::machinist::GROUP;
 const CONFIG: &str = api::config::GROUP;
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Generated MachineConfigs, and status and finalizers of what they are made from.
 const GENERATE: Role = Role {
@@ -100,6 +101,17 @@ pub const ROLES: [Role; 6] = [
             right("", "nodes", &["get", "list", "watch", "patch"]),
             // Etcd's pods.
             right("", "pods", WATCH),
+        ],
+        at_home: &[],
+    },
+    // Who reads which config. RBAC lets nobody grant more than they have, and admission holds the names to those of pools.
+    Role {
+        name: "access",
+        everywhere: &[
+            right(RBAC, "clusterroles", WATCH),
+            right(RBAC, "clusterroles", &["create", "patch"]),
+            right(RBAC, "clusterrolebindings", WATCH),
+            right(RBAC, "clusterrolebindings", &["create", "patch"]),
         ],
         at_home: &[],
     },

@@ -24,6 +24,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 pub(crate) use self::typed::{TypedStores, bare_resource};
+use crate::access::Grant;
 
 /// Every store that controllers read from.
 #[derive(Clone)]
@@ -46,6 +47,9 @@ pub(crate) struct World {
     pub(crate) budgets: Store<DisruptionBudget>,
     /// Which DaemonSets exist; nothing else about them matters.
     pub(crate) daemon_sets: Store<()>,
+    /// Roles and bindings by which nodes read their pool's configs.
+    pub(crate) roles: Store<Grant>,
+    pub(crate) bindings: Store<Grant>,
     /// What typed configuration is made from.
     pub(crate) typed: TypedStores,
 }
@@ -79,6 +83,7 @@ pub(crate) struct Changes {
     pub(crate) render: RenderChanges,
     pub(crate) rollout: RolloutChanges,
     pub(crate) drain: DrainChanges,
+    pub(crate) access: AccessChanges,
     /// Something that typed configuration depends on has changed.
     pub(crate) typed: UnboundedReceiver<()>,
     /// Pools whose pause may begin or end.
@@ -115,6 +120,16 @@ pub(crate) struct DrainChanges {
     pub(crate) budgets: UnboundedReceiver<Change<DisruptionBudget>>,
 }
 
+/// What makes it worth looking again who may read what.
+pub(crate) struct AccessChanges {
+    pub(crate) pools: UnboundedReceiver<Change<MachineConfigPool>>,
+    pub(crate) nodes: UnboundedReceiver<Change<NodeFacts>>,
+    pub(crate) configs: UnboundedReceiver<Change<MachineConfig>>,
+    pub(crate) controller_configs: UnboundedReceiver<Change<ControllerConfig>>,
+    pub(crate) roles: UnboundedReceiver<Change<Grant>>,
+    pub(crate) bindings: UnboundedReceiver<Change<Grant>>,
+}
+
 impl World {
     /// Starts every watch in `tasks`.
     pub(crate) fn start(client: &Client, tasks: &mut JoinSet<()>) -> (Self, Changes) {
@@ -145,6 +160,15 @@ impl World {
         };
         let drain =
             DrainChanges { nodes: nodes.subscribe(), ledgers: ledgers.subscribe(), budgets: budgets.subscribe() };
+        let (mut roles, mut bindings) = (Watch::default(), Watch::default());
+        let access = AccessChanges {
+            pools: pools.subscribe(),
+            nodes: nodes.subscribe(),
+            configs: configs.subscribe(),
+            controller_configs: controller_configs.subscribe(),
+            roles: roles.subscribe(),
+            bindings: bindings.subscribe(),
+        };
         let (bell, typed_changes) = unbounded_channel();
         let pauses = pools.subscribe();
         typed::ring(pools.subscribe(), tasks, &bell, matters::pool);
@@ -170,6 +194,8 @@ impl World {
             etcd,
             budgets: budgets.store(),
             daemon_sets: daemon_sets.store(),
+            roles: roles.store(),
+            bindings: bindings.store(),
         };
         let all = || watcher::Config::default().any_semantic().page_size(500);
         tasks.spawn(pools.run(Api::all(client.clone()), all(), slim::<MachineConfigPool>));
@@ -182,6 +208,9 @@ impl World {
         tasks.spawn(machine_configurations.run(Api::all(client.clone()), all(), slim::<MachineConfiguration>));
         tasks.spawn(provenances.run(Api::all(client.clone()), all(), Provenance::from_object));
         tasks.spawn(reports.run(Api::all(client.clone()), all(), NodeObject::from_object));
+        let of_pools = || all().labels(operate::node_access::POOL);
+        tasks.spawn(roles.run(Api::all(client.clone()), of_pools(), Grant::of_role));
+        tasks.spawn(bindings.run(Api::all(client.clone()), of_pools(), Grant::of_binding));
         let scheduler = ApiResource::from_gvk_with_plural(
             &GroupVersionKind::gvk(api::config::GROUP, "v1", "Scheduler"),
             "schedulers",
@@ -194,7 +223,7 @@ impl World {
         }));
         // Pods are evicted for DaemonSets that are not there, so a list from an old cache will not do.
         tasks.spawn(daemon_sets.run(Api::all(client.clone()), watcher::Config::default(), |_: DaemonSet| ()));
-        (world, Changes { render, rollout, drain, typed: typed_changes, pauses })
+        (world, Changes { render, rollout, drain, access, typed: typed_changes, pauses })
     }
 
     /// Returns once there is enough to act on: acting on half of what there is would look like deletions. For the other
@@ -251,6 +280,8 @@ impl World {
             ("machineconfignodes", self.reports.state()),
             ("poddisruptionbudgets", self.budgets.state()),
             ("daemonsets", self.daemon_sets.state()),
+            ("clusterroles", self.roles.state()),
+            ("clusterrolebindings", self.bindings.state()),
             ("pods in kube-system", self.etcd[0].state()),
             ("pods in openshift-etcd", self.etcd[1].state()),
         ];

@@ -1,4 +1,4 @@
-//! Brings certificates and pull secrets of the ControllerConfig to the host.
+//! Brings certificates and pull secrets of the ControllerConfig to the host; `delivered` says where they come from.
 //!
 //! It runs beside the main loop: neither a paused pool nor an update under way holds it up, and nothing here reboots or
 //! drains. What is on disk already is not written again. Only a kubelet that learns of a new authority of the API is
@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{annotations, names};
+use api::annotations;
 use change::credentials::{Credentials, KUBECONFIGS, REGISTRIES, credentials, stale, trusting};
 use change::host::{Attributes, EntryKind, Error, ErrorKind, Host, HostPath};
+use cluster::Events;
 use cluster::events::Severity;
-use cluster::{Events, Patience};
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
+
+use crate::delivered::{self, Delivered};
 
 /// Which registries' folders came from a ControllerConfig, so that only those are ever removed.
 const MEMORY: &str = "/etc/machine-config-daemon/registries.json";
@@ -32,33 +32,15 @@ const RESTART_OWED: &str = "/etc/machine-config-daemon/kubelet-restart-owed";
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Follows the ControllerConfig until the task is dropped.
-pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, events: Events) {
-    let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "ControllerConfig");
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", names::CONTROLLER_CONFIG));
-    let mut watch = std::pin::pin!(watcher(api, config));
-    let mut patience = Patience::up_to(crate::LONGEST_PAUSE);
+/// Follows what is delivered until the task is dropped.
+pub(crate) async fn follow(host: Arc<dyn Host>, client: Client, node: String, namespace: String, events: Events) {
+    let (tell, mut heard) = tokio::sync::mpsc::channel(1);
+    let mut source = std::pin::pin!(delivered::follow(client.clone(), namespace, tell));
     let mut sync = Sync { host, client, node, events, wanted: None, retry: None, told: String::new() };
     loop {
         tokio::select! {
-            event = patience.then(watch.next()) => {
-                if let Some(Ok(event)) = &event {
-                    patience.hear(event);
-                }
-                match event {
-                    Some(Ok(Event::Apply(object) | Event::InitApply(object))) => sync.want(object),
-                    Some(Ok(Event::Init | Event::InitDone | Event::Delete(_))) => continue,
-                    Some(Err(error)) => {
-                        // A cluster without an operator has none, and hosts do without.
-                        let error = &error as &dyn std::error::Error;
-                        tracing::debug!(error, "the ControllerConfig cannot be followed");
-                        patience.lose();
-                        continue;
-                    }
-                    None => return,
-                }
-            }
+            () = &mut source => return,
+            Some(delivered) = heard.recv() => sync.want(&delivered),
             () = sync.due() => {}
         }
         sync.step().await;
@@ -80,9 +62,8 @@ struct Sync {
 }
 
 impl Sync {
-    fn want(&mut self, object: DynamicObject) {
-        let version = object.metadata.resource_version.clone().unwrap_or_default();
-        self.wanted = Some((version, credentials(&object.data["spec"])));
+    fn want(&mut self, delivered: &Delivered) {
+        self.wanted = Some((delivered.version.clone(), credentials(&delivered.spec)));
         self.retry = None;
     }
 

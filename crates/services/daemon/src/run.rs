@@ -17,7 +17,6 @@ use cluster::{Events, Patience};
 use futures::StreamExt;
 use host::watch::Watch;
 use kube::Client;
-use kube::api::Api;
 use kube::runtime::watcher;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -33,6 +32,7 @@ use crate::prepare;
 use crate::store::{self, Store};
 use crate::trial;
 
+mod allowed;
 mod draining;
 mod drift;
 mod report;
@@ -53,6 +53,8 @@ pub struct Options {
     pub witness: Option<String>,
     /// Where the kubelet tells its health.
     pub kubelet: String,
+    /// The namespace of the installation.
+    pub namespace: String,
 }
 
 /// Why the loop ended.
@@ -140,6 +142,7 @@ pub async fn run(
         Arc::clone(&daemon.host),
         daemon.client.clone(),
         daemon.options.node.clone(),
+        daemon.options.namespace.clone(),
         daemon.events.clone(),
     ));
     // Unfinished work is carried on before anything is heard from the API.
@@ -511,19 +514,17 @@ impl Daemon {
     }
 
     async fn download(&mut self, name: &str) -> Result<MachineConfig, Problem> {
-        let api: Api<MachineConfig> = Api::all(self.client.clone());
-        match tokio::time::timeout(REQUEST, api.get_opt(name)).await {
-            Ok(Ok(Some(mut config))) => {
+        match allowed::get(&self.client, name).await {
+            Ok(Some(mut config)) => {
                 config.metadata.managed_fields = None;
                 let pool = config.metadata.labels.as_ref().and_then(|labels| labels.get(api::labels::RENDERED_FOR));
                 self.pool = pool.cloned().unwrap_or_default();
                 Ok(config)
             }
-            Ok(Ok(None)) => {
+            Ok(None) => {
                 Err(Problem::degraded(format!("machineconfig.machineconfiguration.openshift.io \"{name}\" not found")))
             }
-            Ok(Err(error)) => Err(Problem::degraded(format!("cannot read machineconfig \"{name}\": {error}"))),
-            Err(_) => Err(Problem::degraded(format!("cannot read machineconfig \"{name}\": the API did not answer"))),
+            Err(why) => Err(Problem::degraded(format!("cannot read machineconfig \"{name}\": {why}"))),
         }
     }
 

@@ -3,9 +3,10 @@
 //! It decides only on what was read. While something cannot be read, everything stays as it was decided before, and what
 //! could not be read is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::known::Unread;
+use api::machineconfiguration::MachineConfigPool;
 use cluster::watch::Key;
 use cluster::{Outcome, Store, read, write};
 use jiff::{SignedDuration, Timestamp};
@@ -142,11 +143,13 @@ pub(crate) async fn gather(leading: &Leading) -> Result<Facts, Unread> {
     };
     let mut pools: Vec<String> = world.pools.fresh("machineconfigpools")?.iter().map(|pool| pool.name_any()).collect();
     pools.sort();
+    let pool_labels = world.pools.fresh("machineconfigpools")?.iter().flat_map(|pool| selected_by(pool)).collect();
     let root = map(&world.config_maps, leading.namespace(), "kube-root-ca.crt")?;
     Ok(Facts {
         platform,
         nodes: world.nodes.fresh("nodes")?.iter().map(|node| (**node).clone()).collect(),
         pools,
+        pool_labels,
         service_addresses: kubernetes.fresh("services")?.first().map(|one| addresses(one)).unwrap_or_default(),
         dns_address: dns.fresh("services")?.first().and_then(|service| addresses(service).first().cloned()),
         api_ca: root.get("ca.crt").cloned().or_else(|| leading.settings.api_ca.clone()),
@@ -160,6 +163,13 @@ pub(crate) async fn gather(leading: &Leading) -> Result<Facts, Unread> {
         has_prometheus_rules: has("prometheusrules.monitoring.coreos.com")?,
         now: Some(leading.now()),
     })
+}
+
+/// The keys of the labels by which a pool selects nodes.
+pub(crate) fn selected_by(pool: &MachineConfigPool) -> BTreeSet<String> {
+    let selector = pool.spec.node_selector.clone().unwrap_or_default();
+    let labels = selector.match_labels.unwrap_or_default().into_keys();
+    labels.chain(selector.match_expressions.unwrap_or_default().into_iter().map(|one| one.key)).collect()
 }
 
 /// What a ConfigMap says; nothing where there is none.

@@ -98,13 +98,12 @@ pub const ROLES: &[Role] = &[
     },
 ];
 
-/// The daemon in its pod. Admission holds it to the Node and MachineConfigNode of the node it runs on.
+/// What every daemon does beside reading its config. In a pod with the pod's account, admission holds it to the Node and
+/// MachineConfigNode of the node it runs on. Which configs a node reads is up to the controller.
 pub const DAEMON_ROLES: &[Role] = &[Role {
     name: "daemon",
     everywhere: &[
         Right { group: "", resource: "nodes", verbs: &["get", "list", "watch", "patch"] },
-        Right { group: MCO, resource: "machineconfigs", verbs: &["get"] },
-        Right { group: MCO, resource: "controllerconfigs", verbs: WATCH },
         Right { group: MCO, resource: "machineconfignodes", verbs: &["get", "create", "patch", "update"] },
         Right { group: MCO, resource: "machineconfignodes/status", verbs: &["get", "create", "patch", "update"] },
         Right { group: "machinist.dev", resource: "poolpolicies", verbs: &["get"] },
@@ -114,6 +113,13 @@ pub const DAEMON_ROLES: &[Role] = &[Role {
     ],
     at_home: &[],
 }];
+
+/// What the daemons' account needs where daemons use it: it is one account for the nodes of all pools.
+const EVERY_CONFIG: Role = Role {
+    name: "every config",
+    everywhere: &[Right { group: MCO, resource: "machineconfigs", verbs: &["get"] }],
+    at_home: &[],
+};
 
 /// The Machine API's operator. Everything that it changes but its report is in its own namespace.
 pub const MACHINE_API_ROLES: &[Role] = &[
@@ -264,15 +270,41 @@ fn nodes() -> Vec<Value> {
     ]
 }
 
+/// The certificates that belong on every host are for every node, and for the daemons' account where that is used.
+fn node_credentials(installation: &operate::Installation) -> Vec<Value> {
+    let (namespace, name) = (&installation.namespace, api::names::NODE_CREDENTIALS);
+    let account = |name: &str| json!({"kind": "ServiceAccount", "name": name, "namespace": namespace});
+    let mut readers = vec![json!({"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"})];
+    readers.extend(installation.daemon_account.then(|| account(operate::workloads::DAEMON)));
+    let writer = format!("{name}-writer");
+    let role = |role: &str, verbs: &[&str], subjects: Vec<Value>| {
+        [
+            json!({
+                "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": role, "namespace": namespace},
+                "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": verbs}],
+            }),
+            json!({
+                "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": {"name": role, "namespace": namespace},
+                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": role}, "subjects": subjects,
+            }),
+        ]
+    };
+    let mut objects = role(name, WATCH, readers).to_vec();
+    objects.extend(role(&writer, &["get", "patch"], vec![account(operate::workloads::CONTROLLER)]));
+    objects
+}
+
 /// RBAC of a whole installation: one account for each process, and what each declares it needs.
 pub fn access(installation: &operate::Installation, controller: &[Role], server: &[Role]) -> Vec<Value> {
     let namespace = &installation.namespace;
     let all: Vec<Role> = [ROLES, DAEMON_ROLES, controller, server].into_iter().flatten().copied().collect();
+    let mut daemon = DAEMON_ROLES.to_vec();
+    daemon.extend(installation.daemon_account.then_some(EVERY_CONFIG));
     let processes: [(&str, &[Role]); 4] = [
         (operate::workloads::OPERATOR, &all),
         (operate::workloads::CONTROLLER, controller),
         (operate::workloads::SERVER, server),
-        (operate::workloads::DAEMON, DAEMON_ROLES),
+        (operate::workloads::DAEMON, &daemon),
     ];
     let mut objects: Vec<Value> =
         processes.iter().flat_map(|(name, roles)| cluster::rights::manifests(name, namespace, roles)).collect();
@@ -288,5 +320,6 @@ pub fn access(installation: &operate::Installation, controller: &[Role], server:
     });
     objects.extend(approver(namespace, &installation.machine_namespace, &installation.source_namespace));
     objects.extend(nodes());
+    objects.extend(node_credentials(installation));
     objects
 }

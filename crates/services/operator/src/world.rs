@@ -27,6 +27,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::context::{Context, Work};
+use crate::gather;
 
 #[derive(Clone)]
 pub(crate) struct World {
@@ -107,8 +108,13 @@ impl World {
             nodes: start.watch(Api::all(client.clone()), all(), node, |_| [Work::Facts]),
             pools: start.watch(Api::all(client.clone()), all(), slim::<MachineConfigPool>, |change| {
                 let is_new = change.old.is_none() || change.new.is_none();
+                let selects = |pool: &Option<Arc<MachineConfigPool>>| pool.as_deref().map(gather::selected_by);
                 let user_data = Work::UserData(change.key.name.clone());
-                if is_new { vec![Work::Facts, user_data, Work::Report] } else { vec![Work::Report] }
+                match (is_new, selects(&change.old) == selects(&change.new)) {
+                    (true, _) => vec![Work::Facts, user_data, Work::Report],
+                    (false, false) => vec![Work::Facts, Work::Report],
+                    (false, true) => vec![Work::Report],
+                }
             }),
             policies: start.watch(Api::all(client.clone()), all(), slim::<PoolPolicy>, |change| {
                 [Work::UserData(change.key.name.clone())]

@@ -23,6 +23,8 @@ pub const CONTROL_PLANE_TOPOLOGY: &str = "machineconfiguration.openshift.io/cont
 /// Resource version of the ControllerConfig whose certificates are on disk. Written by the daemon.
 pub const LAST_SYNCED_CONTROLLER_CONFIG: &str =
     "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";
+/// On the Secret of nodes' credentials: the resource version of the ControllerConfig that it was made from.
+pub const CONTROLLER_CONFIG_VERSION: &str = "machinist.dev/controller-config-version";
 /// Last value of [`SERVICE_CA_ROTATE`] that the daemon has seen.
 pub const LAST_OBSERVED_SERVER_CA: &str = "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
 /// Rendered config that the node first booted with.

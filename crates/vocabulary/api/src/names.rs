@@ -18,6 +18,8 @@ pub const RENDERED_PREFIX: &str = "rendered-";
 pub const CLUSTER_OPERATOR: &str = "machine-config";
 /// ClusterOperator of the Machine API.
 pub const MACHINE_API_CLUSTER_OPERATOR: &str = "machine-api";
+/// The Secret with the certificates and pull secrets that belong on every host; nodes may read it.
+pub const NODE_CREDENTIALS: &str = "machine-config-node-credentials";
 /// What a MachineConfigNode shows for a config that is not known yet.
 pub const NOT_YET_SET: &str = "not-yet-set";
 

@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 use testkit::objects::pool;
-use testkit::{Kind, wait_for};
+use testkit::{Kind, wait_for, wait_until};
 
 use super::stage::{NAMESPACE, Stage, settings};
 use crate::processes::daemon;
@@ -35,10 +35,13 @@ async fn a_new_machine_gets_user_data_a_token_and_approval_of_its_requests() {
         tokens_that_ended_long_ago_are_taken_away(&stage).await;
         the_policies_in_force_stand_in_a_status(&stage).await;
         secrets_of_the_user_reach_the_controller_config(&stage).await;
+        let controllers = super::node_rights::control(stage.client.clone());
+        super::node_rights::a_node_reads_its_own_pools_configs_and_no_others(&stage).await;
         and_a_node_of_a_paused_pool_with_its_own_rights(&stage).await;
         if kind == Kind::Real {
             super::pods::the_daemon_of_a_pod_looks_after_its_node_and_no_other(&stage).await;
         }
+        controllers.abort();
         operator.abort();
         the_address_of_the_api_is_found(&stage).await;
     }
@@ -320,11 +323,11 @@ async fn and_a_node_of_a_paused_pool_with_its_own_rights(stage: &Stage) {
     std::fs::create_dir(&root).unwrap();
     let _daemon = daemon(&stage.control_plane, folder.path(), "worker-1", &root);
     let configs: Api<ControllerConfig> = Api::all(stage.client.clone());
-    let version = configs.get("machine-config-controller").await.unwrap().resource_version().unwrap();
     let nodes: Api<Node> = Api::all(stage.client.clone());
-    wait_for(&nodes, "worker-1", "the certificates to be synced", |node| {
-        let synced = node.and_then(|node| node.annotations().get(annotations::LAST_SYNCED_CONTROLLER_CONFIG));
-        synced.is_some_and(|synced| *synced == version)
+    wait_until("the certificates of the newest ControllerConfig to be synced", || async {
+        let version = configs.get("machine-config-controller").await.ok()?.resource_version()?;
+        let node = nodes.get("worker-1").await.ok()?;
+        (node.annotations().get(annotations::LAST_SYNCED_CONTROLLER_CONFIG) == Some(&version)).then_some(())
     })
     .await;
     let ca = std::fs::read_to_string(root.join("etc/kubernetes/kubelet-ca.crt")).unwrap();

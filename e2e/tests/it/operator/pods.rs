@@ -1,8 +1,8 @@
-//! The daemon in the pod of its DaemonSet: with the pod's own account, held by admission to the node the pod runs on.
+//! The daemon in the pod of its DaemonSet: with the kubelet's credential, which it finds below the host's root. The pod's own
+//! account is held by admission to the node the pod runs on, and reads no configs.
 
 use api::annotations;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use api::machineconfiguration::{ControllerConfig, MachineConfig};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -10,7 +10,7 @@ use kube::config::Kubeconfig;
 use serde_json::json;
 use testkit::binaries::binary;
 use testkit::process::Process;
-use testkit::{needs, wait_for, wait_until};
+use testkit::{wait_for, wait_until};
 
 use super::stage::{NAMESPACE, Stage};
 
@@ -18,9 +18,6 @@ const ACCOUNT: &str = "machine-config-daemon";
 
 /// Needs a real API server: only that binds tokens to pods.
 pub(crate) async fn the_daemon_of_a_pod_looks_after_its_node_and_no_other(stage: &Stage) {
-    if !needs::root() || !needs::program("unshare", "install Debian's util-linux") {
-        return;
-    }
     let nodes: Api<Node> = Api::all(stage.client.clone());
     nodes.create(&PostParams::default(), &testkit::objects::node("pod-node", &[])).await.unwrap();
     let token = token(stage, "pod-node").await;
@@ -37,8 +34,23 @@ pub(crate) async fn the_daemon_of_a_pod_looks_after_its_node_and_no_other(stage:
     let refusal = as_pod.patch("worker-1", &PatchParams::default(), &mark).await.unwrap_err().to_string();
     assert!(refusal.contains("the daemon may only write the Node it runs on"), "{refusal}");
 
+    // The account is shared by the pods of all nodes, so it reads no pool's configs.
+    let configs: Api<MachineConfig> = Api::all(as_pod.clone().into_client());
+    let controller_configs: Api<ControllerConfig> = Api::all(as_pod.clone().into_client());
+    let refusals = [configs.get("any").await.err(), controller_configs.get("any").await.err()];
+    for refusal in refusals.map(|refusal| refusal.unwrap().to_string()) {
+        assert!(refusal.contains("cannot get"), "{refusal}");
+    }
+
+    // The daemon itself finds the kubelet's credential below the host's root.
     let folder = tempfile::tempdir().unwrap();
-    let _daemon = in_a_pod(stage, folder.path(), &token);
+    let kubelet = folder.path().join("rootfs/var/lib/kubelet");
+    std::fs::create_dir_all(&kubelet).unwrap();
+    std::fs::copy(stage.control_plane.node_kubeconfig("pod-node"), kubelet.join("kubeconfig")).unwrap();
+    let root = format!("--root={}", folder.path().join("rootfs").display());
+    let arguments = ["start", "--simulate", "--node=pod-node", &root, "--metrics-url=127.0.0.1:0"].map(str::to_owned);
+    let log = folder.path().join("daemon.log");
+    let _daemon = Process::start(&binary("machinistd"), &arguments, &[], &log).unwrap();
     wait_for(&nodes, "pod-node", "the daemon to bring the certificates", |node| {
         node.is_some_and(|node| node.annotations().contains_key(annotations::LAST_SYNCED_CONTROLLER_CONFIG))
     })
@@ -64,35 +76,4 @@ async fn token(stage: &Stage, node: &str) -> String {
     let request = serde_json::from_value(request).unwrap();
     let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await.unwrap();
     answer.status.unwrap().token
-}
-
-/// `machinistd` with a pod's files where a pod has them, which only its own mount namespace shows.
-fn in_a_pod(stage: &Stage, folder: &std::path::Path, token: &str) -> Process {
-    let files = folder.join("account");
-    std::fs::create_dir(&files).unwrap();
-    std::fs::create_dir(folder.join("rootfs")).unwrap();
-    let kubeconfig = Kubeconfig::read_from(stage.control_plane.kubeconfig()).unwrap();
-    let cluster = kubeconfig.clusters.into_iter().next().unwrap().cluster.unwrap();
-    let ca = match (cluster.certificate_authority_data, cluster.certificate_authority) {
-        (Some(data), _) => STANDARD.decode(data).unwrap(),
-        (None, path) => std::fs::read(path.unwrap()).unwrap(),
-    };
-    for (name, contents) in [("token", token.as_bytes()), ("ca.crt", &ca), ("namespace", NAMESPACE.as_bytes())] {
-        std::fs::write(files.join(name), contents).unwrap();
-    }
-    let script = format!(
-        "mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io && \
-         ln -s {} /run/secrets/kubernetes.io/serviceaccount && \
-         exec {} start --in-cluster --simulate --node pod-node --root {} --metrics-url 127.0.0.1:0",
-        files.display(),
-        binary("machinistd").display(),
-        folder.join("rootfs").display()
-    );
-    let arguments = ["--mount", "sh", "-ec", &script].map(str::to_owned);
-    let address = stage.control_plane.server().trim_start_matches("https://").to_owned();
-    let (host, port) = address.rsplit_once(':').unwrap();
-    let environment = [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)]
-        .map(|(k, v)| (k.to_owned(), v.to_owned()));
-    let unshare = std::path::Path::new("unshare");
-    Process::start(unshare, &arguments, &environment, &folder.join("daemon.log")).unwrap()
 }

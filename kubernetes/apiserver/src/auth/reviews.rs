@@ -4,7 +4,7 @@ use http::Response;
 use schema::FieldError;
 use serde_json::{Value, json};
 
-use super::{Action, User, tokens};
+use super::{Action, User, bound, tokens};
 use crate::{
     http::Body,
     object::{Name, text},
@@ -155,7 +155,11 @@ pub(crate) async fn token(request: &Request<'_>) -> Answer<Response<Body>> {
     let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.min(MAX_LIFE));
     let audiences = review["spec"]["audiences"].as_array().cloned().unwrap_or_default();
     let names: Vec<&str> = audiences.iter().map(text).collect();
-    let token = request.api.access.tokens.issue(request.namespace, request.name, &account.uid, &names, end.as_second());
+    let mut own = json!({"namespace": request.namespace, "serviceaccount": {"name": request.name, "uid": account.uid}});
+    for (key, claim) in bound::claims(request, &review["spec"]["boundObjectRef"])? {
+        own[key] = claim;
+    }
+    let token = request.api.access.tokens.issue(&own, &names, end.as_second());
     review["spec"]["audiences"] = if audiences.is_empty() { json!([tokens::ISSUER]) } else { json!(audiences) };
     if review["spec"]["boundObjectRef"].is_null() {
         review["spec"]["boundObjectRef"] = Value::Null;

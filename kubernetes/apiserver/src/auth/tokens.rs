@@ -1,7 +1,7 @@
 //! Bearer tokens: those given at the start, and signed ones for service accounts.
 //!
-//! A service account's token is a JWT signed with a key of this server. It ends with its time or with its account,
-//! whichever comes first, and survives a restart.
+//! A service account's token is a JWT signed with a key of this server. It ends with its time, with its account or with the
+//! pod that it is bound to, whichever comes first, and survives a restart.
 
 use std::collections::HashMap;
 
@@ -61,11 +61,13 @@ impl Tokens {
         let mut user = service_account(namespace, name, &stored.uid);
         let id = format!("JTI={}", text(&claims["jti"]));
         user.extra.insert(super::certificates::CREDENTIAL_ID.to_owned(), vec![id]);
-        (*stored.uid == *text(&account["uid"])).then_some(user)
+        let is_valid = *stored.uid == *text(&account["uid"]) && super::bound::holds(store, &claims, &mut user);
+        is_valid.then_some(user)
     }
 
-    /// A token for a service account until `expires`, in seconds since 1970.
-    pub(crate) fn issue(&self, namespace: &str, name: &str, uid: &str, audiences: &[&str], expires: i64) -> String {
+    /// A token for the service account that `own` names, until `expires`, in seconds since 1970.
+    pub(super) fn issue(&self, own: &Value, audiences: &[&str], expires: i64) -> String {
+        let (namespace, name) = (text(&own["namespace"]), text(&own["serviceaccount"]["name"]));
         let audiences = if audiences.is_empty() { &[ISSUER] } else { audiences };
         let now = jiff::Timestamp::now().as_second();
         let header = json!({"alg": "HS256", "typ": "JWT"});
@@ -73,7 +75,7 @@ impl Tokens {
             "aud": audiences, "exp": expires, "iat": now, "nbf": now, "iss": ISSUER,
             "jti": uuid::Uuid::new_v4().to_string(),
             "sub": format!("system:serviceaccount:{namespace}:{name}"),
-            "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
+            "kubernetes.io": own,
         });
         let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(&header), encode(&claims));

@@ -155,7 +155,7 @@ pub(super) fn configs_of_pool(pool: &MachineConfigPool) -> Vec<String> {
 }
 
 /// The pool that we rendered a config for.
-pub(super) fn pool_of(config: &MachineConfig) -> Option<String> {
+pub(crate) fn pool_of(config: &MachineConfig) -> Option<String> {
     config.metadata.labels.as_ref()?.get(labels::RENDERED_FOR).cloned()
 }
 

@@ -143,6 +143,7 @@ impl Stage {
             metrics: Metrics::default(),
             witness: Some(witness.to_owned()),
             kubelet: String::new(),
+            namespace: api::names::NAMESPACE.to_owned(),
         };
         let (host, stopped) = (Arc::clone(&self.host) as Arc<dyn Host>, self.stop.subscribe());
         tokio::spawn(

@@ -25,6 +25,24 @@ async fn soon(s: &Scope, path: &str, code: u16) -> Result<()> {
     s.until(path, "the right to be known", |answer| answer.code == code).await.map(drop)
 }
 
+/// A pod of the account `robot` on a node: its uid, and the path of the account's tokens.
+async fn robot(s: &Scope, name: &str, node: &str) -> Result<(String, String)> {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    s.post(&s.core("serviceaccounts"), &account).await?;
+    let spec = json!({"nodeName": node, "serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}]});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
+    let created = s.post(&s.core("pods"), &pod).await?.expect(201)?;
+    Ok((created["metadata"]["uid"].as_str().unwrap_or_default().to_owned(), s.core("serviceaccounts/robot/token")))
+}
+
+fn token_request(pod: &str, uid: &str) -> Value {
+    let mut bound = json!({"apiVersion": "v1", "kind": "Pod", "name": pod});
+    if !uid.is_empty() {
+        bound["uid"] = uid.into();
+    }
+    json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}})
+}
+
 /// A policy about config maps of the own namespace, bound under its own name.
 async fn policy(s: &Scope, actions: Value) -> Result<String> {
     const PATH: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -233,6 +251,65 @@ behaviours! {
         soon(&node, &s.core("secrets/used"), 200).await?;
         let message = node.get(&s.core("secrets/unused")).await?.refused(403, "Forbidden")?;
         holds!(message.contains("no relationship found between node"), "{message}");
+    }
+    a_right_to_a_name_is_one_to_list_and_watch_that_name(s) {
+        let user = s.unique("reader");
+        for name in ["mine", "other"] {
+            s.post(&s.core("secrets"), &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}})).await?.expect(201)?;
+        }
+        allow(&s, &user, json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get", "list", "watch"]}])).await?;
+        let reader = s.as_user(&user, None)?;
+        soon(&reader, &s.core("secrets?fieldSelector=metadata.name%3Dmine"), 200).await?;
+        let listed = reader.get(&s.core("secrets?fieldSelector=metadata.name%3D%3Dmine")).await?.expect(200)?;
+        same!(listed["items"].as_array().map(Vec::len), Some(1));
+        let message = reader.get(&s.core("secrets?fieldSelector=metadata.name%3Dother")).await?.refused(403, "Forbidden")?;
+        holds!(message.contains("cannot list resource \"secrets\""), "{message}");
+        reader.get(&s.core("secrets?fieldSelector=metadata.name!%3Dother")).await?.refused(403, "Forbidden")?;
+        reader.get(&s.core("secrets")).await?.refused(403, "Forbidden")?;
+    }
+    a_token_of_a_pod_names_it_and_ends_with_it(s) {
+        let node = s.unique("node");
+        let (pod, _) = robot(&s, "a", &node).await?;
+        let request = token_request("a", &pod);
+        let token = s.post(&s.core("serviceaccounts/robot/token"), &request).await?.expect(201)?["status"]["token"].as_str().unwrap_or_default().to_owned();
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let answer = s.with_token(&token).post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await?.expect(201)?;
+        let extra = |key: &str| answer["status"]["userInfo"]["extra"][format!("authentication.kubernetes.io/{key}")].clone();
+        same!(extra("pod-name"), json!(["a"]));
+        same!(extra("pod-uid"), json!([pod]));
+        same!(extra("node-name"), json!([node]));
+        s.delete(&s.core("pods/a?gracePeriodSeconds=0")).await?.expect(200)?;
+        soon(&s.with_token(&token), &s.core("configmaps"), 401).await?;
+    }
+    a_token_is_bound_to_a_pod_of_the_account_and_of_that_uid_only(s) {
+        let node = s.unique("node");
+        let (pod, _) = robot(&s, "a", &node).await?;
+        s.post(&s.core("serviceaccounts"), &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "other"}})).await?.expect(201)?;
+        let message = s.post(&s.core("serviceaccounts/other/token"), &token_request("a", &pod)).await?.refused(400, "BadRequest")?;
+        same!(message, "cannot bind token for serviceaccount \"other\" to pod running with different serviceaccount name.");
+        let message = s.post(&s.core("serviceaccounts/robot/token"), &token_request("a", "another")).await?.refused(409, "Conflict")?;
+        holds!(message.contains("the UID in the bound object reference (another) does not match the UID in record"), "{message}");
+        let message = s.post(&s.core("serviceaccounts/robot/token"), &token_request("b", "")).await?.refused(404, "NotFound")?;
+        same!(message, "pods \"b\" not found");
+    }
+    a_node_gets_tokens_of_its_own_pods_only(s) {
+        let (one, two) = (s.unique("node"), s.unique("node"));
+        let (pod, path) = robot(&s, "a", &one).await?;
+        let (foreign, _) = robot(&s, "b", &two).await?;
+        let node = s.as_user(&format!("system:node:{one}"), Some("system:nodes"))?;
+        let token = |name: &str, uid: &str| token_request(name, uid);
+        // The authorizer learns of pods by a watch; until then it knows of no relation.
+        referee::wait::wait_until("the node to be related to its pod", || async {
+            node.post(&path, &token("a", &pod)).await.ok().filter(|answer| answer.code == 201)
+        })
+        .await;
+        let unbound = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let message = node.post(&path, &unbound).await?.refused(403, "Forbidden")?;
+        holds!(message.contains("node requested token not bound to a pod"), "{message}");
+        let message = node.post(&path, &token("a", "")).await?.refused(403, "Forbidden")?;
+        holds!(message.contains("node requested token with a pod binding without a uid"), "{message}");
+        let message = node.post(&path, &token("b", &foreign)).await?.refused(403, "Forbidden")?;
+        holds!(message.contains("node requested token bound to a pod scheduled on a different node"), "{message}");
     }
     a_node_evicts_only_its_own_pods(s) {
         let name = s.unique("node");
