@@ -321,9 +321,9 @@ impl NodeFacts {
     }
 
     /// The daemon fails at its target, and the node is not kept empty for that. Unless it has given up, it tries again from
-    /// time to time.
+    /// time to time. One that asks for a drain, or has had it, is at it again, whoever has lifted its cordon since.
     pub fn waits_for_a_fix(&self) -> bool {
-        let is_kept = self.unschedulable && self.is_emptied();
+        let is_kept = (self.unschedulable && self.is_emptied()) || self.has_asked_for_drain();
         self.is_failing() && !is_kept
     }
 
