@@ -293,3 +293,14 @@ fn a_node_that_fails_where_a_person_sent_it_gets_the_fix_beside_a_dead_one() {
     let world = workers(json!(1), vec![node("n0", OLD, down()), failing]);
     assert_eq!(targeted(&with_claims(world, &[])), ["n1"]);
 }
+
+#[test]
+fn nodes_that_refuse_a_target_after_a_drain_for_another_are_taken_again_within_a_smaller_limit() {
+    let drain = ("desiredDrain", "drain-elsewhere");
+    let refused = |name: &str| {
+        let annotations = [("desiredConfig", OTHER), ("state", "Unreconcilable"), drain, ("lastAppliedDrain", drain.1)];
+        node(name, OLD, annotated(&annotations))
+    };
+    let claims = ["n0", "n1"].map(|name| claim(name, None));
+    assert_eq!(targeted(&with_claims(workers(json!(1), vec![refused("n0"), refused("n1")]), &claims)), ["n0"]);
+}
