@@ -321,10 +321,12 @@ impl NodeFacts {
     }
 
     /// The daemon fails at its target, and the node is not kept empty for that. Unless it has given up, it tries again from
-    /// time to time.
+    /// time to time. One that asks for a drain, or has had it, is at it again, whoever has lifted its cordon since; a config
+    /// is refused before any drain, so of one that refuses such a request is about an earlier one.
     pub fn waits_for_a_fix(&self) -> bool {
+        let is_at_it = self.has_asked_for_drain() && self.state != State::Unreconcilable;
         let is_kept = self.unschedulable && self.is_emptied();
-        self.is_failing() && !is_kept
+        self.is_failing() && !is_kept && !is_at_it
     }
 
     /// Nothing is asked of the node that it does not run, and its daemon says that it rests or never spoke.

@@ -256,3 +256,51 @@ fn a_dead_node_keeps_its_place_when_a_nonsensical_state_hides_how_far_it_was() {
         "a node that never had a config and is asked for none has nothing to finish"
     );
 }
+
+#[test]
+fn a_node_that_was_led_astray_waits_for_failing_ones_that_are_emptied_whoever_lifted_their_cordon() {
+    let (drain, off) = (format!("drain-{OTHER}"), down());
+    let failing = |name: &str, drained: &str| {
+        let annotations = [("desiredConfig", OTHER), ("state", "Degraded"), ("desiredDrain", drain.as_str())];
+        let mut facts = node(name, OLD, annotated(&annotations));
+        facts.last_applied_drain = Some(drained.to_owned());
+        facts
+    };
+    let rebooting = NodeFacts { unready: node("n0", OLD, off).unready, ..failing("n0", &drain) };
+    // A person sent it somewhere and back again while it stood in line.
+    let astray = node("n2", OLD, annotated(&[("state", "Working"), ("desiredDrain", "drain-elsewhere")]));
+    let claims = ["n0", "n1", "n2"].map(|name| claim(name, None));
+    let world = workers(json!(2), vec![rebooting, failing("n1", "uncordon-before"), astray]);
+    assert_eq!(targeted(&with_claims(world, &claims)), ["n0", "n1"], "both are at it");
+}
+
+#[test]
+fn a_claimed_node_that_was_given_back_and_reports_a_fault_is_needed_while_the_limit_is_away() {
+    let cordoned = json!({"spec": {"unschedulable": true}});
+    let given_back = node("n1", OLD, annotated(&[("state", "Degraded")]));
+    let claims = [json!({"node": "n1", "nodeResourceVersion": "5", "config": OLD, "insteadOf": OTHER})];
+    let of = |limit| {
+        let nodes = vec![node("n0", OLD, cordoned.clone()), given_back.clone(), node("n2", OLD, json!({}))];
+        with_claims(workers(json!(limit), nodes), &claims)
+    };
+    assert!(targeted(&of(1)).is_empty());
+    assert!(targeted(&of(2)).contains(&"n1".to_owned()));
+}
+
+#[test]
+fn a_node_that_fails_where_a_person_sent_it_gets_the_fix_beside_a_dead_one() {
+    let failing = node("n1", OLD, annotated(&[("desiredConfig", OTHER), ("state", "Degraded")]));
+    let world = workers(json!(1), vec![node("n0", OLD, down()), failing]);
+    assert_eq!(targeted(&with_claims(world, &[])), ["n1"]);
+}
+
+#[test]
+fn nodes_that_refuse_a_target_after_a_drain_for_another_are_taken_again_within_a_smaller_limit() {
+    let drain = ("desiredDrain", "drain-elsewhere");
+    let refused = |name: &str| {
+        let annotations = [("desiredConfig", OTHER), ("state", "Unreconcilable"), drain, ("lastAppliedDrain", drain.1)];
+        node(name, OLD, annotated(&annotations))
+    };
+    let claims = ["n0", "n1"].map(|name| claim(name, None));
+    assert_eq!(targeted(&with_claims(workers(json!(1), vec![refused("n0"), refused("n1")]), &claims)), ["n0"]);
+}

@@ -52,10 +52,10 @@ impl Draft<'_> {
     }
 
     /// Whether taking a node away costs its pool a node that serves. What it runs already takes nothing away from it, and
-    /// one that has given up its target is healed by the newest: it does not wait for nodes that are dead.
+    /// one that fails at its target is healed by the newest: it does not wait for nodes that are dead.
     fn is_spared(&self, facts: &NodeFacts) -> bool {
         let goes_home = facts.current.as_deref() == Some(self.snapshot.pool.target());
-        facts.is_serving() && !facts.is_at_work() && !goes_home && !facts.has_given_up()
+        facts.is_serving() && !facts.is_at_work() && !goes_home && !facts.waits_for_a_fix()
     }
 
     /// Nodes that were asked and have not finished: the newest target costs nothing more. When the limit has become smaller
@@ -76,7 +76,10 @@ impl Draft<'_> {
             // Overwriting the state of a working daemon does not make it rest.
             let works = matches!(facts.state, State::Working | State::Unknown(_));
             let is_away = facts.is_at_work() || facts.drain_started.is_some();
-            let is_early = works && ((busy > limit && !is_away) || (self.away > limit && facts.is_serving()));
+            // One that reports a fault and has nothing to do was given back already: it serves, like any other.
+            let is_idle = !facts.is_in_motion();
+            let is_needed = self.away > limit && facts.is_serving();
+            let is_early = (works && ((busy > limit && !is_away) || is_needed)) || (is_idle && is_needed);
             let begins = is_early || (is_crowded && facts.is_unanswered());
             if !begins && self.keeps_quorum(facts) {
                 self.target(facts);
