@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde_json::Value;
 
 use crate::output::{self, Format};
@@ -12,13 +13,23 @@ pub(crate) struct Arguments {
     /// `kubectl get machines` means theirs, because their names come first in the alphabet.
     #[arg(long)]
     without_older_groups: bool,
+    /// Only the kinds of this group, such as healthchecking.openshift.io
+    #[arg(long, value_name = "GROUP", conflicts_with = "without_older_groups")]
+    group: Option<String>,
     /// How to print them.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     output: Format,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    output::print(&arguments.output.write_all(&definitions(arguments.without_older_groups))?)?;
+    let mut definitions = definitions(arguments.without_older_groups);
+    if let Some(group) = &arguments.group {
+        definitions.retain(|definition| definition["spec"]["group"] == group.as_str());
+        if definitions.is_empty() {
+            bail!("there is no kind of group {group:?}; `machinist crds` prints all of them");
+        }
+    }
+    output::print(&arguments.output.write_all(&definitions)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,6 +6,7 @@
 
 mod page;
 mod runbooks;
+mod taking_over;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -131,12 +132,13 @@ impl Fleet {
     }
 
     pub(crate) fn follow(&self, name: &str) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide").join(name);
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        self.follow_text(name, &text);
+        self.follow_text(name, &text_of(name));
     }
 
     fn follow_text(&self, name: &str, text: &str) {
+        if !is_chosen(name) {
+            return;
+        }
         let folder = tempfile::tempdir().unwrap();
         let blocks = read(name, text);
         let mut runbooks = Runbooks::of(&blocks, self.place);
@@ -174,6 +176,27 @@ impl Fleet {
         }
     }
 
+    /// Another controller has looked after the fleet; it is taken over as the page says, and handed back. The last story of a fleet.
+    fn take_over(&self) {
+        if !is_chosen("taking-over.md") {
+            return;
+        }
+        self.follow_text("the controller before taking-over.md", &taking_over::theirs());
+        let before = self.disturbances();
+        let text = text_of("taking-over.md");
+        let (taken_over, goes_on) = text.split_once("From here on").unwrap();
+        self.follow_text("taking-over.md", taken_over);
+        assert_eq!(self.disturbances(), before, "a node was moved by the change of controllers");
+        self.follow_text("the rest of taking-over.md", goes_on);
+        self.follow_text("the controller after taking-over.md", &taking_over::theirs_again());
+    }
+
+    /// How often the log tells that a node is taken out of service.
+    fn disturbances(&self) -> usize {
+        let log = std::fs::read_to_string(self.data().join("machinist.log")).unwrap();
+        log.lines().filter(|line| line.contains("initiating cordon") || line.contains("initiating reboot")).count()
+    }
+
     /// The end of the fleet's log, for the message of a failing test.
     fn log(&self) -> String {
         let text = std::fs::read_to_string(self.data().join("machinist.log")).unwrap_or_default();
@@ -192,6 +215,17 @@ fn clone_into(folder: &Path) {
     for link in operate::programs::LINKS.iter().filter(|link| link.program == operate::programs::MACHINIST) {
         std::os::unix::fs::symlink(binary("machinist"), folder.join("bin").join(link.name)).unwrap();
     }
+}
+
+/// Whether a page is to be followed: all of them, or the one that the variable `MACHINIST_PAGE` names, for whoever writes it.
+fn is_chosen(name: &str) -> bool {
+    std::env::var("MACHINIST_PAGE").map_or(true, |page| name.contains(&page))
+}
+
+/// The text of a page.
+fn text_of(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// What our own components log, as on a cluster where they are pods. A real API server would ask the nodes' kubelets.
@@ -255,12 +289,14 @@ async fn every_page_of_the_guide_holds_on_the_embedded_api() {
     fleet.follow_text("logs", LOGS);
     fleet.follow("commands-on-a-node.md");
     fleet.follow_text("commands that cannot be run", REFUSED);
+    fleet.take_over();
 }
 
 #[tokio::test]
 async fn every_page_of_the_guide_holds_on_a_real_api_server() {
     let Some(fleet) = Fleet::start(Kind::Real).await else { return };
     PAGES.iter().for_each(|page| fleet.follow(page));
+    fleet.take_over();
 }
 
 #[tokio::test]

@@ -87,11 +87,12 @@ fn same_ignition(a: Option<&Value>, b: Option<&Value>) -> bool {
     normal(a).is_some_and(|a| normal(b) == Some(a))
 }
 
-/// Brings what can be written in several ways into one: bytes in a URL, and the order of things that have a name.
+/// Brings what can be written in several ways into one: bytes in a URL, the order of things that have a name, and a `compression`
+/// that is empty, which upstream's controllers write and merging leaves out.
 fn settle(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            for (name, member) in members {
+            for (name, member) in members.iter_mut() {
                 settle(member);
                 match member {
                     Value::String(source) if name == "source" => {
@@ -103,6 +104,7 @@ fn settle(value: &mut Value) {
                     _ => {}
                 }
             }
+            members.retain(|name, member| name != "compression" || member.as_str() != Some(""));
         }
         Value::Array(items) => items.iter_mut().for_each(settle),
         _ => {}

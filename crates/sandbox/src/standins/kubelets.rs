@@ -22,6 +22,10 @@ const BEAT: Duration = Duration::from_secs(1);
 const RENEW: Duration = Duration::from_secs(5);
 const LOST: Duration = Duration::from_secs(10);
 
+/// In a machine's folder while its kubelet is stopped: on a systemd container its unit makes this file, on a simulated node whoever
+/// wants the kubelet to be stopped.
+pub(crate) const KUBELET_STOPPED: &str = "root/var/lib/machinist/kubelet-stopped";
+
 /// Which machines are on. Shared between whoever plays them and the kubelets.
 #[derive(Clone, Debug, Default)]
 pub struct Machines(Arc<Mutex<Inner>>);
@@ -81,6 +85,16 @@ impl Machines {
         switch.is_some_and(|switch| switch.exists())
     }
 
+    /// Machines whose kubelet does not run, whether they are on or not.
+    fn without_kubelet(&self) -> BTreeSet<String> {
+        let mut silent = self.off();
+        let inner = self.0.lock();
+        let is_stopped = |switch: &PathBuf| switch.with_file_name(KUBELET_STOPPED).exists();
+        let stopped = inner.switches.iter().filter(|(_, switch)| is_stopped(switch)).map(|(name, _)| name.clone());
+        silent.extend(stopped);
+        silent
+    }
+
     /// Machines that do not run now.
     pub fn off(&self) -> BTreeSet<String> {
         let inner = self.0.lock();
@@ -122,7 +136,7 @@ struct Heart {
     is_lost: bool,
 }
 
-/// Beats for every machine that is on; one that is off for long enough is told NotReady, as the node controller would.
+/// Beats for every machine whose kubelet runs; one that is silent for long enough is told NotReady, as the node controller would.
 pub(crate) async fn heartbeat(client: Client, machines: Machines, nodes: Store<Node>) {
     nodes.synced().await;
     let start = tokio::time::Instant::now();
@@ -131,7 +145,7 @@ pub(crate) async fn heartbeat(client: Client, machines: Machines, nodes: Store<N
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let (off, now) = (machines.off(), tokio::time::Instant::now());
+        let (off, now) = (machines.without_kubelet(), tokio::time::Instant::now());
         let mut writes = Vec::new();
         for name in machines.all().into_iter().filter(|name| nodes.named(name).is_some()) {
             let heart = hearts.entry(name.clone()).or_insert(Heart { renewed: start - RENEW, is_lost: false });
@@ -199,6 +213,26 @@ async fn set_ready(api: &Api<Node>, name: &str, alive: bool) -> Result<(), kube:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kubelet_can_be_stopped_on_a_machine_that_is_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machines = Machines::default();
+        machines.add("a", folder.path().join("a/off"));
+        machines.add("b", folder.path().join("b/off"));
+        let stopped = folder.path().join("a").join(KUBELET_STOPPED);
+        std::fs::create_dir_all(stopped.parent().expect("it has a folder")).expect("a folder");
+        std::fs::write(&stopped, "").expect("a file");
+        assert_eq!((machines.off(), machines.without_kubelet()), (BTreeSet::new(), BTreeSet::from(["a".to_owned()])));
+        std::fs::remove_file(&stopped).expect("it was there");
+        std::fs::create_dir_all(folder.path().join("b")).expect("a folder");
+        std::fs::write(folder.path().join("b/off"), "").expect("a file");
+        assert_eq!(
+            machines.without_kubelet(),
+            BTreeSet::from(["b".to_owned()]),
+            "a machine that is off has none either"
+        );
+    }
 
     #[test]
     fn a_pod_that_was_made_anew_restarts_the_daemon_of_its_node_and_no_other() {

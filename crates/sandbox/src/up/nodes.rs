@@ -156,6 +156,8 @@ fn booted_info(root: &Path) -> Value {
 pub(super) fn furnish(root: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(root.join("home/core"))?;
     std::fs::create_dir_all(root.join("etc"))?;
+    // Where whoever stops the simulated kubelet says so.
+    std::fs::create_dir_all(root.join("var/lib/machinist"))?;
     // Every system has one; administrators put the daemon's force file there.
     std::fs::create_dir_all(root.join("run"))?;
     for (file, text) in [

@@ -25,9 +25,10 @@ use super::told_to_stop;
 /// What the daemon is as a service; the one that is installed on real hosts.
 const UNIT: &str = include_str!("../../../../manifests/node/machinistd.service");
 
-/// Stands where the kubelet's unit expects it.
-const KUBELET: &str =
-    "#!/bin/sh\n# `machinist up` plays the kubelet; this is here for its unit.\nexec sleep infinity\n";
+/// Stands where the kubelet's unit expects it. `machinist up` plays the kubelet, while its unit runs.
+const KUBELET: &str = "#!/bin/sh\n# `machinist up` plays the kubelet; this tells it whether the unit runs.\n\
+    trap 'touch /var/lib/machinist/kubelet-stopped; exit 0' TERM\nmkdir -p /var/lib/machinist\n\
+    rm -f /var/lib/machinist/kubelet-stopped\nsleep infinity &\nwait\n";
 
 /// How long a container may take to boot, also on a machine that does much else.
 const BOOT: Duration = Duration::from_secs(90);
@@ -183,7 +184,11 @@ fn furnish(root: &Root<'_>, name: &str, number: u32, machinistd: &Path, kubeconf
     );
     root.write("etc/machinist/machinistd.env", &environment)?;
     root.enable("machinistd.service", UNIT)?;
-    if root.0.join("usr/bin/kubelet").exists() {
+    let is_made = root.0.join("usr/bin/kubelet").exists();
+    root.write("usr/bin/kubelet", KUBELET)?;
+    let kubelet = root.0.join("usr/bin/kubelet");
+    std::fs::set_permissions(&kubelet, std::fs::Permissions::from_mode(0o755)).context("cannot write the kubelet")?;
+    if is_made {
         return Ok(());
     }
     root.name(name)?;
@@ -191,10 +196,7 @@ fn furnish(root: &Root<'_>, name: &str, number: u32, machinistd: &Path, kubeconf
     root.write("etc/machine-id", "")?;
     root.add_user("core", 1000)?;
     // Port 22 is the host's: nodes share its network.
-    root.mask("ssh.service")?;
-    root.write("usr/bin/kubelet", KUBELET)?;
-    let kubelet = root.0.join("usr/bin/kubelet");
-    std::fs::set_permissions(&kubelet, std::fs::Permissions::from_mode(0o755)).context("cannot write the kubelet")
+    Ok(root.mask("ssh.service")?)
 }
 
 #[cfg(test)]

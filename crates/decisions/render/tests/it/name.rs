@@ -120,6 +120,7 @@ fn said_otherwise(spec: &MachineConfigSpec, random: &mut Random) -> MachineConfi
             file["contents"]["source"] = json!(format!("data:text/plain;charset=utf-8,{escaped}"));
         });
         maybe(&mut || file["contents"]["verification"] = json!({}));
+        maybe(&mut || file["contents"]["compression"] = json!(""));
     }
     maybe(&mut || files.reverse());
     spec
