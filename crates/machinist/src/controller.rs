@@ -6,13 +6,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Subcommand};
 use controllers::{End, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::bootstrap;
+
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Kubeconfig of the cluster; absent, as kubectl would find it, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -39,7 +44,16 @@ pub(crate) struct Arguments {
     templates: Option<PathBuf>,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Render the pools of a new cluster from a folder of manifests, without an API, as the controllers will later.
+    Bootstrap(bootstrap::Rendering),
+}
+
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Bootstrap(rendering)) = &arguments.command {
+        return bootstrap::render(rendering);
+    }
     // Each watch tells its own trouble once; kube would repeat it at every attempt.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=error"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

@@ -66,6 +66,12 @@ pub(crate) const PAUSE: &str = "Examples:
 pub(crate) const RESUME: &str = "Examples:
   machinist resume worker";
 
+pub(crate) const ADOPT: &str = "Examples:
+  machinist adopt                               what would change if all were ours; changes nothing
+  machinist adopt 99-worker-generated-registries --yes
+
+Exit codes: 0 nothing to adopt or done, 3 something to adopt, 1 failed, 2 wrong use.";
+
 pub(crate) const DIFF: &str = "Examples:
   machinist diff old.yaml new.yaml              two files or folders, offline
   machinist diff rendered-worker-a rendered-worker-b

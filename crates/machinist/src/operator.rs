@@ -7,14 +7,18 @@ use std::time::Duration;
 
 use ::operator::{End, Settings};
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::bootstrap;
 use crate::install::Names;
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Kubeconfig of the cluster; absent, as kubectl would find it, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -31,7 +35,16 @@ pub(crate) struct Arguments {
     listen: SocketAddr,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Write the ControllerConfig and the pools of a new cluster from an installer's files, without an API.
+    Bootstrap(Box<bootstrap::operator::Making>),
+}
+
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Bootstrap(making)) = &arguments.command {
+        return bootstrap::operator::make(making);
+    }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -1,9 +1,9 @@
 //! `machinist plan`: what a change would do, node by node, before it is applied. It changes nothing.
 
-mod generated;
+pub(crate) mod generated;
 mod proposal;
 pub(crate) mod saved;
-mod text;
+pub(crate) mod text;
 mod waves;
 
 use std::path::PathBuf;
@@ -17,11 +17,10 @@ use crate::gather::{self, Cluster};
 use crate::output::{self, Format};
 use crate::{manifests, secrets::Secrets};
 
-use proposal::Change;
-pub(crate) use proposal::{Proposal, laid_over};
+pub(crate) use proposal::{Change, Proposal, laid_over, manifest_of};
 
 /// There is something to do.
-const TO_DO: u8 = 3;
+pub(crate) const TO_DO: u8 = 3;
 
 #[derive(Args)]
 pub(crate) struct Arguments {

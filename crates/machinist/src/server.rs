@@ -1,6 +1,6 @@
 //! `machinist server`: flags, environment and wiring of the config server.
 
-mod bootstrap;
+pub(crate) mod bootstrap;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use api::machinist::{ClusterSettings, ClusterSettingsSpec};
 use api::names;
 use jiff::Timestamp;
 use typed::objects::{Given, Memory, Objects};
+use typed::plan::Plan;
 use typed::templates::{Template, Templates};
 
 use crate::manifests::Manifest;
@@ -71,10 +72,16 @@ pub(crate) fn fill(manifests: &[Manifest], given: Option<Templates>) -> anyhow::
         memory: Memory::default(),
     };
     let plan = objects.plan_templates(Ok(None), Vec::new());
+    filled_in(&plan)?;
+    Ok(plan.apply)
+}
+
+/// Refuses what templates make when they cannot be filled in.
+pub(crate) fn filled_in(plan: &Plan) -> anyhow::Result<()> {
     let conditions = plan.updates.iter().filter_map(|update| update.status.as_ref()?.get("conditions")?.as_array());
     let failing = conditions.flatten().find(|it| it["type"] == "TemplateControllerFailing" && it["status"] == "True");
     if let Some(failing) = failing {
         bail!("{}", failing["message"].as_str().unwrap_or_default());
     }
-    Ok(plan.apply)
+    Ok(())
 }

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::defaults::{self, Rendered, Source};
-use crate::plan::{Plan, Standing, standing};
+use crate::plan::{Plan, Standing, note, standing};
 use crate::templates::profile::{Kubelet, NodeSigns, Profile, Runtime};
 use crate::templates::{self, Templates};
 use crate::{kubelet, registries, runtime};
@@ -70,10 +70,9 @@ pub struct PoolNode {
 #[derive(Clone, Default, PartialEq)]
 pub struct Memory {
     pub originals: BTreeMap<String, MachineConfigSpec>,
-    pub inputs: BTreeMap<String, String>,
 }
 
-debug_without_contents!(Memory { inputs });
+debug_without_contents!(Memory {});
 
 /// What only the kubelet's planner depends on.
 #[derive(Clone, Debug, Default)]
@@ -191,6 +190,15 @@ impl Objects {
         self.machine_configs.iter().filter(asked).filter_map(|config| config.metadata.name.clone()).collect()
     }
 
+    /// Fingerprints of what kept MachineConfigs were made from, as they are noted on them.
+    fn inputs(&self) -> BTreeMap<String, String> {
+        let noted = |config: &MachineConfig| {
+            let inputs = note(config, annotations::KEPT_INPUTS)?;
+            Some((config.metadata.name.clone()?, inputs.to_owned()))
+        };
+        self.machine_configs.iter().filter_map(noted).collect()
+    }
+
     fn template_snapshot(
         &self,
         pull_secret: Result<Option<Vec<u8>>, String>,
@@ -271,7 +279,7 @@ impl Objects {
             gates: kubelets.feature_gate.as_ref().map(kubelet::gates),
             minors: self.minors(),
             originals: self.memory.originals.clone(),
-            inputs: self.memory.inputs.clone(),
+            inputs: self.inputs(),
             adopt: self.adopt(),
         })
     }
@@ -321,7 +329,7 @@ impl Objects {
             runtimes: self.runtimes(),
             default_runtime: self.default_runtime(),
             originals: self.memory.originals.clone(),
-            inputs: self.memory.inputs.clone(),
+            inputs: self.inputs(),
             adopt: self.adopt(),
         })
     }

@@ -13,6 +13,9 @@ use sha2::{Digest, Sha256};
 
 use crate::names;
 
+/// How fingerprints of inputs begin. Another way to make them gets another number.
+const INPUTS: &str = "1:";
+
 /// What to do.
 #[derive(Clone, Default, PartialEq)]
 pub struct Plan {
@@ -27,7 +30,7 @@ pub struct Plan {
     pub kept: Vec<String>,
     /// What such MachineConfigs contain, to be remembered: a later edit of one is taken back to it.
     pub originals: BTreeMap<String, MachineConfigSpec>,
-    /// Fingerprints of what such MachineConfigs were made from, to be remembered: once that changes, ours replace them.
+    /// Fingerprints of what such MachineConfigs were made from, to be noted on them: once that changes, ours replace them.
     pub inputs: BTreeMap<String, String>,
 }
 
@@ -85,7 +88,8 @@ impl Object {
 impl Plan {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.apply.is_empty() && self.delete.is_empty() && self.updates.is_empty() && self.events.is_empty()
+        let Self { apply, delete, updates, events, kept: _, originals: _, inputs } = self;
+        apply.is_empty() && delete.is_empty() && updates.is_empty() && events.is_empty() && inputs.is_empty()
     }
 
     pub(crate) fn update(&mut self, update: Update) {
@@ -182,9 +186,11 @@ impl Plan {
         }
     }
 
-    /// Whether what a kept MachineConfig was made from is not what it was when we first saw it.
-    pub(crate) fn has_changed(&mut self, name: &str, now: String, known: &BTreeMap<String, String>) -> bool {
-        match known.get(name) {
+    /// Whether what a kept MachineConfig was made from is not what it was when we first saw it. A fingerprint of another
+    /// release may be made differently; it is replaced and says nothing, because an upgrade must not move a node.
+    pub(crate) fn has_changed(&mut self, name: &str, inputs: &Value, known: &BTreeMap<String, String>) -> bool {
+        let now = format!("{INPUTS}{}", fingerprint(inputs));
+        match known.get(name).filter(|before| before.starts_with(INPUTS)) {
             Some(before) => *before != now,
             None => {
                 self.inputs.insert(name.to_owned(), now);

@@ -42,6 +42,25 @@ pub(super) fn is_typed(manifest: &Manifest) -> bool {
     KINDS.contains(&(manifest.group(), manifest.kind.as_str()))
 }
 
+/// Everything that fragments are generated from.
+pub(crate) struct Typed {
+    pub(crate) objects: Objects,
+    pub(crate) kubelets: Kubelets,
+    pub(crate) registries: Registries,
+    pub(crate) runtimes: Vec<ContainerRuntimeConfig>,
+}
+
+impl Typed {
+    /// What the controller would do, without templates.
+    pub(crate) fn plans(&self) -> Vec<Plan> {
+        vec![
+            self.objects.plan_kubelets(&self.kubelets),
+            self.objects.plan_runtimes(&self.runtimes),
+            self.objects.plan_registries(&self.registries),
+        ]
+    }
+}
+
 /// What the controller would do about the cluster's objects with the manifests laid over them.
 pub(super) async fn plan(
     client: &Client,
@@ -49,6 +68,16 @@ pub(super) async fn plan(
     configs: &[MachineConfig],
     manifests: &[Manifest],
 ) -> anyhow::Result<Vec<Plan>> {
+    Ok(gather(client, world, configs, manifests).await?.plans())
+}
+
+/// The cluster's objects with the manifests laid over them.
+pub(crate) async fn gather(
+    client: &Client,
+    world: &World,
+    configs: &[MachineConfig],
+    manifests: &[Manifest],
+) -> anyhow::Result<Typed> {
     let over = Over { client, manifests, now: world.now };
     let settings = over.list::<ClusterSettings>().await?.into_iter().find(|it| it.name_any() == names::CLUSTER);
     let controller_config = over.list::<ControllerConfig>().await?;
@@ -77,12 +106,11 @@ pub(super) async fn plan(
         cluster_policies: over.list::<ClusterImagePolicy>().await?,
         policies: over.list::<ImagePolicy>().await?,
     };
-    let runtimes: Vec<ContainerRuntimeConfig> = over.list().await?;
-    Ok(vec![objects.plan_kubelets(&kubelets), objects.plan_runtimes(&runtimes), objects.plan_registries(&registries)])
+    Ok(Typed { objects, kubelets, registries, runtimes: over.list().await? })
 }
 
 /// What would be said about objects that would not come into force.
-pub(super) fn refusals(plans: &[Plan]) -> Vec<String> {
+pub(crate) fn refusals(plans: &[Plan]) -> Vec<String> {
     let failed = |update: &Update| {
         let conditions = update.status.as_ref()?.get("conditions")?.as_array()?;
         let last = conditions.last().filter(|last| last["type"] == "Failure")?;

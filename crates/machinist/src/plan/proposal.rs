@@ -138,15 +138,27 @@ pub(crate) struct Proposal {
 
 impl Proposal {
     pub(crate) async fn compute(client: &Client, change: &Change, reboot: SignedDuration) -> anyhow::Result<Self> {
-        let mut world = gather::world(client, Depth::Fleet).await?;
-        let mut notes = std::mem::take(&mut world.notes);
+        let world = gather::world(client, Depth::Fleet).await?;
         let configs: Vec<MachineConfig> = gather::list(client).await?;
         let generated = match change.manifests.iter().any(generated::is_typed) {
             true => generated::plan(client, &world, &configs, &change.manifests).await?,
             false => Vec::new(),
         };
-        notes.extend(generated::refusals(&generated));
-        let inputs = after(client, &world, &configs, change, &generated).await?;
+        Self::with_generated(client, world, configs, change, &generated, reboot).await
+    }
+
+    /// The same where it is known already what would be generated.
+    pub(crate) async fn with_generated(
+        client: &Client,
+        mut world: World,
+        configs: Vec<MachineConfig>,
+        change: &Change,
+        generated: &[typed::plan::Plan],
+        reboot: SignedDuration,
+    ) -> anyhow::Result<Self> {
+        let mut notes = std::mem::take(&mut world.notes);
+        notes.extend(generated::refusals(generated));
+        let inputs = after(client, &world, &configs, change, generated).await?;
         notes.extend(inputs.warnings.iter().cloned());
         let mut changed = Vec::new();
         let mut comparisons = BTreeMap::new();
@@ -239,7 +251,7 @@ async fn after(
     Ok(Inputs::sort(objects, false)?)
 }
 
-pub(super) fn manifest_of<K>(object: &K) -> anyhow::Result<Manifest>
+pub(crate) fn manifest_of<K>(object: &K) -> anyhow::Result<Manifest>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {

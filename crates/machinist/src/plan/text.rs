@@ -13,7 +13,7 @@ use crate::secrets::Secrets;
 /// Of more waves or nodes than this the rest is counted, not listed; `-o json` has everything.
 const LISTED: usize = 20;
 
-pub(super) fn report(proposal: &Proposal, secrets: Secrets) -> String {
+pub(crate) fn report(proposal: &Proposal, secrets: Secrets) -> String {
     let plan = &proposal.plan;
     if plan.is_empty() {
         return "Nothing to do: every pool would stay as it is, and every node has what its pool wants.\n".to_owned();

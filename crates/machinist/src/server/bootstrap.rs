@@ -79,7 +79,7 @@ fn certificate(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// Renders every pool of the manifests and writes the folder.
-fn render(manifests: Vec<Manifest>, folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn render(manifests: Vec<Manifest>, folder: &Path) -> anyhow::Result<()> {
     let is = |manifest: &&Manifest, kind: &str| manifest.kind == kind;
     let controller_config = manifests.iter().find(|manifest| is(manifest, "ControllerConfig")).cloned();
     let tokens: Vec<Manifest> = manifests.iter().filter(|manifest| is(manifest, "BootstrapToken")).cloned().collect();
@@ -117,7 +117,7 @@ fn render(manifests: Vec<Manifest>, folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Configs hold secrets, so only their owner reads them. JSON is YAML.
-fn write(path: &Path, object: &impl Serialize) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, object: &impl Serialize) -> anyhow::Result<()> {
     let folder = path.parent().context("a path has a folder")?;
     let put = || {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -25,7 +25,10 @@ pub(super) fn draw(fleet: &Fleet, snapshot: &Snapshot, all: bool) -> String {
             Cell::plain(&bar(updated, count)),
             since(pool, snapshot),
             Cell::plain(&short(&facts.target)),
-            waits(pool),
+            match (&facts.pause, pool.waiting_for.is_empty()) {
+                (Some(pause), true) => Cell::plain(&cut(&format!("nothing; it is paused{pause}"))),
+                (Some(_) | None, _) => waits(pool),
+            },
         ]));
     }
     let mut text = lines(&rows);

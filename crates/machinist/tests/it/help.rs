@@ -2,9 +2,9 @@
 
 use crate::Folder;
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 14] = [
     "up", "status", "why", "plan", "apply", "blame", "doctor", "rollback", "diff", "render", "export", "pause",
-    "resume",
+    "resume", "adopt",
 ];
 
 #[test]

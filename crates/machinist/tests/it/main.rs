@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod bad_input;
+mod bootstrap;
 mod diff;
 mod doctor;
 mod fleet;

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::{Error, hosts};
 use crate::fragment::{File, Fragment};
 use crate::names;
-use crate::plan::{Existing, Object, Plan, Standing, fingerprint, note, seal};
+use crate::plan::{Existing, Object, Plan, Standing, note, seal};
 use crate::pools::{name_of, template_role};
 use crate::templates::{Profile, Runtime};
 use accept::Accepted;
@@ -109,7 +109,10 @@ fn desired(
             .filter(|_| !made.fragment.is_empty())
             .map(|live| plan.stand_aside(live, "registries, mirrors and image policies"));
     }
-    if made.fragment.is_empty() && made.left_out.is_empty() && (live.is_none() || !accepted.is_lost) {
+    // What another controller made is looked at also while there is nothing to say: its inputs are noted then, and ours
+    // replaces it once the last of them is gone.
+    let says_nothing = made.fragment.is_empty() && made.left_out.is_empty();
+    if says_nothing && standing != Standing::Foreign && (live.is_none() || !accepted.is_lost) {
         return None;
     }
     if !is_replaced(snapshot, existing, name, plan) {
@@ -273,17 +276,24 @@ fn is_replaced(snapshot: &Snapshot, existing: &Existing<'_>, name: &str, plan: &
         Standing::Users => false,
         Standing::Foreign if snapshot.adopt.contains(name) => true,
         Standing::Foreign => {
-            let now = fingerprint(&json!([
+            let inputs = json!([
                 snapshot.image.as_ref().map(|image| &image.spec),
-                snapshot.content_policies.iter().map(|one| &one.spec).collect::<Vec<_>>(),
-                snapshot.digest_mirrors.iter().map(|one| &one.spec).collect::<Vec<_>>(),
-                snapshot.tag_mirrors.iter().map(|one| &one.spec).collect::<Vec<_>>(),
-                snapshot.cluster_policies.iter().map(|one| &one.spec).collect::<Vec<_>>(),
-                snapshot.policies.iter().map(|one| &one.spec).collect::<Vec<_>>(),
-            ]));
-            plan.has_changed(name, now, &snapshot.inputs)
+                specs(snapshot.content_policies.iter().map(|one| json!(one.spec))),
+                specs(snapshot.digest_mirrors.iter().map(|one| json!(one.spec))),
+                specs(snapshot.tag_mirrors.iter().map(|one| json!(one.spec))),
+                specs(snapshot.cluster_policies.iter().map(|one| json!(one.spec))),
+                specs(snapshot.policies.iter().map(|one| json!([one.metadata.namespace, one.spec]))),
+            ]);
+            plan.has_changed(name, &inputs, &snapshot.inputs)
         }
     }
+}
+
+/// Specs in an order that does not depend on who lists them.
+fn specs(specs: impl Iterator<Item = Value>) -> Vec<Value> {
+    let mut specs: Vec<Value> = specs.collect();
+    specs.sort_by_cached_key(Value::to_string);
+    specs
 }
 
 fn generated(

@@ -145,7 +145,7 @@ fn owner(snapshot: &Snapshot) -> Option<OwnerReference> {
 }
 
 /// Whether templates give MachineConfigs this name.
-pub(crate) fn is_generated_name(name: &str) -> bool {
+pub fn is_generated_name(name: &str) -> bool {
     let roles = [POOL_MASTER, POOL_WORKER, POOL_ARBITER];
     roles.iter().any(|role| Config::ALL.iter().any(|config| config.name(role) == name))
 }

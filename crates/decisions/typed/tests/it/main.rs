@@ -4,6 +4,7 @@
 
 mod force;
 mod inert;
+mod judge;
 mod kubelet;
 mod kubelet_faults;
 mod limits;

@@ -103,3 +103,81 @@ fn a_cluster_whose_templates_cannot_be_filled_in_stays_as_it_is() {
         objects.templates = Given::Templates(Templates::new(vec![bad]));
     });
 }
+
+/// A MachineConfig that another controller generated.
+fn foreign(name: &str) -> MachineConfig {
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": {"name": name, "annotations": {
+            "machineconfiguration.openshift.io/generated-by-controller-version": "1f2e3d",
+        }},
+        "spec": {},
+    });
+    serde_json::from_value(config).unwrap()
+}
+
+fn mirrors(mirrors: &[&str]) -> Registries {
+    let set = |(number, mirror): (usize, &&str)| {
+        let set = json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet",
+            "metadata": {"name": format!("m{number}"), "uid": "u"},
+            "spec": {"imageDigestMirrors": [{"source": format!("quay.io/{number}"), "mirrors": [mirror]}]},
+        });
+        serde_json::from_value(set).unwrap()
+    };
+    Registries { digest_mirrors: mirrors.iter().enumerate().map(set).collect(), ..Registries::default() }
+}
+
+/// A cluster that was taken over with these mirrors, once its inputs are noted.
+fn taken_over(before: &Registries) -> Objects {
+    let name = "99-worker-generated-registries";
+    let mut objects = Cluster::new().objects;
+    objects.machine_configs = vec![foreign("00-worker"), foreign(name)];
+    let plan = objects.plan_registries(before);
+    assert!(plan.apply.is_empty() && plan.delete.is_empty(), "it is kept");
+    let noted = BTreeMap::from([("machinist.dev/kept-inputs".to_owned(), plan.inputs[name].clone())]);
+    objects.machine_configs[1].metadata.annotations.get_or_insert_default().extend(noted);
+    assert!(objects.plan_registries(before).is_empty(), "it is noted once, and nothing moves");
+    objects
+}
+
+#[test]
+fn registries_of_a_cluster_taken_over_are_kept_until_their_inputs_change() {
+    // Whatever was there when the cluster was taken over is in what is kept, also if that was nothing.
+    for before in [mirrors(&[]), mirrors(&["mirror.local/a"]), mirrors(&["mirror.local/a", "mirror.local/b"])] {
+        let objects = taken_over(&before);
+        assert_eq!(objects.plan_registries(&mirrors(&["other.local/team"])).apply.len(), 1, "it is ours to apply");
+    }
+    let objects = taken_over(&mirrors(&["mirror.local/a"]));
+    let emptied = objects.plan_registries(&mirrors(&[]));
+    assert_eq!(emptied.apply.len(), 1, "what the other controller left must go with its inputs");
+    assert!(emptied.delete.is_empty());
+}
+
+#[test]
+fn the_order_of_a_list_and_a_fingerprint_of_another_release_move_no_node() {
+    let before = mirrors(&["mirror.local/a", "mirror.local/b"]);
+    let mut objects = taken_over(&before);
+    let mut turned = before.clone();
+    turned.digest_mirrors.reverse();
+    assert!(objects.plan_registries(&turned).is_empty());
+    let notes = objects.machine_configs[1].metadata.annotations.as_mut().unwrap();
+    notes.insert("machinist.dev/kept-inputs".to_owned(), "0:feed".to_owned());
+    let plan = objects.plan_registries(&before);
+    assert!(plan.apply.is_empty());
+    assert_eq!(plan.inputs.len(), 1, "it is noted anew");
+}
+
+#[test]
+fn an_adopted_config_gives_way_to_ours_also_where_ours_is_empty() {
+    for given in [mirrors(&[]), mirrors(&["mirror.local/a"])] {
+        let mut objects = taken_over(&given);
+        let notes = objects.machine_configs[1].metadata.annotations.as_mut().unwrap();
+        notes.insert("machinist.dev/adopt".to_owned(), String::new());
+        let plan = objects.plan_registries(&given);
+        assert_eq!(plan.apply.len(), 1);
+        objects.machine_configs[1] = plan.apply[0].clone();
+        let next = objects.plan_registries(&given);
+        assert!(next.apply.is_empty(), "{next:?}");
+    }
+}

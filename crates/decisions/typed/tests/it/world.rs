@@ -10,6 +10,7 @@ use typed::kubelet::plan::Snapshot;
 use typed::plan::{Plan, Update};
 use typed::templates::{Config, Profile, Templates};
 
+use crate::judge::kubelets_accept;
 use crate::templates::parameters;
 
 /// Writes by what they were about.
@@ -169,6 +170,7 @@ impl World {
             config.metadata.deletion_timestamp.is_some() && config.metadata.finalizers.iter().flatten().count() == 0
         };
         self.snapshot.kubelet_configs.retain(|config| !is_gone(config));
+        kubelets_accept(&self.snapshot.pools, &self.snapshot.machine_configs);
     }
 
     fn update(&mut self, update: Update) {

@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 
+use api::annotations::KEPT_INPUTS;
 use api::config::{ClusterImagePolicy, ImagePolicy, Node};
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineOSBuild, MachineOSConfig,
@@ -27,13 +28,17 @@ use crate::world::bare_resource;
 
 impl Generate {
     pub(super) async fn apply(&self, plan: Plan) -> Result<(), Error> {
-        let Plan { apply, delete, updates, events, kept: _, originals: _, inputs: _ } = plan;
+        let Plan { apply, delete, updates, events, kept: _, originals: _, inputs } = plan;
         // A write that is refused stops no other of its stage. Later stages rely on earlier ones: what was not written must
         // not be told as a success, and its predecessor must not go.
         let mut stage = Ok(());
         for config in apply {
             let name = config.name_any();
             stage = stage.and(self.put(config).await.map_err(|source| Error::WriteConfig { name, source }));
+        }
+        for (name, fingerprint) in inputs {
+            let noted = self.note_inputs(&name, &fingerprint).await;
+            stage = stage.and(noted.map_err(|source| Error::WriteConfig { name, source }));
         }
         stage?;
         let mut stage = Ok(());
@@ -75,6 +80,17 @@ impl Generate {
         self.context.metrics.wrote("MachineConfig");
         self.context.metrics.worked(COMPONENT, "Sync Generated MachineConfig", &name);
         tracing::info!(config = name, "generated");
+        Ok(())
+    }
+
+    /// Notes on a MachineConfig of another controller what it was made from, so that a change of that is noticed.
+    async fn note_inputs(&self, name: &str, fingerprint: &str) -> Result<(), kube::Error> {
+        let api: Api<MachineConfig> = Api::all(self.context.world.client.clone());
+        let Some(present) = self.context.world.configs.named(name) else { return Ok(()) };
+        let notes = json!({KEPT_INPUTS: fingerprint});
+        let metadata = json!({"resourceVersion": present.metadata.resource_version, "annotations": notes});
+        let written = if_found(write::merge(&api, MANAGER, name, &json!({"metadata": metadata})).await)?;
+        self.noted(&Object::new("MachineConfig", name), written.as_ref());
         Ok(())
     }
 

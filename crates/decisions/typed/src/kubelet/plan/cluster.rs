@@ -19,7 +19,7 @@ use crate::duration;
 use crate::fragment::{File, Fragment};
 use crate::kubelet::{CONFIGURATION, Configured, apply_latency};
 use crate::names;
-use crate::plan::{Existing, Object, Plan, Standing, Update, fingerprint, note, seal, standing};
+use crate::plan::{Existing, Object, Plan, Standing, Update, note, seal, standing};
 use crate::pools::template_role;
 use crate::templates::profile::{Kubelet, Profile};
 use crate::yaml;
@@ -229,7 +229,7 @@ fn put(
         Standing::Foreign if snapshot.adopt.contains(&name) => true,
         Standing::Foreign => {
             let inputs = json!([snapshot.node.as_ref().map(|node| &node.spec), snapshot.gates]);
-            plan.has_changed(&name, fingerprint(&inputs), &snapshot.inputs)
+            plan.has_changed(&name, &inputs, &snapshot.inputs)
         }
     };
     if !replaces {
