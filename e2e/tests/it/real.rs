@@ -4,12 +4,15 @@
 //! each leaves the cluster settled for the next.
 
 mod away;
+mod confined;
 mod control_planes;
 mod draining;
 mod installing;
+mod registry;
 mod rolling_out;
 mod runbooks;
 mod stage;
+mod typed;
 mod uninstalling;
 mod web;
 
@@ -21,6 +24,7 @@ async fn an_installation_on_real_kubelets_rolls_out_drains_and_goes_without_a_tr
     let Some(stage) = Stage::boot(Options::default()).await else { return };
     let before = uninstalling::everything(&stage).await;
     installing::the_release_becomes_ready_pods(&stage).await;
+    confined::every_pod_but_the_daemons_and_the_servers_is_restricted(&stage);
     rolling_out::a_first_file_takes_one_worker_after_the_other(&stage).await;
     rolling_out::workers_reboot_one_after_the_other_and_a_service_keeps_answering(&stage).await;
     draining::a_drain_that_a_budget_holds_is_told_within_seconds(&stage).await;

@@ -16,7 +16,7 @@ const FILES: &[(&str, &[&str])] = &[
     ("definitions", &["CustomResourceDefinition"]),
     ("access", &["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
     ("guards", &["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]),
-    ("workloads", &["ConfigMap", "Secret", "Deployment", "DaemonSet", "Service", "NetworkPolicy"]),
+    ("workloads", &["ConfigMap", "Secret", "Deployment", "DaemonSet", "Service", "NetworkPolicy", "PodDisruptionBudget"]),
 ];
 
 pub(super) fn files() -> anyhow::Result<Vec<File>> {

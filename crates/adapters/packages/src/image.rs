@@ -24,6 +24,15 @@ pub struct Image {
     entries: BTreeMap<String, Entry>,
 }
 
+/// The parts of an image.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Digest of the manifest, by which the image can be pulled.
+    pub manifest: String,
+    /// The manifest, the config and the layer, by their digests.
+    pub blobs: BTreeMap<String, Vec<u8>>,
+}
+
 #[derive(Clone, Debug)]
 enum Entry {
     /// The file that the content is read from.
@@ -92,6 +101,29 @@ impl Image {
 
     /// The OCI layout as a tar file.
     pub fn archive(&self) -> Result<Vec<u8>, Error> {
+        let Layout { manifest, blobs } = self.layout()?;
+        let content = blobs.get(&manifest).map(Vec::as_slice).unwrap_or_default();
+        let mut listed = descriptor("application/vnd.oci.image.manifest.v1+json", content);
+        listed["annotations"] = json!({
+            "io.containerd.image.name": full_name(&self.name),
+            "org.opencontainers.image.ref.name": self.name.rsplit_once(':').map_or("latest", |(_, tag)| tag),
+        });
+        let index = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": [listed],
+        });
+        let mut layout = Archive::default();
+        layout.file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        layout.file("index.json", 0o644, index.to_string().as_bytes())?;
+        for (digest, blob) in &blobs {
+            layout.file(&format!("blobs/{}", digest.replace(':', "/")), 0o644, blob)?;
+        }
+        Ok(layout.finish())
+    }
+
+    /// The parts of the image, as a registry serves them.
+    pub fn layout(&self) -> Result<Layout, Error> {
         let plain = self.layer()?;
         let content = digest(&plain);
         let (layer, kind) = match self.is_compressed {
@@ -112,23 +144,8 @@ impl Image {
             "layers": [descriptor(kind, &layer)],
         });
         let manifest = manifest.to_string().into_bytes();
-        let mut listed = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
-        listed["annotations"] = json!({
-            "io.containerd.image.name": full_name(&self.name),
-            "org.opencontainers.image.ref.name": self.name.rsplit_once(':').map_or("latest", |(_, tag)| tag),
-        });
-        let index = json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.index.v1+json",
-            "manifests": [listed],
-        });
-        let mut layout = Archive::default();
-        layout.file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        layout.file("index.json", 0o644, index.to_string().as_bytes())?;
-        for blob in [&layer, &config, &manifest] {
-            layout.file(&format!("blobs/sha256/{}", sha256(blob)), 0o644, blob)?;
-        }
-        Ok(layout.finish())
+        let name = digest(&manifest);
+        Ok(Layout { manifest: name, blobs: [layer, config, manifest].map(|blob| (digest(&blob), blob)).into() })
     }
 
     fn layer(&self) -> Result<Vec<u8>, Error> {

@@ -12,7 +12,7 @@ mod tar;
 use std::path::{Path, PathBuf};
 
 pub use deb::deb;
-pub use image::{Image, strip};
+pub use image::{Image, Layout, strip};
 pub use package::{File, Package};
 pub use rpm::{rpm, rpm_name};
 pub use tar::Archive;

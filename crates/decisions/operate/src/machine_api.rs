@@ -13,7 +13,7 @@ use webhook::Webhook;
 
 use crate::installation::Installation;
 use crate::objects::{Desired, Id, Keep, Step};
-use crate::workloads::{METRICS_PORT, Place, container, network, probed, service, wherever_possible, workload};
+use crate::workloads::{METRICS_PORT, Place, budget, container, network, probed, service, wherever_possible, workload};
 
 pub const OPERATOR: &str = "machine-api-operator";
 pub const CONTROLLERS: &str = "machine-api-controllers";
@@ -86,6 +86,8 @@ pub fn installed(installation: &Installation) -> Vec<Desired> {
     objects.push(desired(Keep::Once, operator(installation)));
     objects.push(desired(Keep::Whole, service(&place)));
     objects.push(desired(Keep::Whole, network(&place, &[METRICS_PORT])));
+    objects.push(desired(Keep::Whole, budget(&place)));
+    objects.push(desired(Keep::Whole, budget(&self::place(namespace))));
     objects
 }
 

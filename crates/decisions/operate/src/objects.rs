@@ -141,6 +141,8 @@ fn namespaces(installation: &Installation) -> Vec<Desired> {
             // The daemon's pods own the host; where pod security is enforced, the namespace has to say so.
             labels["pod-security.kubernetes.io/enforce"] = json!("privileged");
             labels["openshift.io/run-level"] = json!("");
+        } else {
+            labels["pod-security.kubernetes.io/enforce"] = json!("restricted");
         }
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     };

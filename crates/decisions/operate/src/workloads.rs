@@ -66,6 +66,7 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
     ];
     for (name, step) in [(OPERATOR, Step::RenderConfig), (CONTROLLER, Step::MachineConfigController)] {
         objects.push(Desired::new(step, Keep::Whole, network(&at(name), &[METRICS_PORT])));
+        objects.push(Desired::new(step, Keep::Whole, budget(&at(name))));
     }
     objects.extend(installation.api_url.as_deref().map(|url| serving(installation, url)));
     objects
@@ -82,6 +83,19 @@ pub(crate) fn network(place: &Place, ports: &[u16]) -> Value {
             "podSelector": {"matchLabels": place.labels},
             "policyTypes": ["Ingress"],
             "ingress": [{"ports": open}],
+        },
+    })
+}
+
+/// A drain takes one pod of a process at a time, however many somebody has scaled it to, and never waits for a broken one.
+pub(crate) fn budget(place: &Place) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": place.metadata(),
+        "spec": {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": place.labels},
         },
     })
 }
@@ -145,6 +159,7 @@ fn server(installation: &Installation, api_url: &str) -> Value {
         {"name": "certs", "mountPath": "/etc/ssl/mcs", "readOnly": true},
         {"name": "node-bootstrap-token", "mountPath": "/etc/mcs/bootstrap-token", "readOnly": true},
     ]);
+    container["securityContext"] = confined();
     let mut pod = control_plane_pod(SERVER, container);
     // A new machine reaches the control plane's hosts before any service network.
     pod["hostNetwork"] = json!(true);
@@ -167,7 +182,8 @@ fn daemon(installation: &Installation) -> Value {
     arguments.extend(installation.daemon_account.then(|| "--in-cluster".to_owned()));
     arguments.push(format!("--metrics-url=127.0.0.1:{METRICS_PORT}"));
     container["args"] = json!(arguments);
-    container["securityContext"] = json!({"privileged": true});
+    // It owns the host: it writes any file, speaks to its systemd, and reads its processes. Its own root it leaves alone.
+    container["securityContext"] = json!({"privileged": true, "readOnlyRootFilesystem": true});
     container["env"] = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
     container["volumeMounts"] =
         json!([{"name": "rootfs", "mountPath": "/rootfs", "mountPropagation": "HostToContainer"}]);
@@ -206,10 +222,16 @@ pub(crate) fn probed(container: &mut Value) {
     container["ports"] = json!([{"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}]);
     container["livenessProbe"] = json!({"httpGet": {"path": "/healthz", "port": "metrics"}, "initialDelaySeconds": 30});
     container["readinessProbe"] = json!({"httpGet": {"path": "/readyz", "port": "metrics"}});
-    container["securityContext"] = json!({
+    container["securityContext"] = confined();
+}
+
+/// What the level `restricted` of pod security asks for, and a root that nobody writes to.
+fn confined() -> Value {
+    json!({
         "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true, "runAsUser": 65534,
         "capabilities": {"drop": ["ALL"]},
-    });
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
 }
 
 /// On the control plane, under whichever label this cluster marks it with. Elsewhere only where there is no such node, or
@@ -278,7 +300,14 @@ impl<'a> Place<'a> {
     }
 }
 
-pub(crate) fn workload(kind: &str, place: &Place, mut spec: Value, pod: Value) -> Value {
+pub(crate) fn workload(kind: &str, place: &Place, mut spec: Value, mut pod: Value) -> Value {
+    if kind == "Deployment" {
+        // Replicas that somebody adds should not fall with one node.
+        pod["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": place.labels},
+        }]);
+    }
     spec["selector"] = json!({"matchLabels": place.labels});
     spec["template"] = json!({
         "metadata": {
@@ -332,6 +361,29 @@ mod tests {
         let pod = &daemon["spec"]["template"]["spec"];
         assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/rootfs");
         assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/");
+    }
+
+    #[test]
+    fn every_process_but_the_daemon_is_confined_and_no_root_is_written_to() {
+        for (kind, name) in [("Deployment", OPERATOR), ("Deployment", CONTROLLER), ("DaemonSet", SERVER)] {
+            let context = &named(kind, name)["spec"]["template"]["spec"]["containers"][0]["securityContext"];
+            assert_eq!(*context, confined(), "{name}");
+        }
+        let daemon = named("DaemonSet", DAEMON);
+        let context = &daemon["spec"]["template"]["spec"]["containers"][0]["securityContext"];
+        assert_eq!(context["readOnlyRootFilesystem"], true);
+    }
+
+    #[test]
+    fn a_drain_takes_one_replica_at_a_time_and_replicas_are_spread() {
+        for name in [OPERATOR, CONTROLLER] {
+            let (deployment, budget) = (named("Deployment", name), named("PodDisruptionBudget", name));
+            assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);
+            // A number of pods that must stay would hold the drain of the node that has the only one.
+            assert_eq!((&budget["spec"]["maxUnavailable"], budget["spec"].get("minAvailable")), (&json!(1), None));
+            let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0];
+            assert_eq!(spread["labelSelector"], deployment["spec"]["selector"]);
+        }
     }
 
     #[test]

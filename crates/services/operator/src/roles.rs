@@ -56,6 +56,7 @@ pub const ROLES: &[Role] = &[
             Right { group: "apps", resource: "deployments", verbs: WRITE },
             Right { group: "apps", resource: "daemonsets", verbs: WRITE },
             Right { group: "networking.k8s.io", resource: "networkpolicies", verbs: WRITE },
+            Right { group: "policy", resource: "poddisruptionbudgets", verbs: WRITE },
             Right { group: "monitoring.coreos.com", resource: "prometheusrules", verbs: WRITE },
         ],
     },

@@ -66,14 +66,15 @@ RemainAfterExit=yes
 ExecStart=/bin/sh -ec 'for image in /opt/images/*.tar; do ctr -n k8s.io images import \"$image\"; done; touch /var/lib/containerd/imported'
 ";
 
-/// `KillMode=process`: pods outlive a restart of the kubelet.
+/// `KillMode=process`: pods outlive a restart of the kubelet. The variable and the file are those of hosts that kubeadm made.
 const KUBELET_UNIT: &str = "[Unit]
 After=containerd.service prepare-node.service images.service
 Wants=containerd.service prepare-node.service images.service
 StartLimitIntervalSec=0
 [Service]
 EnvironmentFile=/etc/kubernetes/node.env
-ExecStart=/opt/kubernetes/kubelet --config=/etc/kubernetes/kubelet.yaml --bootstrap-kubeconfig=/etc/kubernetes/bootstrap.kubeconfig --kubeconfig=/var/lib/kubelet/kubeconfig --node-ip=${NODE_IP} $KUBELET_FLAGS
+Environment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"
+ExecStart=/opt/kubernetes/kubelet $KUBELET_CONFIG_ARGS --bootstrap-kubeconfig=/etc/kubernetes/bootstrap.kubeconfig --kubeconfig=/var/lib/kubelet/kubeconfig --node-ip=${NODE_IP} $KUBELET_FLAGS
 Restart=always
 RestartSec=500ms
 Delegate=yes
@@ -99,6 +100,8 @@ const CONTAINERD: &str = r#"version = 2
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "/etc/cni/net.d"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/etc/containerd/certs.d"
 "#;
 
 /// A node that is not furnished yet.
@@ -119,7 +122,6 @@ impl Furniture<'_> {
         root.write("etc/kubernetes/pki/ca.crt", &files.read("ca.crt")?)?;
         root.write("etc/kubernetes/bootstrap.kubeconfig", &files.read("bootstrap.kubeconfig")?)?;
         root.write("etc/kubernetes/kube-proxy.kubeconfig", &files.read("proxy.kubeconfig")?)?;
-        root.write("etc/kubernetes/kubelet.yaml", &kubelet().to_string())?;
         root.write("etc/kubernetes/kube-proxy.yaml", &proxy().to_string())?;
         root.write("etc/kubernetes/resolv.conf", "nameserver 10.96.0.10\n")?;
         root.write("etc/kubernetes/node.env", &self.environment())?;
@@ -157,7 +159,8 @@ impl Furniture<'_> {
     }
 }
 
-fn kubelet() -> serde_json::Value {
+/// The kubelet's own configuration, in the folder of its state.
+pub(super) fn kubelet() -> serde_json::Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",

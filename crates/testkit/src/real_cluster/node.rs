@@ -13,7 +13,7 @@ use containers::{Container, Overlay, Root, Surroundings};
 
 use super::claim::Claim;
 use super::control_plane::Files;
-use super::furniture::{Furniture, IMAGES, PROGRAMS};
+use super::furniture::{self, Furniture, IMAGES, PROGRAMS};
 use super::network::{self, Network};
 
 /// A boot takes two seconds on an idle machine.
@@ -49,6 +49,9 @@ impl Node {
         for path in &own {
             fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
         }
+        let settings = own[1].join("config.yaml");
+        fs::write(&settings, furniture::kubelet().to_string())
+            .with_context(|| format!("cannot write {}", settings.display()))?;
         let root = Overlay::mount(base, &folder)?;
         furniture.put_into(&Root(root.path()), files)?;
         claim.cgroups().make(name)?;

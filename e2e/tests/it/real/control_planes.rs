@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use testkit::objects::file_config;
 
-use super::installing;
 use super::stage::{NAMESPACE, Stage};
+use super::{installing, typed};
 
 /// The node that the controller itself runs on is drained and reboots, and there is no other for it.
 pub(super) async fn the_only_node_reboots_and_the_controller_is_back(stage: &Stage) {
@@ -22,6 +22,12 @@ pub(super) async fn the_only_node_reboots_and_the_controller_is_back(stage: &Sta
         stage.deployed(&stage.deployments(), name).await;
     }
     installing::available(stage).await;
+    // Nobody but the controller could have emptied the node that it ran on, and it came back where it was not.
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let controllers = ListParams::default().labels("k8s-app=machine-config-controller");
+    let pods = pods.list(&controllers).await.unwrap();
+    let places: Vec<&str> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
+    assert!(places.iter().any(|place| place.starts_with("worker-")), "{places:?}");
 }
 
 /// There is no node with the control plane's role, and the processes run nonetheless.
@@ -35,11 +41,14 @@ pub(super) async fn everything_runs_on_workers(stage: &Stage) {
     let nodes: BTreeSet<String> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect();
     assert!(nodes.iter().all(|name| name.starts_with("worker-")), "{nodes:?}");
     let old = stage.running("worker").await;
+    let declared = typed::declare(stage).await;
     stage.write(&file_config("50-managed", "worker", "/etc/managed", "here\n")).await;
-    stage.updated("worker", &old, 2).await;
+    let sources = ["50-managed", "99-worker-generated-kubelet", "99-worker-generated-registries"];
+    stage.updated_from("worker", &old, 2, &sources).await;
     for node in stage.cluster.nodes() {
         assert_eq!(node.read("/etc/managed").as_deref(), Some("here\n"), "{}", node.name());
     }
+    declared.is_in_force(stage).await;
     let names: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
     println!("real: without control-plane nodes there are {names:?}");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use testkit::objects::file_config;
 
 use super::away::Account;
-use super::stage::Stage;
+use super::stage::{NAMESPACE, Stage};
 use super::web;
 
 const WORKERS: [&str; 2] = ["worker-1", "worker-2"];
@@ -17,6 +17,11 @@ pub(super) async fn a_first_file_takes_one_worker_after_the_other(stage: &Stage)
     stage.write(&file_config("50-first", "worker", "/etc/first", "first\n")).await;
     stage.updated("worker", &old, 2).await;
     have(stage, "/etc/first", "first\n");
+    // Runbook R9, with nothing in the pod but our own programs.
+    let pods = ["get", "pods", "-n", NAMESPACE, "-l", "k8s-app=machine-config-daemon", "-o", "name"];
+    let pods = stage.cluster.kubectl(&[&pods[..], &["--field-selector", "spec.nodeName=worker-1"]].concat());
+    let exec = ["exec", "-n", NAMESPACE, pods.trim(), "--", "chroot", "/rootfs", "cat", "/etc/first"];
+    assert_eq!(stage.cluster.kubectl(&exec), "first\n");
     one_after_the_other(&account);
 }
 

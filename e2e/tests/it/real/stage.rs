@@ -70,12 +70,20 @@ impl Stage {
 
     /// Waits until `count` nodes of the pool run another config than `old`, and returns its name.
     pub(super) async fn updated(&self, pool: &str, old: &str, count: i32) -> String {
+        self.updated_from(pool, old, count, &[]).await
+    }
+
+    /// The same, to a config that these fragments are part of.
+    pub(super) async fn updated_from(&self, pool: &str, old: &str, count: i32, sources: &[&str]) -> String {
         let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
         let is_updated = |pool: Option<&MachineConfigPool>| {
             let Some(status) = pool.and_then(|pool| pool.status.as_ref()) else { return false };
             let name = status.configuration.as_ref().and_then(|configuration| configuration.name.as_deref());
             let mut conditions = status.conditions.iter();
-            name.is_some_and(|name| name != old)
+            let of = status.configuration.as_ref().map(|configuration| format!("{:?}", configuration.source));
+            let is_from = |source: &&str| of.as_ref().is_some_and(|of| of.contains(&format!("\"{source}\"")));
+            sources.iter().all(|source| is_from(source))
+                && name.is_some_and(|name| name != old)
                 && status.updated_machine_count == Some(count)
                 && conditions.any(|condition| condition.type_ == "Updated" && condition.status == "True")
         };
