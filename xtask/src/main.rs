@@ -5,6 +5,7 @@
 mod bench;
 mod crd_compat;
 mod generate;
+mod record;
 mod referee;
 mod simulate;
 mod test;
@@ -39,6 +40,12 @@ enum Command {
     Tidy,
     /// Write the generated files (CRDs, tables) anew.
     Generate,
+    /// Record the first five minutes with `machinist up` as an SVG, for the README.
+    Record {
+        /// With an optimised build, which is what users have.
+        #[arg(long)]
+        release: bool,
+    },
     /// Run benchmarks, print each figure beside its target, keep the newest table in docs/benchmarks.md.
     Bench(bench::Arguments),
     /// Judge every known vector file of a folder.
@@ -71,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Referee => referee::run(),
         Command::Tidy => tidy::run(),
         Command::Generate => generate::run(),
+        Command::Record { release } => record::run(release),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Vectors { folder } => vectors::run(&folder),
         Command::CrdCompat { folder } => crd_compat::run(&folder),
