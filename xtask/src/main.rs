@@ -6,6 +6,7 @@ mod bench;
 mod crd_compat;
 mod dist;
 mod generate;
+mod record;
 mod referee;
 mod simulate;
 mod test;
@@ -40,6 +41,12 @@ enum Command {
     Tidy,
     /// Write the generated files (CRDs, tables).
     Generate,
+    /// Record the first five minutes with `machinist up` as an SVG, for the README.
+    Record {
+        /// With an optimised build, which is what users have.
+        #[arg(long)]
+        release: bool,
+    },
     /// Run benchmarks, print each figure with its target, and write the newest results to docs/benchmarks.md.
     Bench(bench::Arguments),
     /// Compare our results with every known vector file of a folder.
@@ -74,6 +81,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Referee => referee::run(),
         Command::Tidy => tidy::run(),
         Command::Generate => generate::run(),
+        Command::Record { release } => record::run(release),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Vectors { folder } => vectors::run(&folder),
         Command::CrdCompat { folder } => crd_compat::run(&folder),

@@ -16,7 +16,10 @@ const FILES: &[(&str, &[&str])] = &[
     ("definitions", &["CustomResourceDefinition"]),
     ("access", &["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
     ("guards", &["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]),
-    ("workloads", &["ConfigMap", "Secret", "Deployment", "DaemonSet", "Service", "NetworkPolicy", "PodDisruptionBudget"]),
+    (
+        "workloads",
+        &["ConfigMap", "Secret", "Deployment", "DaemonSet", "Service", "NetworkPolicy", "PodDisruptionBudget"],
+    ),
 ];
 
 pub(super) fn files() -> anyhow::Result<Vec<File>> {
