@@ -223,7 +223,7 @@ async fn a_machine_that_used_its_own_token_is_known(stage: &Stage) {
     let requests: Api<CertificateSigningRequest> = Api::all(client.clone());
     assert!(!is_approved(Some(&requests.get("second").await.unwrap())), "nothing is known of it yet");
     for token in [serving::pointer::token(&pointer).unwrap(), &own] {
-        testkit::wait_until("the config to be served", || async {
+        wait_until("the config to be served", || async {
             let answer = web.get(&url).bearer_auth(token).send().await.unwrap();
             (answer.status() == 200).then_some(())
         })
