@@ -1,5 +1,7 @@
-//! Runs the deterministic simulation of rollouts: `--runs N [--seed S]` for known seeds, `--minutes N` for fresh ones,
+//! Runs the deterministic simulation of rollouts, or with `--machines` that of the machine half: `--runs N [--seed S]` for known seeds, `--minutes N` for fresh ones,
 //! `--scenario TEXT` for a single run. Failing runs are shrunk before they are printed.
+
+mod machines;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
@@ -21,6 +23,9 @@ pub(crate) struct Arguments {
     /// A single run, as printed for a failure: `1234` or `1234,nodes=3,steps=40,without=7+12`.
     #[arg(long, conflicts_with_all = ["runs", "seed", "minutes"])]
     scenario: Option<Scenario>,
+    /// Simulate machines, sets, deployments, health checks and the control plane instead of rollouts.
+    #[arg(long)]
+    machines: bool,
     /// Print the trace of the run of `--scenario`, or of the first run.
     #[arg(long)]
     trace: bool,
@@ -33,6 +38,9 @@ const BATCH: u64 = 500;
 const SEEDS: u64 = 1 << 40;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.machines {
+        return machines::run(arguments);
+    }
     if let Some(scenario) = &arguments.scenario {
         return run_one(scenario, arguments.trace);
     }

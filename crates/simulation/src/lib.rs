@@ -12,6 +12,7 @@ mod drainer;
 mod ending;
 mod faults;
 mod host;
+pub mod machines;
 mod pods;
 mod protocol;
 mod random;

@@ -10,11 +10,13 @@ mod facts;
 use std::fmt;
 
 use api::machine::{Machine, MachineCondition, MachineStatus, condition as types, phase, severity};
+use api::names::status::TRUE;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::condition;
 use crate::lifecycle::hook_list;
 
+pub(crate) use facts::registered_since;
 pub use facts::{Colleague, DrainNode};
 
 /// How long a control-plane node waits before it asks again whether it may go.
@@ -103,7 +105,8 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     if !is_leaving {
         return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Nothing) };
     }
-    if condition::holds(&status.conditions, types::DRAINED) {
+    let registered_since = matches!(snapshot.node, DrainNode::Present { registered_since: true, .. });
+    if is_drained(&snapshot.machine) && !registered_since {
         return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Drained) };
     }
     if !snapshot.rivals.is_empty() {
@@ -123,18 +126,36 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     drain(snapshot)
 }
 
+/// What `Drained` begins with when nothing was drained.
+const SKIPPED: &str = "Node drain skipped";
+
+/// Whether the node of a Machine is drained, or need not be. A drain that was skipped because there was no node does not count
+/// any more once there is one: it may have registered, and got pods, while the cloud did not answer.
+pub(crate) fn is_drained(machine: &Machine) -> bool {
+    let status = machine.status.as_ref();
+    let condition = status.and_then(|status| condition::find(&status.conditions, types::DRAINED));
+    let Some(drained) = condition.filter(|it| it.status == TRUE) else { return false };
+    let was_skipped = drained.message.as_deref().is_some_and(|message| message.starts_with(SKIPPED));
+    let has_node = status.is_some_and(|status| status.node_ref.is_some());
+    !(was_skipped && has_node) || is_excluded(machine)
+}
+
+/// Whether somebody wants the node not to be drained.
+fn is_excluded(machine: &Machine) -> bool {
+    let annotations = machine.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.contains_key(api::annotations::EXCLUDE_NODE_DRAINING))
+}
+
 /// What `Drained` says when nothing is drained.
 fn skipped(snapshot: &Snapshot) -> Option<String> {
     let Snapshot { machine, node, .. } = snapshot;
-    let excluded = machine.metadata.annotations.as_ref();
-    let excluded = excluded.is_some_and(|all| all.contains_key(api::annotations::EXCLUDE_NODE_DRAINING));
-    if !excluded && *node != DrainNode::Unlinked {
+    if !is_excluded(machine) && *node != DrainNode::Unlinked {
         return None;
     }
     let hooks = pre_drain_hooks(machine);
     Some(match hooks {
-        [] => "Node drain skipped".to_owned(),
-        hooks => format!("Node drain skipped, without waiting for pre-drain hooks {}", hook_list(hooks)),
+        [] => SKIPPED.to_owned(),
+        hooks => format!("{SKIPPED}, without waiting for pre-drain hooks {}", hook_list(hooks)),
     })
 }
 
@@ -143,7 +164,7 @@ fn pre_drain_hooks(machine: &Machine) -> &[api::machine::LifecycleHook] {
 }
 
 fn drain(snapshot: &Snapshot) -> Plan {
-    let DrainNode::Present { name, cordoned, control_plane, unreachable } = &snapshot.node else {
+    let DrainNode::Present { name, cordoned, control_plane, unreachable, registered_since } = &snapshot.node else {
         return without_node(snapshot);
     };
     if *control_plane && let Some(first) = facts::goes_first(snapshot) {
@@ -157,7 +178,9 @@ fn drain(snapshot: &Snapshot) -> Plan {
             }
             actions.extend((!cordoned).then(|| Action::Cordon { node: name.clone() }));
             let next = Next::Empty { node: name.clone(), unreachable: *unreachable };
-            Plan { actions, status: snapshot.machine.status.clone().unwrap_or_default(), next }
+            let status = snapshot.machine.status.clone().unwrap_or_default();
+            let status = if *registered_since { begun_again(snapshot) } else { status };
+            Plan { actions, status, next }
         }
         Some(Emptying { left: 0, blocked: _ }) => {
             let actions = vec![
@@ -168,6 +191,12 @@ fn drain(snapshot: &Snapshot) -> Plan {
         }
         Some(emptying) => emptying_on(snapshot, emptying),
     }
+}
+
+/// Takes back that the node is drained: it was deleted and has registered again since, with room for pods.
+fn begun_again(snapshot: &Snapshot) -> MachineStatus {
+    let message = "the node has registered again since it was drained";
+    report(snapshot, condition::is_false(types::DRAINED, severity::INFO, "Draining", message)).0
 }
 
 fn without_node(snapshot: &Snapshot) -> Plan {

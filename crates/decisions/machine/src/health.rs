@@ -178,7 +178,7 @@ impl Plan {
             let since = match verdict {
                 Verdict::Well | Verdict::Booting(_) => None,
                 Verdict::Unknown => before(name),
-                Verdict::Suspect(_) | Verdict::PlannedWork(_) | Verdict::Unhealthy(_) => {
+                Verdict::Late(_) | Verdict::Suspect(_) | Verdict::PlannedWork(_) | Verdict::Unhealthy(_) => {
                     Some(before(name).unwrap_or(snapshot.now))
                 }
             };

@@ -40,6 +40,9 @@ pub const POLL: SignedDuration = SignedDuration::from_secs(30);
 /// Some clouds are quicker. What was only just asked for is looked at after this time, and then less and less often.
 const FIRST_POLL: SignedDuration = SignedDuration::from_secs(2);
 
+/// Most machines have a node by then. One that has none says so from then on, also where nobody sees its first boot.
+const JOINS_WITHIN: SignedDuration = SignedDuration::from_mins(5);
+
 /// How much of a machine's own words a condition shows.
 const LONGEST_WORDS: usize = 500;
 
@@ -127,6 +130,8 @@ pub enum LinkedNode {
         uid: String,
         /// Its kubelet reports that it is ready, so something runs there.
         ready: bool,
+        /// It registered after the Machine was drained, and may have got pods.
+        undrained: bool,
     },
 }
 
@@ -232,6 +237,12 @@ pub enum Waiting {
 /// Decides the next move for one Machine.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let machine = &snapshot.machine;
+    if has_finalizer(machine)
+        && let Some(record) = Record::from_the_future(machine, snapshot.now)
+    {
+        let record = Action::RecordIntent(Box::new(record));
+        return Plan::wait(vec![record], Report::new(snapshot).unchanged(), Waiting::OwnWrite);
+    }
     if machine.metadata.deletion_timestamp.is_some() {
         return removal::plan(snapshot);
     }
@@ -326,7 +337,10 @@ fn found(snapshot: &Snapshot, report: Report, instance: &Instance) -> Plan {
 fn updated(snapshot: &Snapshot, mut report: Report, answer: &Result<Instance, Error>) -> Plan {
     match answer {
         Ok(instance) => {
-            if Record::of(&snapshot.machine).is_some_and(|record| record.has_moved(&snapshot.draft)) {
+            if let State::Failed(error) = &instance.state {
+                let message = format!("the provider has given up on the instance: {error}");
+                report.trouble(types::INSTANCE_UPDATED, "InstanceFailed", message);
+            } else if Record::of(&snapshot.machine).is_some_and(|record| record.has_moved(&snapshot.draft)) {
                 let message = "the spec names another place (region, project or endpoint) than the one in \
                                which the instance was made; the instance stays where it is";
                 report.trouble(types::INSTANCE_UPDATED, "PlaceChanged", message.to_owned());
@@ -363,6 +377,9 @@ fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> 
         if let Some(joining) = &snapshot.joining {
             let (reason, message) = joining.told();
             report.trouble(types::NODE_JOINED, reason, message);
+        } else if waited(snapshot, &report) > JOINS_WITHIN {
+            let message = "no node has registered with the instance's provider ID or address";
+            report.trouble(types::NODE_JOINED, "NoNode", message.to_owned());
         }
         return Plan::after(actions, report.finish(), POLL, Waiting::Node);
     }
@@ -370,6 +387,12 @@ fn settle_into(snapshot: &Snapshot, mut report: Report, instance: &Instance) -> 
     report.node(&snapshot.node);
     report.set_phase(phase::RUNNING);
     Plan::wait(actions, report.finish(), Waiting::Settled)
+}
+
+/// For how long the instance has been there, as far as that is known. A condition may carry the time of a clock that was ahead.
+fn waited(snapshot: &Snapshot, report: &Report) -> SignedDuration {
+    let asked = Record::of(&snapshot.machine).map(|record| snapshot.now.duration_since(record.last_try));
+    report.lasting(types::INSTANCE_EXISTS).max(asked.unwrap_or_default())
 }
 
 /// When to look again at an instance that has been waited for so long.

@@ -140,6 +140,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         Ok(waiting) => waiting,
         Err(problem) => return invalid(problem),
     };
+    let status = status::with_capacity(status, &waiting, *now);
     let next = match (waiting, status::next_available(set, &sorted.kept, *now)) {
         (Waiting::MoreToCreate(more), _) => Next::After(NEXT_BATCH, Waiting::MoreToCreate(more)),
         (_, Some(delay)) => Next::After(delay, Waiting::MinReadySeconds),

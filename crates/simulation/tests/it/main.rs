@@ -1,6 +1,7 @@
 //! The real planners keep every rule in the simulation, and the simulation notices broken ones.
 
 mod broken;
+mod machines;
 mod shrinking;
 
 use simulation::{Real, Scenario, Summary, run, trace};

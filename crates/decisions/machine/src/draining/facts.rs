@@ -1,13 +1,14 @@
 //! What a drain knows of nodes.
 
 use api::labels;
-use api::machine::{Machine, annotation};
+use api::machine::{Machine, annotation, condition as types};
+use api::names::status::TRUE;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
 use super::Snapshot;
-use crate::duration;
 use crate::link::is_linked;
+use crate::{condition, duration};
 
 /// The node to drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum DrainNode {
         control_plane: bool,
         /// Its kubelet is silent: `Ready` is `Unknown`.
         unreachable: bool,
+        /// It registered after the Machine was drained, and is not cordoned.
+        registered_since: bool,
     },
 }
 
@@ -51,7 +54,9 @@ impl Snapshot {
         let node = match (linked, nodes) {
             (None, _) => DrainNode::Unlinked,
             (Some(_), None) => DrainNode::Unknown,
-            (Some(_), Some(nodes)) => nodes.iter().find(is_own).map_or(DrainNode::Missing, |node| DrainNode::of(node)),
+            (Some(_), Some(nodes)) => {
+                nodes.iter().find(is_own).map_or(DrainNode::Missing, |node| DrainNode::of(machine, node))
+            }
         };
         let others = nodes.into_iter().flatten().filter(|node| !is_own(node) && is_control_plane(node));
         let colleagues = others.map(|node| Colleague {
@@ -65,15 +70,27 @@ impl Snapshot {
 }
 
 impl DrainNode {
-    fn of(node: &Node) -> Self {
+    fn of(machine: &Machine, node: &Node) -> Self {
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         Self::Present {
             name: name(node).to_owned(),
             cordoned: is_cordoned(node),
             control_plane: is_control_plane(node),
+            registered_since: registered_since(machine, node),
             unreachable: conditions.iter().any(|it| it.type_ == "Ready" && it.status == api::names::status::UNKNOWN),
         }
     }
+}
+
+/// Whether a node registered after its Machine was drained, and pods may come to it.
+pub(crate) fn registered_since(machine: &Machine, node: &Node) -> bool {
+    let status = machine.status.as_ref();
+    let drained = status.and_then(|status| condition::find(&status.conditions, types::DRAINED));
+    let drained = drained.filter(|drained| drained.status == TRUE && !super::is_excluded(machine));
+    let drained = drained.and_then(|drained| drained.last_transition_time.as_ref());
+    let registered = node.metadata.creation_timestamp.as_ref();
+    let is_later = drained.zip(registered).is_some_and(|(drained, registered)| registered.0 > drained.0);
+    is_later && !is_cordoned(node)
 }
 
 fn name(node: &Node) -> &str {

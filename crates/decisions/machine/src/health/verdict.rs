@@ -8,6 +8,11 @@ use super::{Check, NodeFacts, Target, TargetNode};
 /// longer planned.
 const PLANNED_WORK: SignedDuration = SignedDuration::from_hours(1);
 
+/// A machine without a node is watched for so long before it is replaced. Links are written within seconds by a process that
+/// leads; one that just began to lead sees machines whose nodes registered while nobody did, and a node that was deleted
+/// registers again by itself.
+const LINKING: SignedDuration = SignedDuration::from_mins(1);
+
 /// One second on top of every remaining time, so that the next look comes after the timeout and not at it.
 const AFTERWARDS: SignedDuration = SignedDuration::from_secs(1);
 
@@ -17,6 +22,9 @@ pub enum Verdict {
     Well,
     /// It has no node yet. The time until it is unhealthy, unless it may take for ever.
     Booting(Option<SignedDuration>),
+    /// It has had its time to get a node, and was not watched for long enough to know that it has none: the link may only
+    /// not be written yet, because nobody led. The time until it is unhealthy.
+    Late(SignedDuration),
     /// Its node shows a symptom; the time until it is unhealthy.
     Suspect(SignedDuration),
     /// Its node shows a symptom because of a planned change; the time until that no longer counts.
@@ -43,7 +51,7 @@ impl Verdict {
     pub fn next_look(&self) -> Option<SignedDuration> {
         match self {
             Self::Booting(left) => *left,
-            Self::Suspect(left) | Self::PlannedWork(left) => Some(*left),
+            Self::Late(left) | Self::Suspect(left) | Self::PlannedWork(left) => Some(*left),
             Self::Well | Self::Unknown | Self::Unhealthy(_) => None,
         }
     }
@@ -59,22 +67,31 @@ pub(super) fn of(check: &Check, target: &Target, seen: Option<Timestamp>, now: T
         return Verdict::Unhealthy(Cause::Failed);
     }
     match &target.node {
-        TargetNode::None => starting(check, target, now),
-        TargetNode::Missing(_) => Verdict::Unhealthy(Cause::NodeMissing),
+        TargetNode::None => starting(check, target, seen, now),
+        TargetNode::Missing(_) => match unlinked_for(seen, now) {
+            Some(left) => Verdict::Suspect(left),
+            None => Verdict::Unhealthy(Cause::NodeMissing),
+        },
         TargetNode::Unknown(_) => Verdict::Unknown,
         TargetNode::Present(node) => of_node(check, node, seen, now),
     }
 }
 
-fn starting(check: &Check, target: &Target, now: Timestamp) -> Verdict {
+fn starting(check: &Check, target: &Target, seen: Option<Timestamp>, now: Timestamp) -> Verdict {
     let Some(timeout) = check.startup else { return Verdict::Booting(None) };
     let Some(since) = target.started else { return Verdict::Booting(Some(timeout)) };
     let lasted = now.duration_since(since);
     if lasted > timeout {
-        Verdict::Unhealthy(Cause::NeverJoined)
+        unlinked_for(seen, now).map_or(Verdict::Unhealthy(Cause::NeverJoined), Verdict::Late)
     } else {
         Verdict::Booting(Some(timeout - lasted + AFTERWARDS))
     }
+}
+
+/// How much longer a machine that has no node, or another one of its name, is only watched.
+fn unlinked_for(seen: Option<Timestamp>, now: Timestamp) -> Option<SignedDuration> {
+    let left = LINKING - seen.map_or(LINKING, |seen| now.duration_since(seen));
+    left.is_positive().then_some(left)
 }
 
 fn of_node(check: &Check, node: &NodeFacts, seen: Option<Timestamp>, now: Timestamp) -> Verdict {
@@ -105,12 +122,14 @@ fn of_node(check: &Check, node: &NodeFacts, seen: Option<Timestamp>, now: Timest
 pub(super) fn is_healthy(target: &Target, verdict: &Verdict) -> bool {
     let fine = match verdict {
         Verdict::Well | Verdict::PlannedWork(_) => true,
-        Verdict::Booting(_) | Verdict::Suspect(_) | Verdict::Unknown | Verdict::Unhealthy(_) => false,
+        Verdict::Booting(_) | Verdict::Late(_) | Verdict::Suspect(_) | Verdict::Unknown | Verdict::Unhealthy(_) => {
+            false
+        }
     };
     fine && !target.deleting && !target.externally_remediated
 }
 
 /// Whether the machine counts neither as healthy nor as unhealthy, because it has not had the time to be either.
 pub(super) fn is_booting(target: &Target, verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Booting(_)) && !target.deleting && !target.externally_remediated
+    matches!(verdict, Verdict::Booting(_) | Verdict::Late(_)) && !target.deleting && !target.externally_remediated
 }

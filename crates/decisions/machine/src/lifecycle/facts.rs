@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Draft, LinkedNode, Rival, Snapshot};
+use crate::draining;
 use crate::link::is_linked;
 use crate::provider::{Instance, State};
 use crate::set::Readiness;
@@ -45,6 +46,7 @@ impl LinkedNode {
                 name: reference.name.clone().unwrap_or_default(),
                 uid: node.metadata.uid.clone().unwrap_or_default(),
                 ready: Readiness::of_node(node) != Readiness::NotReady,
+                undrained: draining::registered_since(machine, node),
             },
             None => Self::Missing,
         }

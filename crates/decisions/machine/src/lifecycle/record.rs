@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::machine::{Machine, MachineCondition, annotation, condition as types};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -12,6 +12,9 @@ use super::Draft;
 use super::validation::provider_spec;
 use crate::condition;
 use crate::provider::{ErrorKind, Intent};
+
+/// Clocks of two processes may differ by as much without anybody having to do something about it.
+const SKEW: SignedDuration = SignedDuration::from_secs(30);
 
 /// What the annotation [`annotation::INSTANCE_INTENT`] holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +36,13 @@ impl Record {
         let text = machine.metadata.annotations.as_ref()?.get(annotation::INSTANCE_INTENT)?;
         let record: Self = serde_json::from_str(text).ok()?;
         (record.intent.token == token(uid(machine), record.intent.attempt)).then_some(record)
+    }
+
+    /// The record with the present time, if it says that the provider was asked in the future. Whoever led then had a clock
+    /// that is ahead of ours, and pauses that count from such a time would last until it has come.
+    pub(super) fn from_the_future(machine: &Machine, now: Timestamp) -> Option<Self> {
+        let record = Self::of(machine).filter(|record| record.last_try.duration_since(now) > SKEW)?;
+        Some(Self { last_try: now, ..record })
     }
 
     /// The record with which a provider is asked next.

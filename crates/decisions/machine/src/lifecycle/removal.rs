@@ -9,7 +9,7 @@ use super::validation::provider_spec;
 use super::{
     Action, Answer, Call, LinkedNode, POLL, Plan, Record, Snapshot, Waiting, claims, has_finalizer, poll, retry,
 };
-use crate::condition;
+use crate::draining;
 use crate::provider::{Deletion, Error, ErrorKind};
 
 /// No call to a provider lasts longer than this.
@@ -37,8 +37,8 @@ pub(super) fn plan(snapshot: &Snapshot) -> Plan {
 
 fn first_round(snapshot: &Snapshot, report: Report) -> Plan {
     let machine = &snapshot.machine;
-    let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    if !condition::holds(conditions, types::DRAINED) {
+    let is_undrained = matches!(snapshot.node, LinkedNode::Present { undrained: true, .. });
+    if is_undrained || !draining::is_drained(machine) {
         return Plan::wait(Vec::new(), report.finish(), Waiting::Drain);
     }
     let hooks = machine.spec.lifecycle_hooks.as_ref().map(|hooks| hooks.pre_terminate.as_slice()).unwrap_or_default();

@@ -3,7 +3,7 @@
 use api::machine::{MachineCondition, MachineSet, MachineSetStatus, severity};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Invalid, Member, Readiness, selector_text};
+use super::{Invalid, Member, Readiness, Waiting, selector_text};
 use crate::condition;
 
 /// The only reason that the schema of MachineSets knows.
@@ -50,6 +50,20 @@ fn conditions(mut conditions: Vec<MachineCondition>, kept: &[&Member], now: Time
     let told = condition::is_false(MACHINES_HEALTHY, severity::WARNING, "MachinesFailed", message);
     condition::set(&mut conditions, told, now);
     conditions
+}
+
+/// False while the provider has no capacity for more Machines.
+const MACHINES_CREATED: &str = "MachinesCreated";
+
+/// Says so if the set waits for the provider's capacity.
+pub(super) fn with_capacity(mut status: MachineSetStatus, waiting: &Waiting, now: Timestamp) -> MachineSetStatus {
+    if let Waiting::Capacity { .. } = waiting {
+        let told = condition::is_false(MACHINES_CREATED, severity::WARNING, "NoCapacity", waiting.to_string());
+        condition::set(&mut status.conditions, told, now);
+    } else {
+        condition::clear(&mut status.conditions, MACHINES_CREATED);
+    }
+    status
 }
 
 /// The last known numbers, and why they are not brought up to date.

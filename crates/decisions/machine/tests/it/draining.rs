@@ -149,3 +149,27 @@ fn nothing_is_decided_when_nodes_cannot_be_listed() {
     let unknown = Snapshot::from_objects(&leaving(json!({})), None, |_| None, Vec::new(), now());
     check(&unknown, expect!["0 actions | after 20s: nodes could not be listed | "]);
 }
+
+#[test]
+fn a_node_that_comes_after_the_drain_is_drained_too() {
+    let drained = |message: &str| {
+        let at = ago(SignedDuration::from_mins(5));
+        json!([{"type": "Drained", "status": "True", "message": message, "lastTransitionTime": at}])
+    };
+    let skipped = leaving(json!({"status": {"conditions": drained("Node drain skipped")}}));
+    let plain = node(json!({}));
+    check(&of(&skipped, &[&plain]), expect!["2 actions | empty n | True Node drain skipped"]);
+    let excluded = json!({"metadata": {"annotations": {"machine.openshift.io/exclude-node-draining": ""}}});
+    let mut value = json!({"status": {"conditions": drained("Node drain skipped")}});
+    merge(&mut value, excluded);
+    check(&of(&leaving(value), &[&plain]), expect!["0 actions | wait: the node is drained | True Node drain skipped"]);
+
+    let gone = leaving(json!({"status": {"conditions": drained("Drain finished successfully")}}));
+    let older = node(json!({"metadata": {"creationTimestamp": ago(SignedDuration::from_hours(1))}}));
+    check(&of(&gone, &[&older]), expect!["0 actions | wait: the node is drained | True Drain finished successfully"]);
+    let newer = node(json!({"metadata": {"creationTimestamp": ago(SignedDuration::from_mins(1))}}));
+    check(
+        &of(&gone, &[&newer]),
+        expect!["2 actions | empty n | False the node has registered again since it was drained"],
+    );
+}

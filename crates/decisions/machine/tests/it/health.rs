@@ -389,3 +389,22 @@ fn nothing_is_decided_and_no_request_taken_back_when_nodes_cannot_be_listed() {
     let snapshot = Snapshot::from_legacy_objects(parsed, &fleet.machines, |_| Err(()), now());
     check(&snapshot, expect![" | after 30s: nodes could not be listed"]);
 }
+
+#[test]
+fn a_machine_without_a_node_is_watched_for_a_minute_before_it_is_replaced() {
+    let mut fleet = fleet(3, 0, json!({}), json!({}));
+    fleet.nodes.remove(0);
+    let status = fleet.machines[1].status.as_mut().unwrap();
+    status.node_ref = None;
+    status.last_updated =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now() - SignedDuration::from_hours(1)));
+    let first = Snapshot { suspected: Some(Default::default()), ..fleet.snapshot(&check_object(json!({}))) };
+    let deletes = |snapshot: &Snapshot| {
+        plan(snapshot).actions.iter().any(|action| matches!(action, Action::DeleteMachine { .. }))
+    };
+    assert!(!deletes(&first), "the links may only not be written yet");
+    let watched = plan(&first).suspected(&first);
+    assert_eq!(watched.keys().collect::<Vec<_>>(), ["m00", "m01"]);
+    let later = Snapshot { suspected: Some(watched), now: now() + SignedDuration::from_secs(61), ..first };
+    assert!(deletes(&later));
+}

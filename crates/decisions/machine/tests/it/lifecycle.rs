@@ -148,8 +148,14 @@ fn a_machine_whose_creation_was_never_answered_stays_until_no_call_can_be_under_
 fn a_clock_that_was_ahead_does_not_stop_a_machine() {
     let ahead = SignedDuration::from_hours(-1);
     let asked = Snapshot { settling: SignedDuration::from_secs(20), ..snapshot(tried(1, ahead, json!({}))) };
+    let plan = plan(&asked);
+    let [Action::RecordIntent(record)] = plan.actions.as_slice() else { panic!("{plan:?}") };
+    assert_eq!(record.last_try, now(), "pauses would count from a time that has not come");
+    assert_eq!(record.intent.token, token("uid-m", 1), "it is the same attempt");
+    let little = SignedDuration::from_secs(-20);
+    let asked = Snapshot { settling: SignedDuration::from_secs(20), ..snapshot(tried(1, little, json!({}))) };
     check(asked, expect![" | after 20s: the instance was just asked for and may not be visible yet"]);
-    check(snapshot(tried(1, ahead, refused("NoCapacity"))), expect![" | after 30s: the provider answered: no"]);
+    check(snapshot(tried(1, little, refused("NoCapacity"))), expect![" | after 30s: the provider answered: no"]);
 }
 
 #[test]
@@ -269,7 +275,7 @@ fn a_machine_that_does_not_join_says_where_it_stopped_until_it_has_joined() {
     expect!["certificate signing request csr-7 waits for approval"].assert_eq(told.message.as_deref().unwrap());
     let mut joined = machine(json!({}));
     joined.status = Some(stuck);
-    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned(), ready: true };
+    let node = LinkedNode::Present { name: "n".to_owned(), uid: "u".to_owned(), ready: true, undrained: false };
     let status = plan(&answered(joined, node)).status;
     assert!(!status.conditions.iter().any(|it| it.type_ == "NodeJoined"));
     assert_eq!(status.phase.as_deref(), Some("Running"));
