@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the recording waits at most for what a command took.
 const LONGEST: Duration = Duration::from_millis(1500);
 
-/// A command, as it is typed.
+/// A command, as it is typed; `FIRST` is the config that the workers were born with.
 struct Shot {
     command: &'static str,
     /// It is run until it prints this, and only then shown, as somebody would who looks again.
@@ -50,8 +50,8 @@ const SHOTS: [Shot; 11] = [
     look("machinist doctor", "content-mismatch"),
     shot("machinist doctor --fix --yes"),
     look("machinist blame worker-2 /etc/motd", "from"),
-    shot("machinist rollback worker --yes"),
-    look("machinist status --pool worker", "Updated  3/3"),
+    shot("machinist rollback worker --yes --to FIRST"),
+    look("machinist status --pool worker", "Updating"),
 ];
 
 pub(crate) fn run(is_release: bool) -> anyhow::Result<()> {
@@ -66,9 +66,10 @@ pub(crate) fn run(is_release: bool) -> anyhow::Result<()> {
         output: Vec::new(),
         took: Duration::ZERO,
     });
+    let first = stage.first_config()?;
     for shot in SHOTS {
         println!("$ {}", shot.command);
-        scenes.push(stage.take(&shot)?);
+        scenes.push(stage.take(&shot.command.replace("FIRST", &first), shot.until)?);
     }
     let drawing = svg::draw("The first five minutes with Machinist", &scenes);
     std::fs::write(workspace::root().join(PLACE), &drawing).with_context(|| format!("cannot write {PLACE}"))?;
@@ -128,20 +129,29 @@ impl Stage {
         Ok((up, Scene { command: format!("{command} &"), output, took: begun.elapsed().min(LONGEST) }))
     }
 
-    fn take(&self, shot: &Shot) -> anyhow::Result<Scene> {
+    /// The config that the workers were born with.
+    fn first_config(&self) -> anyhow::Result<String> {
+        let asked = "kubectl get mcp worker -o jsonpath='{.spec.configuration.name}'";
+        let output = self.shell(asked).output().context("cannot start kubectl")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs a command, again until it prints what is waited for. One that fails has no place in a recording; 3 tells that there is
+    /// something to see.
+    fn take(&self, command: &str, until: Option<&str>) -> anyhow::Result<Scene> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let begun = Instant::now();
-            let output = self.shell(shot.command).output().with_context(|| format!("cannot run {}", shot.command))?;
+            let output = self.shell(command).output().with_context(|| format!("cannot run {command}"))?;
+            let is_right = matches!(output.status.code(), Some(0 | 3));
             let text =
                 [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-            if shot.until.is_none_or(|wanted| svg::plain(&text).contains(wanted)) {
+            if is_right && until.is_none_or(|wanted| svg::plain(&text).contains(wanted)) {
                 let output = text.lines().map(|line| self.told(line)).collect();
-                let took = begun.elapsed().min(LONGEST);
-                return Ok(Scene { command: shot.command.to_owned(), output, took });
+                return Ok(Scene { command: command.to_owned(), output, took: begun.elapsed().min(LONGEST) });
             }
-            if Instant::now() > deadline {
-                bail!("`{}` never said {:?}; it last printed\n{text}", shot.command, shot.until.unwrap_or_default());
+            if until.is_none() || Instant::now() > deadline {
+                bail!("`{command}` should have said {:?}; it printed\n{text}", until.unwrap_or("what it does"));
             }
             std::thread::sleep(Duration::from_millis(100));
         }
