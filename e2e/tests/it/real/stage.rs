@@ -82,7 +82,7 @@ impl Stage {
             let mut conditions = status.conditions.iter();
             let of = status.configuration.as_ref().map(|configuration| format!("{:?}", configuration.source));
             let is_from = |source: &&str| of.as_ref().is_some_and(|of| of.contains(&format!("\"{source}\"")));
-            sources.iter().all(|source| is_from(source))
+            sources.iter().all(is_from)
                 && name.is_some_and(|name| name != old)
                 && status.updated_machine_count == Some(count)
                 && conditions.any(|condition| condition.type_ == "Updated" && condition.status == "True")
