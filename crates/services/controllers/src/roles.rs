@@ -64,7 +64,7 @@ const GENERATE: Role = Role {
 };
 
 /// The rights of `machinist controller`.
-pub const ROLES: [Role; 6] = [
+pub const ROLES: [Role; 7] = [
     GENERATE,
     Role {
         name: "render",
