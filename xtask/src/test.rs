@@ -39,6 +39,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("libvirtd", "libvirt-daemon"),
     ("qemu-img", "qemu-utils"),
     ("promtool", "prometheus"),
+    // They read what is generated for container runtimes.
+    ("containerd", "containerd"),
+    ("skopeo", "skopeo"),
     // The real Ignition is built against it.
     ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use api::labels;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
@@ -38,7 +38,7 @@ static JUDGE: LazyLock<Option<Mutex<Judge>>> = LazyLock::new(|| {
 
 /// What a kubelet says of a configuration: nothing if it is content. `None` where there is no judge.
 fn verdict(text: &str) -> Option<String> {
-    let mut judge = JUDGE.as_ref()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut judge = JUDGE.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = judge.known.get(text) {
         return Some(known.clone());
     }

@@ -12,6 +12,7 @@ mod objects;
 mod registries;
 mod registries_faults;
 mod runtime;
+mod runtimes_judge;
 mod templates;
 mod templates_faults;
 mod world;
