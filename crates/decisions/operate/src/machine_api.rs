@@ -160,8 +160,12 @@ fn deployment(place: &Place, namespace: &str, controllers: &Controllers) -> Valu
     probed(&mut container);
     let mut pod = wherever_possible(CONTROLLERS, container);
     pod["volumes"] = json!(volumes);
-    // The Lease decides who leads, so old and new may overlap.
-    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let strategy = match is_simulated {
+        // The account is a file of the pod, and two pods would have two of them.
+        true => json!({"type": "Recreate"}),
+        // The Lease decides who leads, so old and new may overlap.
+        false => json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}),
+    };
     let mut deployment = workload("Deployment", place, json!({"replicas": 1, "strategy": strategy}), pod);
     deployment["metadata"]["annotations"] = json!({"machine.openshift.io/owned": ""});
     deployment
@@ -198,6 +202,12 @@ mod tests {
         let has_account =
             |provider| deployed(provider)["spec"]["template"]["spec"]["volumes"].to_string().contains("account");
         assert!(has_account("kubemark") && !has_account("aws"));
+    }
+
+    #[test]
+    fn two_pods_never_keep_an_account_of_the_simulated_cloud_each() {
+        assert_eq!(deployed("kubemark")["spec"]["strategy"], json!({"type": "Recreate"}));
+        assert_eq!(deployed("aws")["spec"]["strategy"]["type"], "RollingUpdate");
     }
 
     #[test]

@@ -37,20 +37,27 @@ impl Machines {
             uids: machines.iter().filter_map(|machine| machine.metadata.uid.clone()).collect(),
             provider_ids: machines.iter().filter_map(|machine| machine.spec.provider_id.clone()).collect(),
         };
-        for ((cluster, _, namespace), place) in self.places(&machines) {
-            let Some(search) = self.search(cluster, &namespace, place).await else { continue };
-            let marked = match in_time(self.context.provider.marked(&search)).await {
-                Ok(marked) => marked,
-                Err(error) => {
-                    tracing::warn!(%error, cluster = search.cluster, "cannot look for orphans");
-                    continue;
-                }
-            };
-            let (cluster, machines) = (search.cluster.clone(), Some(known.clone()));
-            let plan = orphans::plan(&Snapshot { cluster, marked, machines, now: Timestamp::now() });
-            for orphan in &plan.remove {
-                self.deal_with(&search, orphan).await;
+        // A place that does not answer must not keep the others from being looked at.
+        let looks = self.places(&machines).into_iter().map(|((cluster, _, namespace), place)| {
+            let (this, known) = (&self, known.clone());
+            async move { this.look_at_place(cluster, &namespace, place, known).await }
+        });
+        futures::future::join_all(looks).await;
+    }
+
+    async fn look_at_place(&self, cluster: String, namespace: &str, place: Value, known: orphans::Machines) {
+        let Some(search) = self.search(cluster, namespace, place).await else { return };
+        let marked = match in_time(self.context.provider.marked(&search)).await {
+            Ok(marked) => marked,
+            Err(error) => {
+                tracing::warn!(%error, cluster = search.cluster, "cannot look for orphans");
+                return;
             }
+        };
+        let cluster = search.cluster.clone();
+        let plan = orphans::plan(&Snapshot { cluster, marked, machines: Some(known), now: Timestamp::now() });
+        for orphan in &plan.remove {
+            self.deal_with(&search, orphan).await;
         }
     }
 

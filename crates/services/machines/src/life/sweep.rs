@@ -11,6 +11,7 @@ use cluster::watch::Key;
 use jiff::Timestamp;
 use machine::lifecycle::Record;
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Machines;
@@ -42,16 +43,24 @@ pub(super) struct Asked {
 }
 
 impl Machines {
+    /// Sweeps and looks for orphans for ever, neither waiting for the other.
     pub(super) async fn sweep(self: Arc<Self>) {
+        tokio::join!(self.clone().repeat(Self::sweep_all), self.clone().repeat(Self::look_for_orphans),);
+    }
+
+    async fn repeat<F>(self: Arc<Self>, look: impl Fn(Arc<Self>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         // The first pass over every Machine looks at its instance anyway.
         loop {
             tokio::time::sleep(self.context.settings.resync).await;
-            // Tasks of their own, so that a provider that panics about one odd spec stops neither the queue nor the next sweep.
-            let sweeps = [tokio::spawn(self.clone().sweep_all()), tokio::spawn(self.clone().look_for_orphans())];
-            for sweep in sweeps {
-                if let Err(error) = sweep.await {
-                    tracing::error!(%error, "a look at the cloud panicked");
-                }
+            // A task of its own, so that a provider that panics about one odd spec stops neither the queue nor the next
+            // look; in a set, so that it ends with the controllers.
+            let mut task = JoinSet::new();
+            task.spawn(look(self.clone()));
+            if let Some(Err(error)) = task.join_next().await {
+                tracing::error!(%error, "a look at the cloud panicked");
             }
         }
     }

@@ -8,8 +8,21 @@ use machines::Orphans;
 use serde_json::json;
 use testkit::{Kind, wait_until};
 
+use crate::cloud::SILENT;
 use crate::on_both;
 use crate::stage::Stage;
+
+#[tokio::test]
+async fn a_place_that_never_answers_keeps_no_orphan_of_another_from_being_told_of() {
+    let Some(mut stage) = Stage::start(Kind::Embedded).await else { return };
+    leave_behind(&stage);
+    stage.settings.resync = Duration::from_millis(200);
+    let silent = json!({"metadata": {"labels": {api::labels::MACHINE_CLUSTER: SILENT}}});
+    stage.create_machine("silent", silent).await;
+    let _controllers = stage.control();
+    stage.create_machine("a", json!({})).await;
+    stage.event("OrphanFound", "instance fake:///901 belongs to machine ns/gone (uid old), which does not exist").await;
+}
 
 on_both!(what_belongs_to_no_machine_is_told_of_and_removed_by_policy);
 
