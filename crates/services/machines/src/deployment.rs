@@ -2,9 +2,11 @@
 //!
 //! Which set grows and which shrinks is decided by `machine::deployment`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Translate;
 use api::machine::{MachineDeployment, MachineSet};
 use cluster::events::Severity;
 use cluster::watch::Key;
@@ -14,9 +16,11 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{Api, PostParams};
 use machine::deployment::{self, Action, Next, Plan, SetChange, Snapshot, Waiting};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::context::{Context, UNREAD};
+use crate::write::is_as_new;
 use crate::{delete, owners, write};
 
 const MANAGER: &str = "machinist-machinedeployment";
@@ -30,6 +34,9 @@ const LONGEST: Duration = Duration::from_millis(300);
 pub(crate) struct Deployments {
     context: Arc<Context>,
     queue: Queue<Key>,
+    /// Sets as this process last wrote them, until the watch shows as much. A plan on what they were before would count
+    /// machines that it asked for as room for more.
+    written: Mutex<HashMap<Key, MachineSet>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +50,7 @@ struct Error {
 
 impl Deployments {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, queue: Queue::default() }
+        Self { context, queue: Queue::default(), written: Mutex::default() }
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -73,7 +80,7 @@ impl Deployments {
         };
         let sets = world.sets.all();
         let sets = sets.iter().filter(|set| set.metadata.namespace.as_deref() == Some(&*key.namespace));
-        let sets: Vec<MachineSet> = sets.map(|set| (**set).clone()).collect();
+        let sets: Vec<MachineSet> = sets.map(|set| self.latest(set)).collect();
         let snapshot = Snapshot { deployment: (*deployment).clone(), sets, now: Timestamp::now() };
         let plan = deployment::plan(&snapshot);
         tracing::debug!(?key, actions = ?plan.actions, next = ?plan.next, "planned");
@@ -92,6 +99,16 @@ impl Deployments {
                 Outcome::Retry
             }
         }
+    }
+
+    /// A set as it was last seen or written.
+    fn latest(&self, seen: &MachineSet) -> MachineSet {
+        let (key, mut written) = (Key::of(seen), self.written.lock());
+        let is_ahead = |own: &MachineSet| own.metadata.uid == seen.metadata.uid && !is_as_new(seen, own);
+        if written.get(&key).is_some_and(|own| !is_ahead(own)) {
+            written.remove(&key);
+        }
+        written.get(&key).unwrap_or(seen).clone()
     }
 
     async fn apply(&self, snapshot: &Snapshot, plan: &Plan) -> Result<(), Error> {
@@ -145,7 +162,9 @@ impl Deployments {
             Action::Update { name, uid, change } => {
                 let is_it = |set: &&MachineSet| set.uid().as_deref() == Some(uid);
                 let Some(set) = snapshot.sets.iter().find(is_it) else { return Ok(()) };
-                write::merge(sets, MANAGER, set, changed(change)).await.map_err(fail(name))?;
+                let mut written = write::merge(sets, MANAGER, set, changed(change)).await.map_err(fail(name))?;
+                written.translate();
+                self.written.lock().insert(Key::of(&written), written);
             }
             Action::Delete { name, uid } => {
                 // A set of the history that was scaled up a moment ago stays, with its machines.

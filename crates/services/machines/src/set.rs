@@ -18,6 +18,7 @@ use kube::api::{Api, PostParams};
 use machine::set::{self, Action, Next, Plan, Snapshot, Waiting};
 use serde_json::{Value, json};
 
+use crate::claim::{Claim, Claims};
 use crate::context::{Context, UNREAD, positive};
 use crate::expectations::Expectations;
 use crate::index::node_name;
@@ -39,6 +40,7 @@ pub(crate) struct Sets {
     context: Arc<Context>,
     queue: Queue<Key>,
     expectations: Expectations,
+    claims: Claims,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +67,7 @@ enum Error {
 
 impl Sets {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, queue: Queue::default(), expectations: Expectations::default() }
+        Self { context, queue: Queue::default(), expectations: Expectations::default(), claims: Claims::default() }
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -92,6 +94,7 @@ impl Sets {
         }
         let Some(set) = world.sets.get(&key) else {
             self.expectations.forget(&key);
+            self.claims.forget(&key);
             self.context.forget::<MachineSet>(&key);
             return Outcome::Done;
         };
@@ -101,6 +104,11 @@ impl Sets {
         }
         let plan = self.plan(&key, &set);
         tracing::debug!(?key, actions = plan.actions.len(), next = ?plan.next, "planned");
+        let takes_away = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
+        if takes_away && let Some(wait) = self.claims.foreign(&key, &*set, &self.context.settings.identity) {
+            tracing::debug!(?key, ?wait, "another process takes machines of the set away");
+            return Outcome::Again(wait);
+        }
         match self.apply(&key, &set, &plan).await {
             Ok(()) => self.outcome(&set, &plan),
             Err(Error::Status { source, .. } | Error::Machine { source, .. })
@@ -133,23 +141,35 @@ impl Sets {
         set::plan(&snapshot)
     }
 
-    /// Carries out the actions beside each other and writes the status: before them, if they take machines away, so that a
-    /// plan on an old view of the set ends there.
+    /// Carries out the actions beside each other and writes the status. A plan that takes machines away is claimed first: which
+    /// ones go depends on what is seen of them, so two processes that both believe to lead could choose others.
     async fn apply(&self, key: &Key, set: &MachineSet, plan: &Plan) -> Result<(), Error> {
+        let sets: Api<MachineSet> = Api::namespaced(self.context.world.client.clone(), &key.namespace);
         if plan.actions.iter().any(|action| matches!(action, Action::Adopt { .. })) {
-            let sets: Api<MachineSet> = Api::namespaced(self.context.world.client.clone(), &key.namespace);
             let may_adopt = owners::may_adopt(&sets, set).await;
             if !may_adopt.map_err(|source| Error::Owner { name: set.name_any(), source })? {
                 tracing::debug!(?key, "the set is gone or going, and the watch does not show it yet");
                 return Ok(());
             }
         }
-        let takes_away = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
-        if takes_away {
-            self.write_status(set, plan).await?;
-        }
+        let leaving = plan.actions.iter().filter_map(|action| match action {
+            Action::Delete { name, .. } => Some(name.as_str()),
+            Action::Adopt { .. } | Action::Release { .. } | Action::Create(_) | Action::Mark { .. } => None,
+        });
+        let leaving: Vec<_> = leaving.collect();
+        let identity = &self.context.settings.identity;
+        let (claimed, claim) = match leaving.as_slice() {
+            [] => (None, None),
+            leaving => {
+                let claimed = Claims::take(&sets, MANAGER, set, identity, leaving).await;
+                claimed
+                    .map_err(|source| Error::Status { name: set.name_any(), source })
+                    .map(|(set, claim)| (Some(set), Some(claim)))?
+            }
+        };
+        let set = claimed.as_ref().unwrap_or(set);
         let mut results = futures::stream::iter(&plan.actions)
-            .map(|action| self.act(key, set, action))
+            .map(|action| self.act(key, set, claim.as_ref(), action))
             .buffer_unordered(AT_ONCE)
             .boxed();
         let mut first = None;
@@ -158,13 +178,11 @@ impl Sets {
             first = first.or(result.err());
         }
         drop(results);
-        if !takes_away {
-            self.write_status(set, plan).await?;
-        }
+        self.write_status(set, plan).await?;
         first.map_or(Ok(()), Err)
     }
 
-    async fn act(&self, key: &Key, set: &MachineSet, action: &Action) -> Result<(), Error> {
+    async fn act(&self, key: &Key, set: &MachineSet, claim: Option<&Claim>, action: &Action) -> Result<(), Error> {
         let api: Api<Machine> = Api::namespaced(self.context.world.client.clone(), &key.namespace);
         let fail = |name: &str| {
             let name = name.to_owned();
@@ -183,6 +201,8 @@ impl Sets {
                 released.map_err(fail(name))
             }
             Action::Create(machine) => self.create(key, set, &api, machine).await,
+            // The claim shows as a change, and what is left is planned and claimed again.
+            Action::Delete { .. } if claim.is_none_or(|claim| !claim.is_good()) => Ok(()),
             Action::Delete { name, uid } => {
                 tracing::info!(machineset = key.name, machine = name, "deleting a machine");
                 let machine = Key::in_namespace(&key.namespace, name);
