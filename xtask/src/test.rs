@@ -42,6 +42,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     // They read what is generated for container runtimes.
     ("containerd", "containerd"),
     ("skopeo", "skopeo"),
+    // A real browser looks at the dashboard.
+    ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
     // The real Ignition is built against it.
     ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use api::machineconfiguration::MachineConfigPool;
 use clap::Args;
+use dashboard::Dashboard;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::runtime::wait::await_condition;
@@ -123,6 +124,8 @@ struct Fleet<'a> {
     configs: Option<(TcpListener, SocketAddr)>,
     /// What real nodes are made from.
     systemd: Option<Arc<systemd::Parts>>,
+    /// Serves the fleet to a browser, until the fleet ends.
+    dashboard: Option<Dashboard>,
 }
 
 async fn up(arguments: &Arguments, folder: &Folder, systemd: Option<Arc<systemd::Parts>>) -> anyhow::Result<ExitCode> {
@@ -133,7 +136,7 @@ async fn up(arguments: &Arguments, folder: &Folder, systemd: Option<Arc<systemd:
     let (server, client, kubeconfig) = open(arguments, folder, &machines).await?;
     let (stop, stopped) = watch::channel(false);
     let configs = Some(config_server::reserve().await?);
-    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs, systemd };
+    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs, systemd, dashboard: None };
     let lived = tokio::select! {
         ended = fleet.live(&server, begun) => ended,
         _ = interrupt.recv() => Ok(()),
@@ -388,6 +391,10 @@ impl Fleet<'_> {
             }
             anstream::println!("Switch {node} off:    touch {}", switch.display());
         }
+        let settings = dashboard::Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), sessions: None };
+        let dashboard = Dashboard::start(self.client.clone(), &settings).await?;
+        anstream::println!("In a browser, once:     {}", dashboard.link());
+        self.dashboard = Some(dashboard);
         anstream::println!("A new worker's pointer: machinist pointer --pool worker");
         anstream::println!("The log:                {}", folder.log_path().display());
         anstream::println!(

@@ -125,6 +125,9 @@ fn word(word: &str) -> String {
     if word.starts_with("https://127.0.0.1:") {
         return "https://127.0.0.1:PORT,".to_owned();
     }
+    if word.starts_with("http://127.0.0.1:") && word.contains("?token=") {
+        return "LINK".to_owned();
+    }
     if is_age(word) || word.parse::<f32>().is_ok_and(|_| word.contains('.')) {
         return "TIME".to_owned();
     }

@@ -43,7 +43,7 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Begins to watch the cluster and to serve pages.
+    /// Begins to serve pages; the cluster is watched from the first visit on.
     ///
     /// # Errors
     /// When the address cannot be listened on.
@@ -53,9 +53,8 @@ impl Dashboard {
         let address = listener.local_addr().map_err(|source| Error { address, source })?;
         let keys = settings.sessions.clone().map_or_else(Keys::default, Keys::kept_in);
         let mut tasks = JoinSet::new();
-        let (world, changes) = world::World::start(&client, &mut tasks);
         let live = live::Live::default();
-        tasks.spawn(live.clone().follow(world, changes));
+        tasks.spawn(live.clone().follow(client.clone()));
         let router = web::router(web::State { live, keys: keys.clone(), client, address });
         tasks.spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Client;
 use parking_lot::RwLock;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::scene::Scene;
 use crate::timeline::{Rollout, Timeline};
-use crate::world::{Changes, World};
+use crate::world::World;
 
 /// The shortest time between two looks. People notice nothing faster.
 const PACE: Duration = Duration::from_millis(250);
@@ -31,6 +33,8 @@ pub(crate) struct Live {
 }
 
 struct Shared {
+    /// Whether anybody was let in yet.
+    wanted: watch::Sender<bool>,
     scene: RwLock<Option<Arc<Scene>>>,
     timeline: RwLock<Timeline>,
     news: broadcast::Sender<Arc<str>>,
@@ -38,15 +42,27 @@ struct Shared {
 
 impl Default for Live {
     fn default() -> Self {
-        let shared =
-            Shared { scene: RwLock::default(), timeline: RwLock::default(), news: broadcast::channel(BEHIND).0 };
+        let shared = Shared {
+            wanted: watch::channel(false).0,
+            scene: RwLock::default(),
+            timeline: RwLock::default(),
+            news: broadcast::channel(BEHIND).0,
+        };
         Self { shared: Arc::new(shared) }
     }
 }
 
 impl Live {
-    /// Looks whenever something changed, for as long as the process runs.
-    pub(crate) async fn follow(self, world: World, mut changes: Changes) {
+    /// Somebody wants to see the fleet.
+    pub(crate) fn want(&self) {
+        self.shared.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
+    }
+
+    /// Looks whenever something changed, from the first visit on. Before that a dashboard costs its process and the API nothing.
+    pub(crate) async fn follow(self, client: Client) {
+        let _ = self.shared.wanted.subscribe().wait_for(|wanted| *wanted).await;
+        let mut watches = JoinSet::new();
+        let (world, mut changes) = World::start(&client, &mut watches);
         world.settled().await;
         let mut version = 0;
         loop {

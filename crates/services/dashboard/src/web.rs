@@ -72,13 +72,19 @@ async fn admit(Shared(state): Shared<State>, request: Request, next: Next) -> Re
         problem(StatusCode::MISDIRECTED_REQUEST, "This dashboard is not called by that name. Use the printed address.")
     } else if let Some(link) = token(request.uri().query()) {
         match state.keys.exchange(&link) {
-            Some(session) => welcome(&cookie(state.address), &session),
+            Some(session) => {
+                state.live.want();
+                welcome(&cookie(state.address), &session)
+            }
             None if is_known(&state, request.headers()) => Redirect::to("/").into_response(),
             None => {
                 problem(StatusCode::FORBIDDEN, "That link was used already. Run machinist dashboard for a new one.")
             }
         }
-    } else if is_known(&state, request.headers()) || request.uri().path().starts_with("/assets/") {
+    } else if is_known(&state, request.headers()) {
+        state.live.want();
+        next.run(request).await
+    } else if request.uri().path().starts_with("/assets/") {
         next.run(request).await
     } else {
         problem(StatusCode::FORBIDDEN, "Open the link that machinist dashboard printed; it lets this browser in.")
