@@ -188,6 +188,13 @@ async fn remove_namespace(client: &Client, name: &str, tell: &mut impl FnMut(&st
     let theirs = left(client, name).await?;
     if !theirs.is_empty() {
         tell(&format!("keep Namespace {name}: {} made by you: {}", theirs.len(), theirs.join(", ")));
+        if theirs.iter().any(|one| one.starts_with("Machine ")) {
+            tell(&format!(
+                "  Machines keep the finalizer {finalizer} and nobody takes it off any more; to delete them without their \
+                 instances: kubectl -n {name} patch machine NAME --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'",
+                finalizer = api::names::MACHINE_FINALIZER
+            ));
+        }
         return Ok(());
     }
     tell(&format!("delete Namespace {name}"));

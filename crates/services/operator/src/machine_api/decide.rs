@@ -11,7 +11,7 @@ use machine::operator_config::{
     self, Deployment, Env, NoOp, Platform, PlatformError, Proxy, Snapshot, TlsSettings, platform_of,
     platform_of_install_config,
 };
-use operate::machine_api::{Controllers, SIMULATED, images, provider};
+use operate::machine_api::{CONTROLLERS, Controllers, SIMULATED, images, provider};
 use serde_json::Value;
 
 use super::Context;
@@ -33,6 +33,11 @@ pub(super) enum Undecided {
         "{0}: set status.platformStatus.type of Infrastructure cluster, or one platform in install-config of ConfigMap kube-system/cluster-config-v1"
     )]
     Platform(#[from] PlatformError),
+    #[error(
+        "nothing says any more which platform this cluster is on; what was deployed stays as it is; name the platform with \
+         `machinist install --platform` or in the Infrastructure object, or delete Deployment {CONTROLLERS}"
+    )]
+    Unnamed,
     #[error(transparent)]
     Images(#[from] images::Error),
     #[error("{0}")]
@@ -47,6 +52,10 @@ pub(super) enum Undecided {
 
 pub(super) async fn decide(context: &Context, world: &World) -> Result<Decision, Undecided> {
     let Some(name) = platform(context).await? else {
+        // A fact that is missing, perhaps for a moment, is no reason to take the controllers away from their machines.
+        if is_deployed(context, world)? {
+            return Err(Undecided::Unnamed);
+        }
         return Ok(Decision::NoOp(
             "nothing says which platform this cluster is on; name it with `machinist install --platform`, or in the \
              Infrastructure object"
@@ -76,6 +85,14 @@ pub(super) async fn decide(context: &Context, world: &World) -> Result<Decision,
             Ok(Decision::Deploy(Controllers { image: plan.controllers.provider, provider, environment }))
         }
     }
+}
+
+/// Whether controllers of ours are there, from whichever platform was known before.
+fn is_deployed(context: &Context, world: &World) -> Result<bool, Unread> {
+    let key = Key::in_namespace(&context.settings.namespace, CONTROLLERS);
+    let deployment = world.deployments.fresh_one("deployments", &key)?;
+    let label = |object: &Value| object["metadata"]["labels"][api::labels::PART_OF] == api::labels::PART_OF_MACHINIST;
+    Ok(deployment.is_some_and(|deployment| label(&deployment)))
 }
 
 fn without_provider(name: &str) -> NoOp {

@@ -135,9 +135,21 @@ async fn an_install_config_of_2019_brings_the_controllers_and_people_bring_their
         the_report_follows_the_controllers(&stage).await;
         a_hand_edit_is_put_back_by_name(&stage).await;
         the_runbook_of_own_images(&stage).await;
+        controllers_stay_when_nothing_names_the_platform_any_more(&stage).await;
         let report = stage.operators.get("machine-api").await.unwrap();
         assert!(!serde_json::to_string(&report).unwrap().contains("forbidden"), "{report:?}");
     }
+}
+
+async fn controllers_stay_when_nothing_names_the_platform_any_more(stage: &Stage) {
+    let before = stage.deployments.get(CONTROLLERS).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), "kube-system");
+    maps.delete("cluster-config-v1", &DeleteParams::default()).await.unwrap();
+    stage.condition("Degraded", "True", &["nothing says any more which platform", "stays as it is"]).await;
+    let after = stage.deployments.get(CONTROLLERS).await.unwrap();
+    assert_eq!((after.uid(), after.metadata.deletion_timestamp), (before.uid(), None));
+    stage.install_config("platform: {kubemark: {}}").await;
+    stage.condition("Degraded", "False", &[]).await;
 }
 
 async fn the_report_follows_the_controllers(stage: &Stage) {
