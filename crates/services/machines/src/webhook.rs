@@ -8,14 +8,16 @@ mod review;
 mod tls;
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::machine::Machine;
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path as UrlPath, State};
+use axum::extract::{DefaultBodyLimit, Path as UrlPath, Request, State};
 use axum::http::StatusCode;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
 use cluster::rights::{Role, WATCH, right};
@@ -56,7 +58,13 @@ pub fn with_roles() -> Vec<Role> {
 }
 
 /// A review holds an object before and after, and an object may have a megabyte and a half.
-const BODY_LIMIT: usize = 8 << 20;
+const BODY_LIMIT: usize = 4 << 20;
+/// Requests that are read and answered at once. Any pod may connect, so this bounds the memory that strangers can take.
+const REQUESTS: usize = 32;
+/// API servers wait no longer than this for an answer, so nobody needs longer to ask.
+const REQUEST: Duration = Duration::from_secs(10);
+/// How long one connection may stay, so that silent ones give their places back. API servers connect anew.
+const VISIT: Duration = Duration::from_secs(120);
 /// The API server keeps a few connections open; more than this is somebody else.
 const CONNECTIONS: usize = 256;
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -70,8 +78,7 @@ pub async fn serve(listener: TcpListener, certificates: &Path, client: Client, p
     let court = Arc::new(Court { provider, machines: watch.store(), around: Mutex::default(), client: client.clone() });
     let config = watcher::Config::default().any_semantic().page_size(500);
     tasks.spawn(watch.run(Api::<Machine>::all(client), config, |machine| machine.spec.provider_id));
-    let router =
-        Router::new().route("/{path}", post(answer)).layer(DefaultBodyLimit::max(BODY_LIMIT)).with_state(court);
+    let router = bounded(Router::new().route("/{path}", post(answer)).with_state(court));
     let acceptor = TlsAcceptor::from(Arc::new(tls::config(certificates)));
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -88,10 +95,31 @@ pub async fn serve(listener: TcpListener, certificates: &Path, client: Client, p
         tasks.spawn(async move {
             let _place = place;
             let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
-            let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+            let builder = Builder::new(TokioExecutor::new());
+            let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+            if tokio::time::timeout(VISIT, connection.as_mut()).await.is_err() {
+                // What was asked already is still answered.
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(REQUEST, connection).await;
+            }
         });
         while tasks.try_join_next().is_some() {}
     }
+}
+
+/// Bounds what requests may hold: their number, their size and their time.
+fn bounded(router: Router) -> Router {
+    let places = Arc::new(Semaphore::new(REQUESTS));
+    let in_time = async |State(places): State<Arc<Semaphore>>, request: Request, next: Next| {
+        let answered = tokio::time::timeout(REQUEST, async {
+            let _place = places.acquire().await;
+            next.run(request).await
+        });
+        answered.await.unwrap_or_else(|_| {
+            (StatusCode::REQUEST_TIMEOUT, "the review did not arrive in time, or too many came at once").into_response()
+        })
+    };
+    router.layer(DefaultBodyLimit::max(BODY_LIMIT)).layer(middleware::from_fn_with_state(places, in_time))
 }
 
 /// What answers are made from.
@@ -155,5 +183,32 @@ impl Court {
                 around.as_ref().map(|(_, known)| known.clone()).unwrap_or_default()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn reviews_that_never_arrive_end_and_the_next_one_is_answered() {
+        let router = bounded(Router::new().route("/x", post(async |body: Bytes| body.len().to_string())));
+        let ask = |body: Body| {
+            let request = Request::post("/x").body(body).expect("it is a request");
+            router.clone().oneshot(request)
+        };
+        let silent = || Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+        let strangers = futures::future::join_all((0..REQUESTS).map(|_| ask(silent())));
+        let (strangers, late) = tokio::join!(strangers, async {
+            tokio::time::sleep(REQUEST / 2).await;
+            ask(Body::from("review")).await
+        });
+        for answer in strangers {
+            assert_eq!(answer.expect("it never fails").status(), StatusCode::REQUEST_TIMEOUT);
+        }
+        assert_eq!(late.expect("it never fails").status(), StatusCode::OK, "it waits until places are free");
     }
 }
