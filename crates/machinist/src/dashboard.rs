@@ -1,7 +1,6 @@
 //! `machinist dashboard`: the fleet as a web page.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::dashboard::{Dashboard, Settings};
@@ -28,18 +27,11 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !arguments.listen.ip().is_loopback() {
         output::warn([format!("{} is not loopback, and pages are sent in the clear", arguments.listen)].iter());
     }
-    let settings = Settings { listen: arguments.listen, sessions: sessions(arguments.listen) };
+    let settings = Settings { listen: arguments.listen };
     let mut dashboard = Dashboard::start(client, &settings).await?;
     output::print(&format!("The dashboard is at {}\nThe link works once; stop with Ctrl-C.\n", dashboard.link()))?;
     tokio::select! {
         () = dashboard.ended() => Ok(ExitCode::FAILURE),
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// A file of the user's, one for each address.
-fn sessions(listen: SocketAddr) -> Option<PathBuf> {
-    let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))?;
-    (listen.port() != 0).then(|| folder.join("machinist").join(format!("dashboard-{}", listen.port())))
 }

@@ -136,7 +136,8 @@ async fn up(arguments: &Arguments, folder: &Folder, systemd: Option<Arc<systemd:
     let (server, client, kubeconfig) = open(arguments, folder, &machines).await?;
     let (stop, stopped) = watch::channel(false);
     let configs = Some(config_server::reserve().await?);
-    let mut fleet = Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs, systemd, dashboard: None };
+    let mut fleet =
+        Fleet { arguments, folder, client, kubeconfig, machines, parts, stopped, configs, systemd, dashboard: None };
     let lived = tokio::select! {
         ended = fleet.live(&server, begun) => ended,
         _ = interrupt.recv() => Ok(()),
@@ -391,7 +392,7 @@ impl Fleet<'_> {
             }
             anstream::println!("Switch {node} off:    touch {}", switch.display());
         }
-        let settings = dashboard::Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), sessions: None };
+        let settings = dashboard::Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
         let dashboard = Dashboard::start(self.client.clone(), &settings).await?;
         anstream::println!("In a browser, once:     {}", dashboard.link());
         self.dashboard = Some(dashboard);

@@ -179,8 +179,8 @@ fn objects(installation: &Installation) -> Vec<(Id, Value)> {
     halves
         .map(|one| {
             let (id, mut object) = (one.id(), one.object);
-            if id.kind == "CustomResourceDefinition" {
-                // Taking the chart away must not take every MachineConfig away with it.
+            if matches!(id.kind.as_str(), "CustomResourceDefinition" | "Namespace") {
+                // Taking the chart away must not take every MachineConfig and Machine away with it.
                 object["metadata"]["annotations"][KEEP.0] = json!(KEEP.1);
             }
             (id, object)

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ use anyhow::Context;
 use super::build::Program;
 use super::part::Part;
 use crate::workspace;
+
+/// No test program takes nearly as long, also on a busy machine: one that does hangs.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Programs that take longest, longest first: begun first, they leave no lane to wait for at the end.
 const LONG: [&str; 8] =
@@ -117,7 +120,8 @@ fn carry_out(job: &Job, variables: &[(&str, PathBuf)], log: &Path) -> anyhow::Re
     // As cargo does; snapshots are found by it.
     command.env("CARGO_MANIFEST_DIR", &job.folder).envs(variables.iter().map(|(name, value)| (name, value)));
     command.stdout(file.try_clone().context("a log is opened once")?).stderr(file);
-    let status = command.status().with_context(|| format!("cannot start {}", job.path.display()))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", job.path.display()))?;
+    let status = end_of(&mut child, begun + LIMIT).with_context(|| format!("cannot wait for {}", job.name))?;
     let time = begun.elapsed();
     let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
     let passed = passed(&text);
@@ -129,6 +133,20 @@ fn carry_out(job: &Job, variables: &[(&str, PathBuf)], log: &Path) -> anyhow::Re
         println!("{text}\nFAILED  {:<24}({status}) {:>5.0} s", job.name, time.as_secs_f32());
     }
     Ok(Done { name: job.name.clone(), part: job.part, time, passed, is_ok: status.success() })
+}
+
+/// Waits for a program; one that hangs is ended, so that its log tells which test it was.
+fn end_of(child: &mut Child, deadline: Instant) -> std::io::Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            return child.wait();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// How many tests passed, by the last line of the program.
@@ -161,6 +179,13 @@ pub(super) fn table(done: &[Done], wall: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let mut hanging = Command::new("sleep").arg("1000").spawn().expect("every machine has sleep");
+        let status = end_of(&mut hanging, Instant::now()).expect("it can be ended");
+        assert!(!status.success());
+    }
 
     fn program(name: &str) -> Program {
         let (folder, path) = (PathBuf::from("/w"), PathBuf::from("/w/it"));

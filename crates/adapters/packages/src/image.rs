@@ -18,6 +18,8 @@ const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 #[derive(Clone, Debug)]
 pub struct Image {
     name: String,
+    /// As OCI calls it, `amd64` or `arm64`.
+    architecture: String,
     entrypoint: Vec<String>,
     is_compressed: bool,
     /// Path in the image without the leading slash, and what is there.
@@ -37,6 +39,8 @@ pub struct Layout {
 enum Entry {
     /// The file that the content is read from.
     File(PathBuf),
+    /// The content itself, which nobody executes.
+    Text(String),
     /// The target of a symbolic link.
     Link(String),
 }
@@ -44,11 +48,24 @@ enum Entry {
 impl Image {
     /// An empty image. Pods name it as it is named here, `machinist:test`.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), entrypoint: Vec::new(), is_compressed: false, entries: BTreeMap::new() }
+        Self {
+            name: name.to_owned(),
+            architecture: architecture().to_owned(),
+            entrypoint: Vec::new(),
+            is_compressed: false,
+            entries: BTreeMap::new(),
+        }
     }
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The machines that its programs are for, as OCI calls them; unless this is said, machines like this one.
+    #[must_use]
+    pub fn architecture(mut self, architecture: &str) -> Self {
+        architecture.clone_into(&mut self.architecture);
+        self
     }
 
     /// The program that a pod runs unless it names another.
@@ -69,6 +86,12 @@ impl Image {
     #[must_use]
     pub fn file(self, path: &str, source: &Path) -> Self {
         self.entry(path, Entry::File(source.to_owned()))
+    }
+
+    /// Adds a file that everybody may read.
+    #[must_use]
+    pub fn text(self, path: &str, content: &str) -> Self {
+        self.entry(path, Entry::Text(content.to_owned()))
     }
 
     /// Adds a symbolic link.
@@ -131,7 +154,7 @@ impl Image {
             false => (plain, "application/vnd.oci.image.layer.v1.tar"),
         };
         let config = json!({
-            "architecture": architecture(),
+            "architecture": self.architecture,
             "os": "linux",
             "config": {"Env": [PATH], "Entrypoint": self.entrypoint},
             "rootfs": {"type": "layers", "diff_ids": [content]},
@@ -157,6 +180,7 @@ impl Image {
         for (path, entry) in &self.entries {
             match entry {
                 Entry::File(source) => layer.file(path, 0o755, &crate::read(source)?)?,
+                Entry::Text(content) => layer.file(path, 0o644, content.as_bytes())?,
                 Entry::Link(target) => layer.link(path, target)?,
             }
         }

@@ -84,6 +84,8 @@ pub enum Waiting {
     Machines,
     /// So many Machines are still to be made in the next pass.
     MoreToCreate(usize),
+    /// So many Machines are still to be deleted in the next pass.
+    MoreToDelete(usize),
     /// The set's deployment makes new Machines elsewhere.
     NoNewMachines,
     /// The provider has no capacity for this Machine, so no further one is made.
@@ -142,7 +144,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     };
     let status = status::with_capacity(status, &waiting, *now);
     let next = match (waiting, status::next_available(set, &sorted.kept, *now)) {
-        (Waiting::MoreToCreate(more), _) => Next::After(NEXT_BATCH, Waiting::MoreToCreate(more)),
+        (waiting @ (Waiting::MoreToCreate(_) | Waiting::MoreToDelete(_)), _) => Next::After(NEXT_BATCH, waiting),
         (_, Some(delay)) => Next::After(delay, Waiting::MinReadySeconds),
         (waiting, None) => Next::OnChange(waiting),
     };
@@ -164,8 +166,10 @@ fn scale(snapshot: &Snapshot, kept: &[&Member], wanted: usize, actions: &mut Vec
     if kept.len() > wanted {
         let policy = set.spec.delete_policy.as_deref().unwrap_or_default().parse()?;
         let delete = |member: &&Member| Action::Delete { name: member.name.clone(), uid: member.uid.clone() };
-        actions.extend(victims(kept, policy, kept.len() - wanted, *now).iter().map(delete));
-        return Ok(Waiting::Machines);
+        // In batches, as machines are made: whose turn it is is noted by name before any of them goes.
+        let surplus = kept.len() - wanted;
+        actions.extend(victims(kept, policy, surplus.min(BATCH), *now).iter().map(delete));
+        return Ok(if surplus > BATCH { Waiting::MoreToDelete(surplus - BATCH) } else { Waiting::Machines });
     }
     let missing = wanted - kept.len();
     if missing == 0 {
@@ -191,6 +195,7 @@ impl fmt::Display for Waiting {
             Self::BeingDeleted => write!(f, "the set is being deleted"),
             Self::Invalid(problem) => write!(f, "{problem}"),
             Self::Machines => write!(f, "machines are being created or deleted"),
+            Self::MoreToDelete(more) => write!(f, "{more} more machines are to be deleted"),
             Self::MoreToCreate(more) => write!(f, "{more} more machines are to be created"),
             Self::NoNewMachines => write!(f, "the set makes no new machines, because its deployment has a newer one"),
             Self::Capacity { machine } => {

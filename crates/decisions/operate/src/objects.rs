@@ -142,7 +142,10 @@ fn namespaces(installation: &Installation) -> Vec<Desired> {
             labels["pod-security.kubernetes.io/enforce"] = json!("privileged");
             labels["openshift.io/run-level"] = json!("");
         } else {
-            labels["pod-security.kubernetes.io/enforce"] = json!("restricted");
+            // Ours pass it. Others run pods in this namespace too, on clusters that were taken over, so they are only told.
+            for mode in ["warn", "audit"] {
+                labels[format!("pod-security.kubernetes.io/{mode}")] = json!("restricted");
+            }
         }
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     };

@@ -63,8 +63,14 @@ impl Pauses {
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
-        for pool in self.context.world.pools.all().iter().filter(|pool| is_paused(pool)) {
-            self.queue.add(Work::Look(pool.metadata.name.clone().unwrap_or_default()));
+        for pool in self.context.world.pools.all() {
+            let name = pool.metadata.name.clone().unwrap_or_default();
+            if is_paused(&pool) {
+                self.queue.add(Work::Look(name));
+            } else if has_notes(&pool) {
+                // Its pause ended while nobody looked.
+                self.queue.add(Work::Clear(name));
+            }
         }
         let handler = self.clone();
         self.queue.run(WORKERS, move |work| handler.clone().handle(work)).await;
@@ -113,8 +119,10 @@ impl Pauses {
         let Some(pool) = self.context.world.pools.named(name) else { return Ok(Outcome::Done) };
         if !is_paused(&pool) && has_notes(&pool) {
             let api: Api<MachineConfigPool> = Api::all(self.context.world.client.clone());
-            // Whoever was faster has said something newer.
-            self.write(&api, &pool, json!({})).await?;
+            // Notes that stay would end the next person's pause, so a pool that changed meanwhile is looked at again.
+            if !self.write(&api, &pool, json!({})).await? {
+                return Ok(Outcome::Retry);
+            }
         }
         Ok(Outcome::Done)
     }

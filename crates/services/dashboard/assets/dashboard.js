@@ -85,16 +85,16 @@ class Band {
 
   open(place) { if (this.names[place]) location.href = "/node/" + encodeURIComponent(this.names[place]); }
 
-  // The sentence about one cell. It comes from the node's page, so that nothing is said here that is not said there.
+  // The sentence about one cell: the same that the node's page begins with.
   tell(place) {
     const name = this.names[place];
     if (!name || name === this.telling) return;
     this.telling = name;
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
-      const page = await look("/node/" + encodeURIComponent(name));
-      const lead = page && page.querySelector(".lead");
-      if (lead && this.telling === name && told) told.textContent = name + ": " + lead.textContent.trim();
+      const answer = await fetch("/node/" + encodeURIComponent(name) + "/sentence").catch(() => null);
+      const text = answer && answer.ok ? await answer.text() : "";
+      if (text && this.telling === name && told) told.textContent = text;
     }, 120);
   }
 
@@ -123,7 +123,9 @@ async function look(address) {
 async function cells() {
   const answer = await fetch("/fleet.json" + location.search).catch(() => null);
   if (!answer || !answer.ok) return;
-  const { pools } = await answer.json();
+  const { version, pools } = await answer.json();
+  // An answer that was overtaken by a change is older than what is painted.
+  if (version < seen) return cells();
   if (pools.some((pool) => pool.names.length && !bands.has(pool.name))) return location.reload();
   for (const pool of pools) if (bands.has(pool.name)) { bands.get(pool.name).set(pool); bands.get(pool.name).head(pool); }
 }
@@ -149,23 +151,41 @@ function refresh() {
 }
 
 function concerns(change) {
-  if (change.moved || !bands.size) return true;
+  if (change.moved || change.noted || !bands.size) return true;
   const rows = new Set([...document.querySelectorAll("[data-node]")].map((row) => row.dataset.node));
   return Object.keys(change.nodes || {}).some((name) => rows.has(name));
 }
 
+// The newest scene that this page has seen.
+let seen = Number(document.documentElement.dataset.version || 0);
+let source = null;
+
+function say(state, text) {
+  contact.textContent = text;
+  document.documentElement.dataset.contact = state;
+}
+
+// Browsers keep few connections to one address, so only pages that are looked at have a stream.
+function follow() {
+  if (document.hidden) {
+    if (source) source.close();
+    source = null;
+  } else if (!source) {
+    listen();
+  }
+}
+
 function listen() {
-  const source = new EventSource("/events");
-  let met = false;
-  source.addEventListener("hello", () => {
-    contact.textContent = "live";
-    document.documentElement.dataset.contact = "live";
-    // After a lost connection nobody knows what was missed.
-    if (met) { if (bands.size) cells(); refresh(); }
-    met = true;
+  source = new EventSource("/events");
+  source.addEventListener("hello", (event) => {
+    say("live", "live");
+    const version = Number(event.data);
+    // What happened between the page and the stream, or while there was none, is fetched. After a restart versions begin anew.
+    if (version !== seen) { seen = version; if (bands.size) cells(); refresh(); }
   });
   source.addEventListener("scene", (event) => {
     const change = JSON.parse(event.data);
+    if (change.version) seen = change.version;
     if (bands.size) {
       if (change.moved) cells();
       for (const [name, state] of Object.entries(change.nodes || {})) for (const band of bands.values()) band.change(name, state);
@@ -173,10 +193,15 @@ function listen() {
     }
     if (change.said && concerns(change)) refresh();
   });
-  source.onerror = () => { contact.textContent = "not connected; trying again"; document.documentElement.dataset.contact = "lost"; };
+  source.onerror = async () => {
+    say("lost", "not connected; trying again");
+    // A dashboard that was started anew knows no session: only a new link helps.
+    const answer = await fetch("/events", { method: "HEAD" }).catch(() => null);
+    if (answer && answer.status === 403) say("lost", "not connected; open the link that the dashboard printed when it was started again");
+  };
 }
 
 for (const section of document.querySelectorAll(".band")) bands.set(section.dataset.pool, new Band(section));
 if (bands.size) cells();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const band of bands.values()) band.paint(); });
-if (contact) listen();
+if (contact) { follow(); document.addEventListener("visibilitychange", follow); }

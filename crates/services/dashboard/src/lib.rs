@@ -11,7 +11,6 @@ mod web;
 mod world;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use kube::Client;
 use tokio::net::TcpListener;
@@ -24,8 +23,6 @@ use access::Keys;
 pub struct Settings {
     /// Loopback unless a person says otherwise.
     pub listen: SocketAddr,
-    /// Where sessions are kept, so that open pages go on after a restart.
-    pub sessions: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +48,11 @@ impl Dashboard {
         let address = settings.listen;
         let listener = TcpListener::bind(address).await.map_err(|source| Error { address, source })?;
         let address = listener.local_addr().map_err(|source| Error { address, source })?;
-        let keys = settings.sessions.clone().map_or_else(Keys::default, Keys::kept_in);
+        let keys = Keys::default();
         let mut tasks = JoinSet::new();
         let live = live::Live::default();
         tasks.spawn(live.clone().follow(client.clone()));
-        let router = web::router(web::State { live, keys: keys.clone(), client, address });
+        let router = web::router(web::State::new(live, keys.clone(), client, address));
         tasks.spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the dashboard ended");

@@ -67,11 +67,12 @@ impl Live {
         let mut version = 0;
         loop {
             version += 1;
-            let (objects, drains) = world.objects().await;
-            // Waiting for the API costs this process nothing, so only the work is counted.
-            let began = Instant::now();
-            self.show(Scene::new(version, objects, &drains, world.notes(), Timestamp::now()));
-            tokio::time::sleep(PACE.max(began.elapsed() * SHARE)).await;
+            let asked = Instant::now();
+            let (objects, drains, notes) = world.objects().await;
+            // What the API is asked for costs it something too, and waiting costs this process nothing.
+            let (began, asking) = (Instant::now(), asked.elapsed());
+            self.show(Scene::new(version, objects, &drains, notes, Timestamp::now()));
+            tokio::time::sleep(PACE.max(began.elapsed() * SHARE).max(asking)).await;
             let _ = tokio::time::timeout(REST, changes.next()).await;
         }
     }

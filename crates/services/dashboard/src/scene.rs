@@ -48,6 +48,9 @@ pub(crate) struct Delta {
     pub(crate) nodes: BTreeMap<String, char>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) pools: Vec<Band>,
+    /// What can be read has changed: every page says so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) noted: bool,
     /// Anything at all is said differently: pages of one object look again.
     pub(crate) said: bool,
 }
@@ -124,12 +127,13 @@ impl Scene {
             let (new, old) = (self.bands(), old.bands());
             delta.pools = new.into_iter().filter(|band| !old.contains(band)).collect();
         }
+        delta.noted = self.notes != old.notes;
         delta.said = delta.moved
+            || delta.noted
             || self.fleet.nodes != old.fleet.nodes
             || self.fleet.pools != old.fleet.pools
             || self.fleet.machines != old.fleet.machines
-            || self.fleet.machine_sets != old.fleet.machine_sets
-            || self.notes != old.notes;
+            || self.fleet.machine_sets != old.fleet.machine_sets;
         delta
     }
 }

@@ -13,6 +13,9 @@ const ROLLOUTS: usize = 5;
 /// Nodes of one rollout that get a bar; a screen has no room for more.
 const NODES: usize = 500;
 
+/// Phases of one node that are remembered; a node that fails and tries for days has more.
+const SEGMENTS: usize = 100;
+
 /// The rollouts of every pool, newest last.
 #[derive(Default)]
 pub(crate) struct Timeline {
@@ -101,7 +104,7 @@ impl Rollout {
                 Some(last) => last.to = last.to.or(Some(now)),
                 None => {}
             }
-            if phase != Phase::Resting {
+            if phase != Phase::Resting && segments.len() < SEGMENTS {
                 segments.push(Segment { phase, from: now, to: None });
             }
         } else if !matches!(phase, Phase::Resting | Phase::Waiting) && self.nodes.len() < NODES {

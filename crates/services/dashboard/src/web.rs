@@ -14,6 +14,7 @@ mod rollout;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Query, Request, State as Shared};
@@ -38,6 +39,13 @@ pub(crate) struct State {
     pub(crate) keys: Keys,
     pub(crate) client: Client,
     pub(crate) address: SocketAddr,
+    events: Arc<node::Recent>,
+}
+
+impl State {
+    pub(crate) fn new(live: Live, keys: Keys, client: Client, address: SocketAddr) -> Self {
+        Self { live, keys, client, address, events: Arc::default() }
+    }
 }
 
 /// The name of the session's cookie. Cookies know no ports, so it has ours in it.
@@ -46,7 +54,7 @@ fn cookie(address: SocketAddr) -> String {
 }
 
 /// Only what we serve ourselves, and nobody may put us into a frame.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 pub(crate) fn router(state: State) -> Router {
@@ -54,6 +62,7 @@ pub(crate) fn router(state: State) -> Router {
         .route("/", get(fleet_page))
         .route("/fleet.json", get(fleet_cells))
         .route("/node/{name}", get(node_page))
+        .route("/node/{name}/sentence", get(node_sentence))
         .route("/rollout/{pool}", get(rollout_page))
         .route("/machines", get(machines_page))
         .route("/doctor", get(doctor_page))
@@ -104,6 +113,8 @@ async fn admit(Shared(state): Shared<State>, request: Request, next: Next) -> Re
 
 /// Whether a browser asked for the address we listen on, or for this machine by its usual name.
 fn is_ours(host: &str, address: SocketAddr) -> bool {
+    // Browsers leave the usual port out.
+    let host = if address.port() == 80 && !host.contains(':') { format!("{host}:80") } else { host.to_owned() };
     host == address.to_string() || host == format!("localhost:{}", address.port()) || !address.ip().is_loopback()
 }
 
@@ -144,8 +155,19 @@ async fn fleet_cells(Shared(state): Shared<State>, Query(filter): Query<Filter>)
 }
 
 async fn node_page(Shared(state): Shared<State>, Path(name): Path<String>) -> Response {
-    let events = node::events(&state.client, &name).await;
+    let is_there = state.live.scene().is_some_and(|scene| scene.snapshot.nodes.contains_key(&name));
+    let events = if is_there { node::events(&state, &name).await } else { Ok(Vec::new()) };
     shown(&state, |scene| node::page(scene, &name, &state.live, &events))
+}
+
+/// One sentence about a node, for whoever points at its cell.
+async fn node_sentence(Shared(state): Shared<State>, Path(name): Path<String>) -> Response {
+    let scene = state.live.scene();
+    let node = scene.as_ref().and_then(|scene| scene.fleet.nodes.iter().find(|node| node.name == name));
+    match node {
+        Some(node) => format!("{}: {} {}", node.name, node.state, node.summary).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 async fn rollout_page(Shared(state): Shared<State>, Path(pool): Path<String>) -> Response {
@@ -175,17 +197,20 @@ fn shown(state: &State, page: impl FnOnce(&Scene) -> Option<maud::Markup>) -> Re
 
 /// Every change as it happens. A page that was too slow is told to fetch everything anew.
 async fn events(Shared(state): Shared<State>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    // First the stream, then the version: a change in between is told twice rather than not at all.
     let news = state.live.news();
-    let told = stream::unfold((news, true), async |(mut news, first)| {
-        if first {
-            return Some((Event::default().event("hello").data("live"), (news, false)));
+    let version = state.live.scene().map_or(0, |scene| scene.version);
+    let hello = Event::default().event("hello").data(version.to_string());
+    let told = stream::unfold((news, Some(hello)), async |(mut news, hello)| {
+        if let Some(hello) = hello {
+            return Some((hello, (news, None)));
         }
         let event = match news.recv().await {
             Ok(text) => Event::default().event("scene").data(&*text),
             Err(RecvError::Lagged(_)) => Event::default().event("scene").data(r#"{"moved":true,"said":true}"#),
             Err(RecvError::Closed) => return None,
         };
-        Some((event, (news, false)))
+        Some((event, (news, None)))
     });
     Sse::new(futures::StreamExt::map(told, Ok)).keep_alive(KeepAlive::default())
 }

@@ -104,8 +104,8 @@ impl World {
         self.machine_sets.settled().await;
     }
 
-    /// Everything as it is known now.
-    pub(crate) async fn objects(&self) -> (Objects, Drains) {
+    /// Everything as it is known now, and what could not be read, one sentence each.
+    pub(crate) async fn objects(&self) -> (Objects, Drains, Vec<String>) {
         let mut deployments = owned(&self.workloads);
         deployments.extend(owned(&self.machine_workloads));
         let mut objects = Objects {
@@ -126,12 +126,15 @@ impl World {
         if objects.pools.iter().any(|pool| rollout::control_plane::is_control_plane(&pool.name_any())) {
             objects.etcd = self.etcd().await;
         }
-        let drains = self.drains(&objects.nodes).await;
-        (objects, drains)
+        let mut notes = self.notes();
+        if let Reading::Unknown(why) = &objects.configs {
+            notes.push(format!("names of MachineConfigs cannot be read now: {why}"));
+        }
+        let drains = self.drains(&objects.nodes, &mut notes).await;
+        (objects, drains, notes)
     }
 
-    /// What cannot be read now, one sentence each.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let states = [
             ("pools", self.pools.state()),
             ("nodes", self.nodes.state()),
@@ -143,6 +146,7 @@ impl World {
             ("KubeletConfigs", self.kubelet_configs.state()),
             ("ContainerRuntimeConfigs", self.runtime_configs.state()),
             ("our own workloads", self.workloads.state()),
+            ("workloads of the Machine API", self.machine_workloads.state()),
             ("our own pods", self.pods.state()),
         ];
         let failing = states.into_iter().filter_map(|(what, state)| match state {
@@ -153,7 +157,7 @@ impl World {
     }
 
     /// Pods of the nodes that are being drained and what protects them. Pods are many, so they are read only then.
-    async fn drains(&self, nodes: &[Node]) -> Drains {
+    async fn drains(&self, nodes: &[Node], notes: &mut Vec<String>) -> Drains {
         let facts = nodes.iter().map(rollout::NodeFacts::from_object);
         let draining: Vec<_> = facts.filter(rollout::NodeFacts::is_draining).take(DRAINS).collect();
         let mut drains = Drains::default();
@@ -162,17 +166,22 @@ impl World {
         }
         for node in draining {
             let here = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
-            if let Reading::Known { value, .. } = cluster::read::list(&Api::all(self.client.clone()), here).await {
-                drains.pods.extend(value);
+            let pods = cluster::read::list(&Api::all(self.client.clone()), here).await;
+            match noted(pods, "pods in the way of drains", notes) {
+                Some(pods) => drains.pods.extend(pods),
+                // The next node would be refused for the same reason.
+                None => break,
             }
         }
         let budgets: Api<PodDisruptionBudget> = Api::all(self.client.clone());
-        if let Reading::Known { value, .. } = cluster::read::list(&budgets, ListParams::default()).await {
-            drains.budgets = value;
-        }
+        let budgets = cluster::read::list(&budgets, ListParams::default()).await;
+        drains.budgets = noted(budgets, "disruption budgets", notes).unwrap_or_default();
         let sets: Api<DaemonSet> = Api::all(self.client.clone());
         let name = |set: &DaemonSet| format!("{}/{}", set.namespace().unwrap_or_default(), set.name_any());
         let sets = cluster::read::list(&sets, ListParams::default()).await;
+        if let Reading::Unknown(why) = &sets {
+            notes.push(format!("DaemonSets cannot be read now: {why}"));
+        }
         drains.daemon_sets = sets.map(|sets| sets.iter().map(name).collect::<BTreeSet<_>>());
         drains
     }
@@ -272,6 +281,18 @@ fn slim_node(mut node: Node) -> Node {
     }
     node.metadata.resource_version = None;
     node
+}
+
+/// What was read; what could not be is noted.
+fn noted<T>(reading: Reading<Vec<T>>, what: &str, notes: &mut Vec<String>) -> Option<Vec<T>> {
+    match reading {
+        Reading::Known { value, .. } => Some(value),
+        Reading::NotInstalled => Some(Vec::new()),
+        Reading::Unknown(why) => {
+            notes.push(format!("{what} cannot be read now: {why}"));
+            None
+        }
+    }
 }
 
 fn owned<T: Clone>(store: &Store<T>) -> Vec<T> {

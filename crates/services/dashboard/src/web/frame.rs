@@ -13,7 +13,7 @@ const PLACES: [(&str, &str); 3] = [("/", "Fleet"), ("/machines", "Machines"), ("
 pub(super) fn page(scene: &Scene, title: &str, here: &str, main: &Markup) -> Markup {
     html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang="en" data-version=(scene.version) {
             (head(title, None))
             body {
                 a.skip href="#main" { "Skip to content" }

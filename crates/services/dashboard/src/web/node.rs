@@ -1,11 +1,16 @@
 //! One node: what it says, what moves it, its machine, and what happened to it.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use explain::{Phase, ago};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use maud::{Markup, html};
+use parking_lot::Mutex;
 
+use super::State;
 use super::frame::{self, explanation};
 use super::rollout::bars;
 use crate::live::Live;
@@ -17,8 +22,30 @@ const EVENTS: usize = 20;
 /// What the cluster has noted about a node, newest first, or why that is not known.
 pub(super) type Events = Result<Vec<Event>, String>;
 
-/// Reads the events of a node. They are many and short-lived, so nobody keeps them here.
-pub(super) async fn events(client: &Client, node: &str) -> Events {
+/// How long the events of one node are good for: open pages of it share one list.
+const GOOD_FOR: Duration = Duration::from_secs(5);
+
+/// Nodes whose events are kept for that long.
+const KEPT: usize = 100;
+
+/// The events that were read a moment ago, by node.
+pub(super) type Recent = Mutex<BTreeMap<String, (Instant, Events)>>;
+
+/// Reads the events of a node, at most once in a while.
+pub(super) async fn events(state: &State, node: &str) -> Events {
+    if let Some((_, events)) = state.events.lock().get(node).filter(|(at, _)| at.elapsed() < GOOD_FOR) {
+        return events.clone();
+    }
+    let events = read(&state.client, node).await;
+    let mut recent = state.events.lock();
+    recent.retain(|_, (at, _)| at.elapsed() < GOOD_FOR);
+    if recent.len() < KEPT {
+        recent.insert(node.to_owned(), (Instant::now(), events.clone()));
+    }
+    events
+}
+
+async fn read(client: &Client, node: &str) -> Events {
     let about = format!("involvedObject.kind=Node,involvedObject.name={node}");
     let api: Api<Event> = Api::all(client.clone());
     let list = cluster::write::in_time(api.list(&ListParams::default().fields(&about).limit(500))).await;

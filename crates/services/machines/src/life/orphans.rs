@@ -2,7 +2,7 @@
 //!
 //! What is an orphan is decided by `machine::orphans`. Nothing is removed that was not told of at an earlier look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::labels;
@@ -37,15 +37,24 @@ impl Machines {
             uids: machines.iter().filter_map(|machine| machine.metadata.uid.clone()).collect(),
             provider_ids: machines.iter().filter_map(|machine| machine.spec.provider_id.clone()).collect(),
         };
+        // Places may overlap, and what was told of in this look is not removed in the same one.
+        let told = &self.reported.lock().clone();
         // A place that does not answer must not keep the others from being looked at.
         let looks = self.places(&machines).into_iter().map(|((cluster, _, namespace), place)| {
             let (this, known) = (&self, known.clone());
-            async move { this.look_at_place(cluster, &namespace, place, known).await }
+            async move { this.look_at_place(cluster, &namespace, place, known, told).await }
         });
         futures::future::join_all(looks).await;
     }
 
-    async fn look_at_place(&self, cluster: String, namespace: &str, place: Value, known: orphans::Machines) {
+    async fn look_at_place(
+        &self,
+        cluster: String,
+        namespace: &str,
+        place: Value,
+        known: orphans::Machines,
+        told: &BTreeSet<String>,
+    ) {
         let Some(search) = self.search(cluster, namespace, place).await else { return };
         let marked = match in_time(self.context.provider.marked(&search)).await {
             Ok(marked) => marked,
@@ -57,7 +66,7 @@ impl Machines {
         let cluster = search.cluster.clone();
         let plan = orphans::plan(&Snapshot { cluster, marked, machines: Some(known), now: Timestamp::now() });
         for orphan in &plan.remove {
-            self.deal_with(&search, orphan).await;
+            self.deal_with(&search, orphan, told).await;
         }
     }
 
@@ -102,11 +111,12 @@ impl Machines {
         Some(Search { cluster, place: Arc::new(place), secrets: Arc::new(secrets) })
     }
 
-    /// Tells of an orphan, and removes one that an earlier look has told of.
-    async fn deal_with(&self, search: &Search, orphan: &Marked) {
+    /// Tells of an orphan, and removes one that an earlier look has told of; `told` holds those.
+    async fn deal_with(&self, search: &Search, orphan: &Marked, told: &BTreeSet<String>) {
         let Marked { mark, kind, id, .. } = orphan;
         let whose = format!("{}/{} (uid {})", mark.namespace, mark.machine, mark.uid);
-        let is_news = self.reported.lock().insert(format!("{kind} {id}"));
+        let key = format!("{kind} {id}");
+        let is_news = self.reported.lock().insert(key.clone());
         let may_remove =
             matches!(&self.context.settings.orphans, Orphans::Remove { cluster } if *cluster == search.cluster);
         if is_news {
@@ -130,7 +140,7 @@ impl Machines {
             self.tell_of_cloud(Severity::Warning, "OrphanFound", &message);
             return;
         }
-        if !may_remove {
+        if !may_remove || !told.contains(&key) {
             return;
         }
         match in_time(self.context.provider.remove(search, orphan)).await {
