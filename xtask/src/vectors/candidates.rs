@@ -83,9 +83,11 @@ fn works_undrained(node: &Value) -> bool {
     is_at_work(node) && seen.says("currentConfig") != seen.says("desiredConfig")
 }
 
-/// Whether a daemon has refused its target and waits for another.
-fn has_given_up(node: &Value) -> bool {
-    Seen(node).is_failing() && Seen(node).says("state") == "Unreconcilable"
+/// Whether a daemon fails at its target, or has refused it, and waits for a better one. It serves, and it is healed beside dead
+/// nodes.
+fn waits_for_a_fix(node: &Value) -> bool {
+    let seen = Seen(node);
+    seen.is_failing() && (is_in_motion(node) || seen.says("state") == "Unreconcilable")
 }
 
 fn is_negative(limit: &Value) -> bool {
@@ -136,7 +138,7 @@ fn newest_wins(input: &Value, expected: Expected) -> Expected {
     let (mut places, mut gone) = (0, by_name.iter().filter(|node| !serves(node)).count());
     let (mut selected, mut placed) = (Vec::new(), Vec::new());
     for node in moving.chain(away).chain(impaired).filter(|node| !is_unreachable(node)) {
-        let is_spared = serves(node) && !has_given_up(node) && Seen(node).says("currentConfig") != target;
+        let is_spared = serves(node) && !waits_for_a_fix(node) && Seen(node).says("currentConfig") != target;
         // A node that works without a place may request a drain, so other nodes wait for it.
         let is_unplaced = |other: &&&Value| !placed.contains(&name(other)) && name(other) != name(node);
         let at_it = by_name.iter().filter(|other| works_undrained(other) && !is_unreachable(other));
