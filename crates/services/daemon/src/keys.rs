@@ -358,8 +358,8 @@ mod tests {
             set_to(&host, &["A", "B"]).unwrap();
             put(&host, "/etc/ssh/sshd_config", now, Attributes::root(0o600));
             let own = "/home/core/.ssh/authorized_keys.d/ignition";
-            put(&host, own, &keys.join("\n"), Attributes::root(0o600));
             let wanted: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+            put(&host, own, &text(&wanted), Attributes::root(0o600));
             let is_missed = !are_set(host.files(), "core", &core(), &wanted);
             assert!(is_missed || now.contains("none"), "{now}: keys of ours are left where sshd reads them");
             set_to(&host, keys).unwrap();
