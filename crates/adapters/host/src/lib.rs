@@ -91,7 +91,7 @@ macro_rules! simulated_services {
             fn installed(&self, packages: &[&str]) -> Result<Vec<String>, Error> {
                 self.simulation.installed(&self.$files, packages)
             }
-            fn package_of(&self, path: &change::host::HostPath) -> Option<String> {
+            fn package_of(&self, path: &change::host::HostPath) -> Result<Option<String>, Error> {
                 crate::simulated::package_of(&self.$files, path)
             }
         }

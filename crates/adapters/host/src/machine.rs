@@ -129,7 +129,7 @@ impl System for Machine {
         self.os.installed(packages)
     }
 
-    fn package_of(&self, path: &HostPath) -> Option<String> {
+    fn package_of(&self, path: &HostPath) -> Result<Option<String>, Error> {
         self.os.package_of(path)
     }
 

@@ -36,6 +36,10 @@ pub struct Programs {
 const LONG: Duration = Duration::from_secs(3600);
 /// Everything else answers in seconds.
 const SHORT: Duration = Duration::from_secs(300);
+/// Programs whose words about a failure are read, so they speak English.
+const PACKAGE_MANAGERS: [&str; 2] = ["dpkg-query", "rpm"];
+/// What they say of a file that came with no package.
+const NOBODYS: [&str; 2] = ["no path found matching pattern", "is not owned by any package"];
 /// How often a program is looked at whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -70,6 +74,10 @@ impl Run for Programs {
             command
         };
         command.args(arguments).env("RPMOSTREE_CLIENT_ID", "machine-config-operator");
+        let is_package_manager = PACKAGE_MANAGERS.contains(&program);
+        if is_package_manager {
+            command.env("LC_ALL", "C");
+        }
         let failed = |detail: String| Error::new(ErrorKind::Failed, "run", program, detail);
         let limit = self.limit(program);
         let Some(output) = output_within(&mut command, limit).map_err(|error| failed(error.to_string()))? else {
@@ -79,7 +87,11 @@ impl Run for Programs {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        let errors = String::from_utf8_lossy(&output.stderr);
+        let mut errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        // rpm says in its standard output that a file is nobody's.
+        if is_package_manager {
+            errors.push_str(&String::from_utf8_lossy(&output.stdout));
+        }
         let last: Vec<&str> = errors.lines().rev().take(3).collect();
         Err(failed(format!("{}: {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" "))))
     }
@@ -359,20 +371,32 @@ impl Os {
         Ok(all.lines().filter(|name| packages.contains(name)).map(str::to_owned).collect())
     }
 
-    /// The package that a file came with, where a package manager knows.
-    pub fn package_of(&self, path: &HostPath) -> Option<String> {
-        let ask = |program: &str, arguments: &[&str]| {
-            let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-            // Both end with an error where no package has the file.
-            self.run.has(program).then(|| self.run.run(program, &arguments).ok()).flatten()
-        };
-        let of_dpkg = || {
-            let answer = ask("dpkg-query", &["--search", path.as_str()])?;
-            answer.lines().find_map(|line| Some(line.strip_suffix(&format!(": {path}"))?.to_owned()))
-        };
-        let of_rpm =
-            || ask("rpm", &["-qf", "--queryformat", "%{NAME}\\n", path.as_str()])?.lines().next().map(str::to_owned);
-        of_dpkg().or_else(of_rpm)
+    /// The package that a file came with, where a package manager knows. One that fails has not said that there is none.
+    pub fn package_of(&self, path: &HostPath) -> Result<Option<String>, Error> {
+        let of_dpkg = self.ask_package_manager("dpkg-query", &["--search", path.as_str()])?;
+        let is_this = |line: &str| Some(line.strip_suffix(&format!(": {path}"))?.to_owned());
+        if let Some(package) = of_dpkg.lines().find_map(is_this) {
+            return Ok(Some(package));
+        }
+        let of_rpm = self.ask_package_manager("rpm", &["-qf", "--queryformat", "%{NAME}\\n", path.as_str()])?;
+        Ok(of_rpm.lines().next().map(str::to_owned))
+    }
+
+    /// The answer to whose a file is; empty where it is nobody's, or this host does not have the program.
+    fn ask_package_manager(&self, program: &str, arguments: &[&str]) -> Result<String, Error> {
+        if !self.run.has(program) {
+            return Ok(String::new());
+        }
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        match self.run.run(program, &arguments) {
+            // Both end with a failure then. rpm says it also after it could not open its database.
+            Err(error)
+                if NOBODYS.iter().any(|words| error.detail.contains(words)) && !error.detail.contains("error: ") =>
+            {
+                Ok(String::new())
+            }
+            other => other,
+        }
     }
 
     /// The first error that the end of the previous boot has logged about the deployment it was to finish.

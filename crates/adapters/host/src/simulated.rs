@@ -185,11 +185,17 @@ fn boot_path() -> Result<HostPath, Error> {
 }
 
 /// The package that a file came with, from the lists of dpkg on this host's disk.
-pub(crate) fn package_of(files: &dyn Files, path: &HostPath) -> Option<String> {
-    let folder = HostPath::parse("/var/lib/dpkg/info").ok()?;
-    let lists = files.list(&folder).ok()?;
-    lists.iter().filter_map(|list| Some((list, list.strip_suffix(".list")?))).find_map(|(list, package)| {
-        let text = files.read(&folder.join(list).ok()?).ok()??;
-        String::from_utf8_lossy(&text).lines().any(|line| line == path.as_str()).then(|| package.to_owned())
-    })
+pub(crate) fn package_of(files: &dyn Files, path: &HostPath) -> Result<Option<String>, Error> {
+    let parsed = |place: Result<HostPath, change::host::InvalidPath>| {
+        place.map_err(|error| Error::new(ErrorKind::Refused, "read", "the lists of dpkg", error.problem))
+    };
+    let folder = parsed(HostPath::parse("/var/lib/dpkg/info"))?;
+    for list in files.list(&folder)? {
+        let Some(package) = list.strip_suffix(".list") else { continue };
+        let text = files.read(&parsed(folder.join(&list))?)?.unwrap_or_default();
+        if String::from_utf8_lossy(&text).lines().any(|line| line == path.as_str()) {
+            return Ok(Some(package.to_owned()));
+        }
+    }
+    Ok(None)
 }

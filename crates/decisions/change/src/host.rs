@@ -112,9 +112,10 @@ pub trait System {
     fn installed(&self, _packages: &[&str]) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
-    /// The package that the file at `path` came with. Hosts without a package manager know of none.
-    fn package_of(&self, _path: &HostPath) -> Option<String> {
-        None
+    /// The package that the file at `path` came with. Hosts without a package manager know of none; one that cannot answer
+    /// is an error.
+    fn package_of(&self, _path: &HostPath) -> Result<Option<String>, Error> {
+        Ok(None)
     }
     /// Why the OS that was staged before the last reboot could not be made the one that boots, if it could not.
     fn finalize_failure(&self) -> Option<String> {

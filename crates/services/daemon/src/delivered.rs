@@ -66,7 +66,15 @@ async fn find(secrets: &Api<Secret>, configs: &Api<DynamicObject>) -> Option<Sou
     match configs.list(&only(names::CONTROLLER_CONFIG)).await {
         Ok(list) if !list.items.is_empty() => Some(Source::ControllerConfig),
         // A cluster without an operator has neither, and hosts do without.
-        Ok(_) | Err(_) => is_allowed.then_some(Source::Secret),
+        Ok(_) => is_allowed.then_some(Source::Secret),
+        Err(error) if [Problem::Forbidden, Problem::NotFound].contains(&problem(&error)) => {
+            is_allowed.then_some(Source::Secret)
+        }
+        // Whether there is one is not known; a Secret that never comes would be followed for ever.
+        Err(error) => {
+            tracing::debug!(error = &error as &dyn std::error::Error, "certificates cannot be followed");
+            None
+        }
     }
 }
 
@@ -114,4 +122,47 @@ fn of_secret(secret: Secret) -> Option<Delivered> {
 
 fn of_config(mut config: DynamicObject) -> Delivered {
     Delivered { version: config.resource_version().unwrap_or_default(), spec: config.data["spec"].take() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    /// What is followed where the Secret may be read and is not there, and this is said about ControllerConfigs.
+    async fn found(code: u16, body: Value) -> Option<Source> {
+        let line = tower::service_fn(move |request: Request<Body>| {
+            let is_secret = request.uri().path().ends_with("/secrets");
+            let nothing = json!({"kind": "SecretList", "apiVersion": "v1", "metadata": {}, "items": []});
+            let (code, body) = if is_secret { (200, nothing) } else { (code, body.clone()) };
+            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap();
+            async move { Ok::<_, kube::Error>(answer) }
+        });
+        let client = Client::new(line, "default");
+        let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "ControllerConfig");
+        let configs = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+        find(&Api::namespaced(client, "default"), &configs).await
+    }
+
+    fn failure(code: u16) -> Value {
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no", "code": code})
+    }
+
+    #[tokio::test]
+    async fn a_list_that_fails_is_no_word_that_there_is_no_controller_config() {
+        for code in [429, 500, 504] {
+            assert_eq!(found(code, failure(code)).await, None, "{code}");
+        }
+        for code in [403, 404] {
+            assert_eq!(found(code, failure(code)).await, Some(Source::Secret), "{code}");
+        }
+        let (api, kind) = ("machineconfiguration.openshift.io/v1", "ControllerConfig");
+        let config = json!({"apiVersion": api, "kind": kind, "metadata": {"name": names::CONTROLLER_CONFIG}});
+        let list = |items: Value| json!({"apiVersion": api, "kind": "List", "metadata": {}, "items": items});
+        assert_eq!(found(200, list(json!([config]))).await, Some(Source::ControllerConfig));
+        assert_eq!(found(200, list(json!([]))).await, Some(Source::Secret));
+    }
 }

@@ -80,6 +80,19 @@ impl View {
         lines
     }
 
+    /// What this Node is still to be told of a machine's birth.
+    ///
+    /// A Node that has reported before belongs to a host that was made anew under its name: it keeps the pool it was first
+    /// born into, which no node may write any more then.
+    pub fn introduction<'a>(&self, birth: &'a BTreeMap<String, String>) -> BTreeMap<&'static str, &'a str> {
+        let keys = [
+            (annotations::DESIRED_CONFIG, self.desired.is_empty()),
+            (annotations::FIRST_PIVOT_CONFIG, self.current.is_empty()),
+        ];
+        let wanted = keys.into_iter().filter(|(_, is_wanted)| *is_wanted);
+        wanted.filter_map(|(key, _)| Some((key, birth.get(key)?.as_str()))).collect()
+    }
+
     pub fn is_failing(&self) -> bool {
         [state::DEGRADED, state::UNRECONCILABLE].contains(&self.state.as_str())
     }
@@ -212,6 +225,19 @@ pub(crate) fn version(node: &PartialObjectMeta<NodeObject>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_made_anew_does_not_tell_its_node_another_birth() {
+        let birth = [annotations::CURRENT_CONFIG, annotations::DESIRED_CONFIG, annotations::FIRST_PIVOT_CONFIG]
+            .map(|key| (key.to_owned(), "rendered-worker-2".to_owned()));
+        let birth = BTreeMap::from(birth);
+        let told = |view: View| view.introduction(&birth).into_keys().collect::<Vec<_>>();
+        assert_eq!(told(View::default()), [annotations::DESIRED_CONFIG, annotations::FIRST_PIVOT_CONFIG]);
+        let (current, desired) = ("rendered-worker-1".to_owned(), "rendered-worker-1".to_owned());
+        assert_eq!(told(View { desired: desired.clone(), ..View::default() }), [annotations::FIRST_PIVOT_CONFIG]);
+        assert_eq!(told(View { current: current.clone(), ..View::default() }), [annotations::DESIRED_CONFIG]);
+        assert_eq!(told(View { current, desired, ..View::default() }), [""; 0]);
+    }
 
     #[test]
     fn only_what_changed_is_told_and_nothing_is_left_blank() {

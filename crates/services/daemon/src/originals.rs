@@ -24,7 +24,8 @@ pub fn keep(files: &dyn Files, path: &HostPath) -> Result<(), Error> {
 /// after a crash does the same.
 ///
 /// Where nobody remembers, Ignition wrote the file before this daemon came. The distribution's own copy is put back then. A
-/// package's file of which there is no copy stays as it is: without it the package's program may not start.
+/// package's file of which there is no copy stays as it is: without it the package's program may not start. So does every file
+/// while the package manager cannot tell whose it is, and the step fails.
 pub fn put_back(host: &dyn Host, path: &HostPath) -> Result<(), Error> {
     let files = host.files();
     let original = original(path)?;
@@ -35,8 +36,8 @@ pub fn put_back(host: &dyn Host, path: &HostPath) -> Result<(), Error> {
         return files.copy(&shipped, path);
     }
     if files.look(&stamp(path)?)?.is_none()
-        && !is_folder(files, path)
-        && let Some(package) = host.system().package_of(path)
+        && files.look(path)?.is_some_and(|entry| entry.kind != EntryKind::Folder)
+        && let Some(package) = host.system().package_of(path)?
     {
         let advice =
             "no config has it any more, and its original is not known: install the package again to have it back";

@@ -3,7 +3,6 @@
 //! It gathers, asks `decide`, and carries out exactly that. Work on the host runs on another thread, so the loop stays
 //! awake. The API is needed to learn of a new config and for drains, never to finish what has begun.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -353,15 +352,15 @@ impl Daemon {
             _ => self.download(name).await?,
         };
         if let Some(birth) = birth {
-            let mut news: BTreeMap<&str, &str> = BTreeMap::new();
-            let keys =
-                [(annotations::DESIRED_CONFIG, view.desired.is_empty()), (annotations::FIRST_PIVOT_CONFIG, true)];
-            for (key, _) in keys.into_iter().filter(|(_, is_wanted)| *is_wanted) {
-                news.extend(birth.get(key).map(|value| (key, value.as_str())));
-            }
-            let told = tokio::time::timeout(REQUEST, self.node.introduce(&news)).await;
-            if !matches!(told, Ok(Ok(()))) {
-                return Err(Problem::degraded("the Node could not be told what this machine was made with"));
+            let news = view.introduction(&birth);
+            let reason = match tokio::time::timeout(REQUEST, self.node.introduce(&news)).await {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(cluster::error::chain(&error)),
+                Err(_) => Some("the API does not answer".to_owned()),
+            };
+            if let Some(reason) = reason {
+                let problem = format!("the Node could not be told what this machine was made with: {reason}");
+                return Err(Problem::degraded(problem));
             }
         }
         self.blocking(move |host| {

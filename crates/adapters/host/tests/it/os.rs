@@ -17,6 +17,8 @@ struct Tools {
     failures: Mutex<usize>,
     /// Files of the host.
     files: Vec<&'static str>,
+    /// What a program says when it fails.
+    fails: BTreeMap<&'static str, &'static str>,
     /// Whether images never come, and the program is stopped at its limit.
     hangs: bool,
 }
@@ -33,6 +35,9 @@ impl Run for Tools {
         self.asked.lock().unwrap().push(line.clone());
         if self.hangs && line.contains("rebase") {
             return Err(Error::new(ErrorKind::TimedOut, "run", program, "it was stopped"));
+        }
+        if let Some(detail) = self.fails.get(program) {
+            return Err(Error::new(ErrorKind::Failed, "run", program, *detail));
         }
         let mut failures = self.failures.lock().unwrap();
         if *failures > 0 && (line.contains("rebase") || line.contains("switch")) {
@@ -188,7 +193,7 @@ fn the_package_of_a_file_is_asked_of_whichever_package_manager_there_is() {
     let issue = HostPath::parse("/etc/issue").unwrap();
     let of = |program, question, answer| {
         let tools = Tools { has: vec![program], answers: BTreeMap::from([(question, answer)]), ..Tools::default() };
-        Os::new(Box::new(tools)).package_of(&issue)
+        Os::new(Box::new(tools)).package_of(&issue).unwrap()
     };
     let dpkg = of("dpkg-query", "dpkg-query --search /etc/issue", "base-files: /etc/issue\n");
     assert_eq!(dpkg.as_deref(), Some("base-files"));
@@ -196,6 +201,30 @@ fn the_package_of_a_file_is_asked_of_whichever_package_manager_there_is() {
     let rpm = of("rpm", "rpm -qf --queryformat %{NAME}\\n /etc/issue", "fedora-release-common\n");
     assert_eq!(rpm.as_deref(), Some("fedora-release-common"));
     assert_eq!(of("sh", "", ""), None);
+}
+
+#[test]
+fn a_package_manager_that_fails_has_not_said_that_a_file_is_nobodys() {
+    let issue = HostPath::parse("/etc/issue").unwrap();
+    let of = |program, says| {
+        let tools = Tools { has: vec![program], fails: BTreeMap::from([(program, says)]), ..Tools::default() };
+        Os::new(Box::new(tools)).package_of(&issue)
+    };
+    let nobodys = "exit status: 1: file /etc/issue is not owned by any package";
+    assert_eq!(of("rpm", nobodys).unwrap(), None);
+    let unknown = "exit status: 1: dpkg-query: no path found matching pattern /etc/issue";
+    assert_eq!(of("dpkg-query", unknown).unwrap(), None);
+    let locked = "exit status: 1: error: cannot open Packages database file /etc/issue is not owned by any package";
+    assert!(of("rpm", locked).unwrap_err().detail.contains("Packages database"));
+    assert!(of("dpkg-query", "exit status: 2: dpkg-query: error: files list is corrupt").is_err());
+    assert!(of("rpm", "signal: 9 (SIGKILL): ").is_err());
+}
+
+#[test]
+fn the_package_managers_of_this_machine_say_that_a_new_file_is_nobodys() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = HostPath::parse(file.path().to_str().unwrap()).unwrap();
+    assert_eq!(Os::new(Box::new(Programs::new(std::path::Path::new("/")))).package_of(&path).unwrap(), None);
 }
 
 #[test]

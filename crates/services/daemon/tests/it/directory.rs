@@ -425,6 +425,23 @@ fn a_packages_file_that_ignition_wrote_over_stays_where_no_copy_of_it_is_known()
 }
 
 #[test]
+fn a_file_stays_while_the_package_manager_cannot_tell_whose_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Directory::open(folder.path()).unwrap();
+    put(&host, "/var/lib/dpkg/info", "no folder\n");
+    put(&host, "/etc/issue", "ours\n");
+    let one = config("one", &[("/etc/issue", "ours\n")], &json!([]), &json!([]));
+    let two = config("two", &[], &json!([]), &json!([]));
+    Engine::new(&host).store().save_current(&one).unwrap();
+    let error = update(&host, &one, &two).unwrap_err().to_string();
+    assert!(error.contains("/var/lib/dpkg/info"), "{error}");
+    assert_eq!(text(&host, "/etc/issue").unwrap(), "ours\n");
+    assert_eq!(Engine::new(&host).store().current().unwrap().unwrap(), one, "the update was taken back");
+    host.files().remove(&path("/var/lib/dpkg/info")).unwrap();
+    update(&host, &one, &two).unwrap();
+}
+
+#[test]
 fn a_folder_of_the_config_that_changed_is_drift_and_is_repaired() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
