@@ -25,7 +25,7 @@ const IMAGE: &str = "xx-image-xx";
 type Choice = (Option_, fn(&mut Installation, &str));
 
 /// In the order in which `install` writes their flags.
-const CHOICES: [Choice; 9] = [
+const CHOICES: [Choice; 10] = [
     (Option_::new("adminUser"), |installation, text| installation.admin_user = Some(text.to_owned())),
     (Option_::new("runtimeService"), |installation, text| installation.runtime_service = Some(text.to_owned())),
     (Option_::new("server"), |installation, text| installation.server = Some(text.to_owned())),
@@ -37,6 +37,7 @@ const CHOICES: [Choice; 9] = [
     (Option_::with_default("sourceNamespace", NAMESPACE), |installation, text| {
         installation.source_namespace = text.to_owned();
     }),
+    (Option_::switch("daemonAccount"), |installation, _| installation.daemon_account = true),
     (Option_::switch("olderGroups"), |installation, _| installation.older_groups = true),
     (Option_::with_default("daemonImage", IMAGE), |installation, text| {
         installation.images.machine_config_daemon = Some(text.to_owned());
@@ -80,7 +81,7 @@ fn about() -> Value {
     })
 }
 
-/// Every value is text but one switch; helm refuses others by this.
+/// Every value is text but the switches; helm refuses others by this.
 fn schema() -> Value {
     let mut properties = json!({
         "namespace": {"type": "string", "minLength": 1, "maxLength": 63},

@@ -22,6 +22,12 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
     // A token that is bound to a pod says on which node that pod runs.
     let own_node = "'authentication.kubernetes.io/node-name' in request.userInfo.extra && \
                     request.userInfo.extra['authentication.kubernetes.io/node-name'][0] == object.metadata.name";
+    let only_notes = format!(
+        "{own_node} && {} && {} && ({})",
+        same("metadata", "labels"),
+        same("spec", "taints"),
+        *membership::BIRTH
+    );
     let of_nodes = json!([{"name": "is-a-node", "expression": "'system:nodes' in request.userInfo.groups"}]);
     let mut objects = Vec::new();
     let mut guard = |guard: Guard<'_>| {
@@ -43,8 +49,9 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
         step: Step::MachineConfigDaemon,
         rules: rule("", "v1", &["nodes", "nodes/status"], &["UPDATE"]),
         conditions: of_daemons,
-        expression: own_node,
-        message: "the daemon may only write the Node it runs on",
+        expression: &only_notes,
+        message: "the daemon may only write the Node it runs on, but not its labels and taints, nor, after its first report, \
+                  which pool it was born into",
         answer: Answer::Deny,
     });
     guard(Guard {
@@ -120,6 +127,13 @@ object.spec.machineConfigSelector.matchExpressions.exists(e, e.key == 'machineco
 ((e.operator == 'In' && has(e.values) && 'worker' in e.values) || \
 (e.operator == 'NotIn' && (!has(e.values) || !('worker' in e.values)))))))";
 
+/// That a field two levels deep is as it was, where either may be absent.
+fn same(outer: &str, inner: &str) -> String {
+    let has = |of: &str| format!("(has({of}.{outer}) && has({of}.{outer}.{inner}))");
+    let (new, old) = (has("object"), has("oldObject"));
+    format!("{new} == {old} && (!{new} || object.{outer}.{inner} == oldObject.{outer}.{inner})")
+}
+
 fn rule(group: &str, version: &str, resources: &[&str], operations: &[&str]) -> Value {
     json!([{"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources, "scope": "*"}])
 }
@@ -155,5 +169,26 @@ impl Guard<'_> {
             "spec": {"policyName": self.name, "validationActions": [action]},
         });
         [policy, binding]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_daemons_account_may_not_move_its_node_to_another_pool() {
+        let all = all(&Installation::default());
+        let policy = all.iter().find(|one| one.object["metadata"]["name"] == "machine-config-daemon-node-guards");
+        let expression = &policy.expect("it is there").object["spec"]["validations"][0]["expression"];
+        let expression = expression.as_str().unwrap_or_default();
+        for part in [
+            "object.metadata.labels == oldObject.metadata.labels",
+            "object.spec.taints == oldObject.spec.taints",
+            api::annotations::FIRST_PIVOT_CONFIG,
+            api::annotations::CUSTOM_POOL_LABELS_APPLIED,
+        ] {
+            assert!(expression.contains(part), "{part} in {expression}");
+        }
     }
 }

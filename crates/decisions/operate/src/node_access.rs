@@ -9,6 +9,7 @@ use api::machineconfiguration::{ControllerConfig, GROUP};
 use api::{annotations, names};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use crate::objects::PART_OF;
@@ -117,6 +118,15 @@ pub fn credentials(config: &ControllerConfig, namespace: &str) -> Value {
     secret
 }
 
+/// Whether the Secret says what `wanted`, made by [`credentials`], does.
+pub fn is_filled_in(present: &Secret, wanted: &Value) -> bool {
+    let data = present.data.as_ref().and_then(|data| data.get(KEY)).map(|bytes| STANDARD.encode(&bytes.0));
+    let version = annotations::CONTROLLER_CONFIG_VERSION;
+    let told = present.metadata.annotations.as_ref().and_then(|annotations| annotations.get(version));
+    data.as_deref() == wanted["data"][KEY].as_str()
+        && told.map(String::as_str) == wanted["metadata"]["annotations"][version].as_str()
+}
+
 /// The same before anything is known, so that whoever fills it in needs no right to make Secrets.
 pub(crate) fn empty_credentials(namespace: &str) -> Value {
     json!({
@@ -174,6 +184,18 @@ mod tests {
         let left = pool(3).bindings(["machinist:pool:worker:0", "machinist:pool:worker:1"]);
         assert_eq!(subjects(&left), [3, 0]);
         assert_eq!(left[1]["roleRef"]["name"], "machinist:pool:worker");
+    }
+
+    #[test]
+    fn a_secret_of_hosts_that_was_emptied_or_is_old_is_filled_in_again() {
+        let mut config = ControllerConfig::new(names::CONTROLLER_CONFIG, ControllerConfigSpec::default());
+        config.metadata.resource_version = Some("7".into());
+        let secret = |value: Value| serde_json::from_value::<Secret>(value).expect("a Secret");
+        let wanted = credentials(&config, "home");
+        assert!(is_filled_in(&secret(wanted.clone()), &wanted));
+        assert!(!is_filled_in(&secret(empty_credentials("home")), &wanted));
+        config.metadata.resource_version = Some("8".into());
+        assert!(!is_filled_in(&secret(wanted), &credentials(&config, "home")));
     }
 
     #[test]

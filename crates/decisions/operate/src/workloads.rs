@@ -189,6 +189,8 @@ fn daemon(installation: &Installation) -> Value {
         json!([{"name": "rootfs", "mountPath": "/rootfs", "mountPropagation": "HostToContainer"}]);
     let pod = json!({
         "serviceAccountName": DAEMON,
+        // A token that nobody uses should not lie on the host.
+        "automountServiceAccountToken": installation.daemon_account,
         "hostNetwork": true,
         "hostPID": true,
         "priorityClassName": "system-node-critical",
@@ -361,6 +363,17 @@ mod tests {
         let pod = &daemon["spec"]["template"]["spec"];
         assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/rootfs");
         assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/");
+    }
+
+    #[test]
+    fn the_daemons_pod_gets_a_token_only_where_the_daemon_uses_it() {
+        for daemon_account in [false, true] {
+            let object = daemon(&Installation { daemon_account, ..Installation::default() });
+            let pod = &object["spec"]["template"]["spec"];
+            assert_eq!(pod["automountServiceAccountToken"], daemon_account);
+            let arguments = pod["containers"][0]["args"].to_string();
+            assert_eq!(arguments.contains("--in-cluster"), daemon_account, "{arguments}");
+        }
     }
 
     #[test]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::known::Unread;
-use api::machineconfiguration::MachineConfig;
+use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use api::names;
+use cluster::events::{Events, Severity};
 use cluster::{Change, Outcome, Queue, write};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -29,7 +30,12 @@ use crate::world::AccessChanges;
 const QUIET: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
 
+/// The Secret of hosts is not watched, and somebody may delete it or empty it.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
 const MANAGER: &str = "machinist-access";
+/// In whose name events are published.
+const COMPONENT: &str = "machineconfigcontroller-accesscontroller";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Work {
@@ -47,6 +53,7 @@ pub(crate) struct Grant {
 pub(crate) struct Access {
     context: Arc<Context>,
     queue: Queue<Work>,
+    events: Events,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,9 +69,18 @@ pub(crate) enum Error {
     Unread(#[from] Unread),
 }
 
+impl Error {
+    /// The API server has answered, and would answer the same again.
+    fn is_refusal(&self) -> bool {
+        let Self::Write { source: kube::Error::Api(status), .. } = self else { return false };
+        (400..500).contains(&status.code) && ![409, 429].contains(&status.code)
+    }
+}
+
 impl Access {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, queue: Queue::default() }
+        let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
+        Self { context, queue: Queue::default(), events }
     }
 
     /// Works for ever. To be called once everything was listed.
@@ -72,7 +88,16 @@ impl Access {
         self.queue.add(Work::Pools);
         self.queue.add(Work::Credentials);
         let queue = self.queue.clone();
-        queue.run(2, |work| self.clone().handle(work)).await;
+        let look_again = async {
+            loop {
+                tokio::time::sleep(LOOK_AGAIN).await;
+                self.queue.add(Work::Credentials);
+            }
+        };
+        tokio::select! {
+            () = queue.run(2, |work| self.clone().handle(work)) => {}
+            () = look_again => {}
+        }
     }
 
     /// Takes in changes for ever and queues what they ask for.
@@ -120,16 +145,37 @@ impl Access {
         self.put::<ClusterRole>(&pool.role(), "rules").await
     }
 
+    /// A pool whose role or binding is refused is told of, and holds up no other. The first such error is returned.
     async fn keep_pools(&self) -> Result<(), Error> {
+        let mut done = Ok(());
         for pool in self.pools()? {
-            self.put::<ClusterRole>(&pool.role(), "rules").await?;
-            let bindings = self.context.world.bindings.keys();
-            let present = bindings.iter().map(|key| key.name.as_str());
-            let present =
-                present.filter(|name| self.context.world.bindings.named(name).is_some_and(|it| it.pool == pool.name));
-            for binding in pool.bindings(present) {
-                self.put::<ClusterRoleBinding>(&binding, "subjects").await?;
+            let kept = self.keep_pool(&pool).await;
+            match &kept {
+                Ok(()) => {}
+                Err(error) if error.is_refusal() => self.tell(&pool, error),
+                // The API is away, for the other pools as well.
+                Err(_) => return kept,
             }
+            done = done.and(kept);
+        }
+        done
+    }
+
+    fn tell(&self, pool: &Pool, error: &Error) {
+        let message =
+            format!("nodes of pool {} may not read all its configs: {}", pool.name, cluster::error::chain(error));
+        let (name, uid) = (&pool.name, Some(pool.uid.as_str()));
+        self.events.publish::<MachineConfigPool>(name, uid, Severity::Warning, "AccessFailed", &message);
+    }
+
+    async fn keep_pool(&self, pool: &Pool) -> Result<(), Error> {
+        self.put::<ClusterRole>(&pool.role(), "rules").await?;
+        let bindings = self.context.world.bindings.keys();
+        let present = bindings.iter().map(|key| key.name.as_str());
+        let present =
+            present.filter(|name| self.context.world.bindings.named(name).is_some_and(|it| it.pool == pool.name));
+        for binding in pool.bindings(present) {
+            self.put::<ClusterRoleBinding>(&binding, "subjects").await?;
         }
         Ok(())
     }
@@ -141,7 +187,7 @@ impl Access {
         let (nodes, configs) = (world.nodes.fresh("nodes")?, world.configs.fresh("machineconfigs")?);
         world.roles.fresh("clusterroles")?;
         world.bindings.fresh("clusterrolebindings")?;
-        let empty = |pool: &Arc<api::machineconfiguration::MachineConfigPool>| {
+        let empty = |pool: &Arc<MachineConfigPool>| {
             let (name, uid) = (pool.name_any(), pool.uid().unwrap_or_default());
             (name.clone(), Pool { name, uid, ..Pool::default() })
         };
@@ -187,6 +233,11 @@ impl Access {
         let secret = node_access::credentials(&config, namespace);
         let api: Api<Secret> = Api::namespaced(world.client.clone(), namespace);
         let name = names::NODE_CREDENTIALS;
+        // Where it cannot be read, the write tells what is wrong.
+        let present = write::in_time(api.get_opt(name)).await.ok().flatten();
+        if present.is_some_and(|present| node_access::is_filled_in(&present, &secret)) {
+            return Ok(());
+        }
         let written = write::apply(&api, MANAGER, name, &secret).await;
         written.map_err(|source| Error::Write { kind: "Secret".to_owned(), name: name.to_owned(), source })?;
         self.context.metrics.wrote("Secret");

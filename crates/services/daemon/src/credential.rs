@@ -23,7 +23,11 @@ pub const PLACES: [&str; 5] = [
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("no kubeconfig of a kubelet is on the host; looked at {}; give one with --kubeconfig", PLACES.join(", "))]
+    #[error(
+        "no kubeconfig of a kubelet is on the host; looked at {}; give one with --kubeconfig, or in a pod use the pod's account \
+         (`machinist install --daemon-account`)",
+        PLACES.join(", ")
+    )]
     NotFound,
     #[error("{path}, which the kubeconfig {kubeconfig} names, cannot be read: {reason}")]
     Missing { kubeconfig: String, path: String, reason: String },
@@ -143,7 +147,8 @@ users: [{name: it, user: {client-certificate: /var/lib/kubelet/pki/current.pem, 
     fn a_certificate_behind_an_absolute_link_is_read_below_the_hosts_root_and_a_renewed_one_is_noticed() {
         let root = tempfile::tempdir().unwrap();
         let host = Directory::open(root.path()).unwrap();
-        assert!(matches!(find(host.files()), Err(Error::NotFound)));
+        let error = find(host.files()).expect_err("nothing is there");
+        assert!(matches!(error, Error::NotFound) && error.to_string().contains("--daemon-account"), "{error}");
         put(&host, "/etc/kubernetes/kubelet.conf", KUBECONFIG);
         put(&host, "/var/lib/kubelet/pki/1.pem", "ONE");
         put(&host, "/var/lib/kubelet/pki/2.pem", "TWO");

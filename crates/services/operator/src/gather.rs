@@ -165,9 +165,10 @@ pub(crate) async fn gather(leading: &Leading) -> Result<Facts, Unread> {
     })
 }
 
-/// The keys of the labels by which a pool selects nodes.
+/// The keys of the labels by which a pool selects nodes, also under the selector's older name.
 pub(crate) fn selected_by(pool: &MachineConfigPool) -> BTreeSet<String> {
-    let selector = pool.spec.node_selector.clone().unwrap_or_default();
+    let spec = &pool.spec;
+    let selector = spec.node_selector.as_ref().or(spec.machine_selector.as_ref()).cloned().unwrap_or_default();
     let labels = selector.match_labels.unwrap_or_default().into_keys();
     labels.chain(selector.match_expressions.unwrap_or_default().into_iter().map(|one| one.key)).collect()
 }
@@ -246,4 +247,25 @@ pub(crate) async fn skew(leading: &Leading) -> Result<Option<SignedDuration>, Un
     let told = response.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
     let told = told.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
     Ok(told.map(|date| date.timestamp().duration_since(leading.now())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_that_says_machine_selector_is_guarded_by_its_labels_too() {
+        let keys = |spec: Value| {
+            let pool = json!({
+                "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+                "metadata": {"name": "gpu"}, "spec": spec,
+            });
+            let pool: MachineConfigPool = serde_json::from_value(pool).expect("a pool");
+            selected_by(&pool).into_iter().collect::<Vec<String>>()
+        };
+        let older = json!({"matchLabels": {"env": "gpu"}, "matchExpressions": [{"key": "rack", "operator": "Exists"}]});
+        assert_eq!(keys(json!({"machineSelector": older})), ["env", "rack"]);
+        // As membership is decided: the newer name counts where both are given.
+        assert_eq!(keys(json!({"machineSelector": older, "nodeSelector": {"matchLabels": {"a": "b"}}})), ["a"]);
+    }
 }

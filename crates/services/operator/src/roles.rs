@@ -99,8 +99,9 @@ pub const ROLES: &[Role] = &[
     },
 ];
 
-/// What every daemon does beside reading its config. In a pod with the pod's account, admission holds it to the Node and
-/// MachineConfigNode of the node it runs on. Which configs a node reads is up to the controller.
+/// What every daemon does beside reading its config. The pod's account has these rights only where daemons use it, and
+/// admission then holds it to the Node and MachineConfigNode of the node the pod runs on. Which configs a node reads is up
+/// to the controller.
 pub const DAEMON_ROLES: &[Role] = &[Role {
     name: "daemon",
     everywhere: &[
@@ -299,8 +300,11 @@ fn node_credentials(installation: &operate::Installation) -> Vec<Value> {
 pub fn access(installation: &operate::Installation, controller: &[Role], server: &[Role]) -> Vec<Value> {
     let namespace = &installation.namespace;
     let all: Vec<Role> = [ROLES, DAEMON_ROLES, controller, server].into_iter().flatten().copied().collect();
-    let mut daemon = DAEMON_ROLES.to_vec();
-    daemon.extend(installation.daemon_account.then_some(EVERY_CONFIG));
+    // Otherwise the account has no rights: whoever is root on a node can get a token of any pod there.
+    let daemon = match installation.daemon_account {
+        true => [DAEMON_ROLES, &[EVERY_CONFIG]].concat(),
+        false => Vec::new(),
+    };
     let processes: [(&str, &[Role]); 4] = [
         (operate::workloads::OPERATOR, &all),
         (operate::workloads::CONTROLLER, controller),
@@ -309,10 +313,13 @@ pub fn access(installation: &operate::Installation, controller: &[Role], server:
     ];
     let mut objects: Vec<Value> =
         processes.iter().flat_map(|(name, roles)| cluster::rights::manifests(name, namespace, roles)).collect();
-    // A role without rules is an object that says nothing.
+    // A role without rules is an object that says nothing. That of the daemons stays: written without rules, it takes away
+    // what an earlier version or `--daemon-account` gave.
+    let stays =
+        |object: &Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == operate::workloads::DAEMON;
     let empty: Vec<(String, String)> = objects
         .iter()
-        .filter(|object| object["rules"].as_array().is_some_and(Vec::is_empty))
+        .filter(|object| object["rules"].as_array().is_some_and(Vec::is_empty) && !stays(object))
         .map(|object| (object["kind"].as_str().unwrap_or_default().to_owned(), object["metadata"]["name"].to_string()))
         .collect();
     objects.retain(|object| {
@@ -323,4 +330,34 @@ pub fn access(installation: &operate::Installation, controller: &[Role], server:
     objects.extend(nodes());
     objects.extend(node_credentials(installation));
     objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn daemons_rules(daemon_account: bool) -> Value {
+        let installation = operate::Installation { daemon_account, ..operate::Installation::default() };
+        let objects = access(&installation, &[], &[]);
+        let is_role = |object: &&Value| {
+            object["kind"] == "ClusterRole" && object["metadata"]["name"] == operate::workloads::DAEMON
+        };
+        objects.iter().find(is_role).expect("the role is written in any case")["rules"].clone()
+    }
+
+    #[test]
+    fn the_account_that_daemons_do_not_use_has_no_rights() {
+        assert_eq!(daemons_rules(false), json!([]));
+    }
+
+    #[test]
+    fn the_account_that_daemons_use_writes_nodes_and_reads_configs() {
+        let rules = daemons_rules(true);
+        let verbs = |resource: &str| {
+            let mut rules = rules.as_array().into_iter().flatten();
+            rules.find(|rule| rule["resources"] == json!([resource])).map(|rule| rule["verbs"].clone())
+        };
+        assert_eq!(verbs("nodes"), Some(json!(["get", "list", "patch", "watch"])));
+        assert_eq!(verbs("machineconfigs"), Some(json!(["get"])));
+    }
 }

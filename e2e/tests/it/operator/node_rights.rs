@@ -13,6 +13,8 @@ use testkit::{wait_for, wait_until};
 
 use super::stage::{NAMESPACE, Stage};
 
+const ZONE: &str = api::labels::ZONE;
+
 /// The controllers, in this process and with the rights of an administrator.
 pub(crate) fn control(client: Client) -> tokio::task::JoinHandle<()> {
     let settings = controllers::Settings {
@@ -43,7 +45,17 @@ pub(crate) async fn a_node_reads_its_own_pools_configs_and_no_others(stage: &Sta
             "nodeSelector": {"matchLabels": {"env": "gpu"}}, "paused": true,
         },
     });
-    pools.create(&PostParams::default(), &serde_json::from_value(gpu).unwrap()).await.unwrap();
+    // The older name of the node selector, and a label that kubelets set when they start.
+    let rack = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": "rack"},
+        "spec": {
+            "machineConfigSelector": {"matchLabels": {"machineconfiguration.openshift.io/role": "worker"}},
+            "machineSelector": {"matchLabels": {"rack": "a", ZONE: "here"}}, "paused": true,
+        },
+    });
+    for pool in [gpu, rack] {
+        pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+    }
     let nodes: Api<Node> = Api::all(stage.client.clone());
     nodes.create(&PostParams::default(), &node("reader", &[])).await.unwrap();
     let [worker, master, gpu] = [rendered(&pools, "worker"), rendered(&pools, "master"), rendered(&pools, "gpu")];
@@ -87,16 +99,21 @@ async fn a_node_does_not_choose_its_pool(stage: &Stage, read: &Api<MachineConfig
     let says = |notes: Value| Patch::Merge(json!({"metadata": {"annotations": notes}}));
     own.patch("reader", &PatchParams::default(), &says(notes)).await.unwrap();
     // The policy names the labels of pools a moment after the pools.
-    let denial = wait_until("the node's own label to be refused", || async {
-        let refusal = label(&own, json!({"env": "gpu"})).await.err();
-        if refusal.is_none() {
-            let admin: Api<Node> = Api::all(stage.client.clone());
-            label(&admin, json!({"env": null})).await.unwrap();
-        }
-        refusal
-    });
-    let denial = denial.await.to_string();
-    assert!(denial.contains("labels of its own that MachineConfigPools select by"), "{denial}");
+    for (key, value) in [("env", "gpu"), ("rack", "a")] {
+        let denial = wait_until("the node's own label to be refused", || async {
+            let refusal = label(&own, json!({key: value})).await.err();
+            if refusal.is_none() {
+                let admin: Api<Node> = Api::all(stage.client.clone());
+                label(&admin, json!({key: null})).await.unwrap();
+            }
+            refusal
+        });
+        let denial = denial.await.to_string();
+        assert!(denial.contains("labels of its own that MachineConfigPools select by"), "{denial}");
+    }
+    label(&own, json!({ZONE: "there"})).await.unwrap();
+    refused(label(&own, json!({ZONE: "here"})).await);
+    refused(label(&own, json!({ZONE: null})).await);
     let by_status = Patch::Merge(json!({"metadata": {"labels": {"env": "gpu"}}}));
     refused(own.patch_status("reader", &PatchParams::default(), &by_status).await);
     let birth = says(json!({annotations::FIRST_PIVOT_CONFIG: gpu}));

@@ -116,6 +116,7 @@ fn with_every_choice_the_chart_is_what_install_prints() {
         runtime_service: text("crio.service"),
         server: text("configs.example.org:1234"),
         api_url: text("https://api.example.org:6443"),
+        daemon_account: true,
         older_groups: true,
         platform: text("AWS"),
         ..Installation::default()
@@ -129,6 +130,7 @@ fn with_every_choice_the_chart_is_what_install_prints() {
         ("apiserverUrl", "https://api.example.org:6443"),
         ("machineNamespace", "machines"),
         ("sourceNamespace", "sources"),
+        ("daemonAccount", "true"),
         ("olderGroups", "true"),
         ("daemonImage", "example.org/daemon:1"),
         ("platform", "AWS"),
