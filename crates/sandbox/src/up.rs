@@ -5,8 +5,10 @@
 //! a cluster. With `--systemd` the nodes are real systemd containers instead.
 
 mod born;
+mod cloud;
 mod components;
 mod config_server;
+mod containers;
 mod content;
 mod exec;
 mod folder;
@@ -33,7 +35,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt as _};
-use memory::{Boot, Cloud, Memory};
+use memory::Boot;
 use owo_colors::OwoColorize as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -42,6 +44,7 @@ use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 use crate::standins::{self, Machines};
+use cloud::{Cloud, Platform};
 use folder::Folder;
 
 #[derive(Args)]
@@ -216,8 +219,8 @@ impl Fleet<'_> {
             server: self.configs.as_ref().map(|(_, address)| address.to_string()),
             api_url: Some(server.address().to_owned()),
             older_groups: self.arguments.legacy_kinds,
-            // Nodes that are containers have no Machines: the simulated cloud cannot make another one.
-            platform: (!self.arguments.systemd).then(|| ::operator::machine_api::SIMULATED.to_owned()),
+            // Also for containers: the Deployment is played by this process, whatever its arguments say.
+            platform: Some(::operator::machine_api::SIMULATED.to_owned()),
             ..::operator::Installation::default()
         };
         installation.access = ::operator::access(&installation, &controllers::ROLES, &::server::ROLES);
@@ -237,8 +240,7 @@ impl Fleet<'_> {
         let (admission, address) = config_server::reserve().await?;
         let names = nodes::names(self.arguments.control_plane, self.arguments.nodes);
         let names = if self.arguments.systemd {
-            self.start_containers(&names, server).await?;
-            names
+            self.start_containers(names, server, admission).await?
         } else if self.arguments.in_memory {
             self.start_in_memory(names, admission).await?
         } else {
@@ -266,7 +268,8 @@ impl Fleet<'_> {
         let fleet = nodes::fleet(&self.client);
         let cloud = self.open_cloud(Arc::new(played::Played::new(self.client.clone(), fleet.clone())))?;
         let names = still_there(names, &cloud);
-        let nodes = nodes::play(&fleet, &self.client, &names, machines::dressed).await?;
+        let dress = |node, role: &str| machines::dressed(Platform::Memory, node, role);
+        let nodes = nodes::play(&fleet, &self.client, &names, dress).await?;
         let stopped = self.stopped.clone();
         self.parts.spawn(async move {
             tokio::select! {
@@ -285,38 +288,44 @@ impl Fleet<'_> {
         let cloud = self.open_cloud(Arc::new(hosts.clone()))?;
         let names = still_there(names, &cloud);
         born::Births::expect(&self.client, &names).await?.in_folders(|name| self.folder.root_of(name)).await?;
-        let blank = |(name, role): &(String, &'static str)| {
-            machines::dressed(nodes::blank(name, role, &nodes::zone_of(name), ""), role)
-        };
-        let blank: Vec<Node> = names.iter().map(blank).collect();
-        let nodes = nodes::create(&self.client, &blank, true).await?;
+        let nodes = nodes::create(&self.client, &initial(&names, Platform::Memory), true).await?;
         names.iter().for_each(|(name, _)| hosts.switch_on(name));
         self.parts.spawn(hosts.run(failures, self.stopped.clone()));
         self.start_machines(&names, nodes, cloud, admission).await?;
         Ok(names)
     }
 
-    /// Nodes that are systemd containers, without Machines.
-    async fn start_containers(&mut self, names: &Names, server: &Server) -> anyhow::Result<()> {
-        let births = born::Births::expect(&self.client, names).await?;
-        let blank: Vec<Node> =
-            names.iter().map(|(name, role)| nodes::blank(name, role, &nodes::zone_of(name), "")).collect();
-        nodes::create(&self.client, &blank, false).await?;
-        for (number, (name, _)) in (0..).zip(names) {
-            self.machines.add(name, self.folder.switch_of(name));
-            let root = self.folder.root_of(name);
-            let place = nodes::Place { name: name.clone(), number, root, machines: self.machines.clone() };
-            self.start_container(place, births.clone(), server)?;
-        }
-        Ok(())
+    /// Nodes that are systemd containers, and their Machines.
+    async fn start_containers(
+        &mut self,
+        names: Names,
+        server: &Server,
+        admission: TcpListener,
+    ) -> anyhow::Result<Names> {
+        let (Some(parts), Server::Embedded(server)) = (&self.systemd, server) else {
+            bail!("--systemd needs the embedded API");
+        };
+        let (client, machines, credentials) = (self.client.clone(), self.machines.clone(), server.credentials());
+        let (containers, failures) =
+            containers::Containers::new(client, machines, self.folder.nodes(), Arc::clone(parts), credentials);
+        let host = container::Host::open(&self.folder.containers(), Arc::new(containers.clone()));
+        let cloud = Cloud::Container(host.context("the containers of an earlier run cannot be found")?);
+        let names = still_there(names, &cloud);
+        let births = born::Births::expect(&self.client, &names).await?;
+        let nodes = nodes::create(&self.client, &initial(&names, Platform::Container), false).await?;
+        names.iter().try_for_each(|(name, _)| containers.switch_on(name, &births))?;
+        self.parts.spawn(containers.run(failures, self.stopped.clone()));
+        self.start_machines(&names, nodes, cloud, admission).await?;
+        Ok(names)
     }
 
     /// The simulated cloud. Its account lives as long as the API's objects do.
     fn open_cloud(&self, boot: Arc<dyn Boot>) -> anyhow::Result<Cloud> {
         if self.arguments.data.is_none() {
-            return Ok(Cloud::new(boot));
+            return Ok(Cloud::Memory(memory::Cloud::new(boot)));
         }
-        Cloud::open(&self.folder.account(), boot).context("the simulated cloud cannot open its account")
+        let cloud = memory::Cloud::open(&self.folder.account(), boot);
+        cloud.map(Cloud::Memory).context("the simulated cloud cannot open its account")
     }
 
     async fn start_machines(
@@ -329,23 +338,11 @@ impl Fleet<'_> {
         cluster::ensure_namespace(&self.client, api::names::MACHINE_API_NAMESPACE).await?;
         machines::install(&self.client, names, nodes, &cloud).await?;
         cloud.resume();
-        let provider = Arc::new(Memory::new(cloud));
+        let provider = cloud.provider();
         let folder = self.folder.path().join("admission");
         let (client, stopped) = (self.client.clone(), self.stopped.clone());
         self.parts.spawn(components::admission(client, admission, folder, provider.clone(), stopped));
         self.parts.spawn(components::machines(self.client.clone(), provider, self.stopped.clone()));
-        Ok(())
-    }
-
-    fn start_container(&mut self, place: nodes::Place, births: born::Births, server: &Server) -> anyhow::Result<()> {
-        let (client, stopped) = (self.client.clone(), self.stopped.clone());
-        let (Some(parts), Server::Embedded(server)) = (&self.systemd, server) else {
-            bail!("--systemd needs the embedded API");
-        };
-        let user = format!("system:node:{}", place.name);
-        let kubeconfig = server.kubeconfig_for(&user, &["system:nodes"]).context("cannot name a node")?;
-        let made_of = systemd::Making { parts: Arc::clone(parts), kubeconfig, births };
-        self.parts.spawn(systemd::run(client, place, made_of, stopped));
         Ok(())
     }
 
@@ -392,7 +389,8 @@ impl Fleet<'_> {
             }
             anstream::println!("Switch {node} off:    touch {}", switch.display());
         }
-        let settings = dashboard::Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let settings =
+            dashboard::Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), entry: dashboard::Entry::Link };
         let dashboard = Dashboard::start(self.client.clone(), &settings).await?;
         anstream::println!("In a browser, once:     {}", dashboard.link());
         self.dashboard = Some(dashboard);
@@ -412,8 +410,16 @@ impl Fleet<'_> {
 
 /// The nodes that `up` begins with, without those whose Machine was deleted since.
 fn still_there(mut names: Names, cloud: &Cloud) -> Names {
-    names.retain(|(name, _)| !cloud.is_gone(&machines::provider_id(name)));
+    names.retain(|(name, _)| !cloud.is_gone(&cloud.platform().provider_id(name)));
     names
+}
+
+/// The Nodes that `up` begins with, each linked to its Machine.
+fn initial(names: &Names, platform: Platform) -> Vec<Node> {
+    let blank = |(name, role): &(String, &'static str)| {
+        machines::dressed(platform, nodes::blank(name, role, &nodes::zone_of(name), ""), role)
+    };
+    names.iter().map(blank).collect()
 }
 
 /// Returns at the end of the fleet.

@@ -34,13 +34,14 @@ async fn grant_nodes(client: Client) {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "machinistd" },
         "rules": [
-            { "apiGroups": ["machineconfiguration.openshift.io"], "resources": ["machineconfigs"], "verbs": ["get"] },
+            { "apiGroups": ["machineconfiguration.openshift.io"], "resources": ["machineconfigs", "pinnedimagesets"], "verbs": ["get"] },
             { "apiGroups": ["machineconfiguration.openshift.io"],
               "resources": ["machineconfignodes", "machineconfignodes/status"],
               "verbs": ["get", "create", "patch", "update"] },
             { "apiGroups": ["machineconfiguration.openshift.io"], "resources": ["controllerconfigs"],
               "verbs": ["get", "list", "watch"] },
             { "apiGroups": ["machinist.dev"], "resources": ["poolpolicies", "clustersettings"], "verbs": ["get"] },
+            { "apiGroups": ["machinist.dev"], "resources": ["nodesurveys"], "verbs": ["create", "patch"] },
             { "apiGroups": ["operator.openshift.io"], "resources": ["machineconfigurations"], "verbs": ["get"] },
             { "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
         ],

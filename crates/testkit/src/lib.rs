@@ -12,10 +12,12 @@ pub mod control_plane;
 pub mod faults;
 mod install;
 pub mod libvirt;
+pub mod metrics;
 pub mod moto;
 pub mod needs;
 pub mod objects;
 pub mod real_cluster;
+pub mod vcsim;
 
 pub use changes::Changes;
 pub use control_plane::{ControlPlane, control_plane, durable_control_plane};
@@ -28,3 +30,4 @@ pub use referee::{
     Kind, cache, certificates, certify, go_program, go_tool, process, wait, wait_for, wait_for_all, wait_for_within,
     wait_until,
 };
+pub use vcsim::Vcsim;

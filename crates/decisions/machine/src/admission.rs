@@ -3,6 +3,7 @@
 //! This is the half that does not depend on a provider: hooks, selectors, numbers, claims. What a provider's own spec must
 //! look like is asked of its rules; [`skips_provider_checks`] says when that is left out.
 
+mod control_plane;
 mod copies;
 
 use api::machine::{LifecycleHook, Machine, MachineHealthCheck, MachineSet};
@@ -13,6 +14,7 @@ use crate::health::Check;
 use crate::lifecycle::hook_list;
 use crate::set::{labels_do_not_match, selector_problem, template_labels};
 
+pub use control_plane::review_control_plane_set;
 pub use copies::{Change, adoption_warning, export, settle_copy};
 
 /// What is said about an object. It is let in if there is no error.

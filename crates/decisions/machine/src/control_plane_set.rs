@@ -14,7 +14,7 @@ use std::fmt;
 use api::machine::{ControlPlaneMachineSet, ControlPlaneMachineSetStatus, Machine};
 use jiff::Timestamp;
 
-pub use domains::DomainError;
+pub use domains::{DomainError, provider_specs};
 pub use facts::{Etcd, Master};
 
 /// The one name that such a set may have.

@@ -16,8 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::condition;
 use crate::lifecycle::hook_list;
 
-pub(crate) use facts::registered_since;
-pub use facts::{Colleague, DrainNode};
+pub(crate) use facts::is_open_again;
+pub use facts::{Colleague, DrainNode, cordoned};
 
 /// How long a control-plane node waits before it asks again whether it may go.
 pub const TURN: SignedDuration = SignedDuration::from_secs(20);
@@ -105,8 +105,8 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     if !is_leaving {
         return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Nothing) };
     }
-    let registered_since = matches!(snapshot.node, DrainNode::Present { registered_since: true, .. });
-    if is_drained(&snapshot.machine) && !registered_since {
+    let open_again = matches!(snapshot.node, DrainNode::Present { open_again: true, .. });
+    if is_drained(&snapshot.machine) && !open_again {
         return Plan { actions: Vec::new(), status, next: Next::OnChange(Waiting::Drained) };
     }
     if !snapshot.rivals.is_empty() {
@@ -164,11 +164,16 @@ fn pre_drain_hooks(machine: &Machine) -> &[api::machine::LifecycleHook] {
 }
 
 fn drain(snapshot: &Snapshot) -> Plan {
-    let DrainNode::Present { name, cordoned, control_plane, unreachable, registered_since } = &snapshot.node else {
+    let DrainNode::Present { name, cordoned, control_plane, unreachable, open_again } = &snapshot.node else {
         return without_node(snapshot);
     };
     if *control_plane && let Some(first) = facts::goes_first(snapshot) {
         return refused(snapshot, first);
+    }
+    if *open_again {
+        // Before anything else: a cordon that stands beside the old word would make it look true.
+        let next = Next::After(SignedDuration::ZERO, Waiting::Pods(Emptying::default()));
+        return Plan { actions: Vec::new(), status: begun_again(snapshot), next };
     }
     match &snapshot.emptying {
         None => {
@@ -179,7 +184,6 @@ fn drain(snapshot: &Snapshot) -> Plan {
             actions.extend((!cordoned).then(|| Action::Cordon { node: name.clone() }));
             let next = Next::Empty { node: name.clone(), unreachable: *unreachable };
             let status = snapshot.machine.status.clone().unwrap_or_default();
-            let status = if *registered_since { begun_again(snapshot) } else { status };
             Plan { actions, status, next }
         }
         Some(Emptying { left: 0, blocked: _ }) => {
@@ -193,9 +197,9 @@ fn drain(snapshot: &Snapshot) -> Plan {
     }
 }
 
-/// Takes back that the node is drained: it was deleted and has registered again since, with room for pods.
+/// Takes back that the node is drained: it has registered again since, or was uncordoned, and has room for pods.
 fn begun_again(snapshot: &Snapshot) -> MachineStatus {
-    let message = "the node has registered again since it was drained";
+    let message = "the node is not cordoned any more: it has registered again, or somebody uncordoned it";
     report(snapshot, condition::is_false(types::DRAINED, severity::INFO, "Draining", message)).0
 }
 

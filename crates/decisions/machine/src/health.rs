@@ -63,10 +63,12 @@ pub struct Plan {
 /// One thing to do. A failing one does not stop the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Delete this Machine and no other of its name; its set makes another.
+    /// Delete this Machine and no other of its name, and only as it was judged: its link to a node may have changed since.
+    /// Its set makes another.
     DeleteMachine {
         name: String,
         uid: String,
+        resource_version: Option<String>,
     },
     /// Ask the bare metal provider to power-cycle the machine.
     AnnotateMachine {

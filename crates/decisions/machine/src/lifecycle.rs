@@ -58,6 +58,9 @@ pub struct Snapshot {
     /// When the sighting was made, if that was before this pass. `None` for one that this pass asked for: whoever puts a new
     /// answer into `sighting` has to take this away.
     pub seen: Option<Timestamp>,
+    /// When this pass made the call that `sighting` or `answer` tell of. A process may stand still between an answer and its
+    /// plan, and what the provider did meanwhile is not in the answer.
+    pub asked: Option<Timestamp>,
     /// The answer to the call that the previous plan of this pass asked for.
     pub answer: Option<Answer>,
     pub draft: Draft,
@@ -130,7 +133,7 @@ pub enum LinkedNode {
         uid: String,
         /// Its kubelet reports that it is ready, so something runs there.
         ready: bool,
-        /// It registered after the Machine was drained, and may have got pods.
+        /// It is open to pods again since the Machine was drained.
         undrained: bool,
     },
 }
@@ -284,6 +287,11 @@ impl Snapshot {
         let asked = Record::of(&self.machine).map(|record| record.last_try);
         let is_outdated = self.seen.is_some_and(|seen| asked.is_some_and(|asked| seen <= asked));
         self.sighting.as_ref().filter(|_| !is_outdated)
+    }
+
+    /// The time that the provider's answers speak of.
+    fn told_at(&self) -> Timestamp {
+        self.seen.or(self.asked).unwrap_or(self.now).min(self.now)
     }
 }
 

@@ -4,7 +4,9 @@ mod defaults;
 mod types;
 mod validation;
 
-use machine::provider::{Capacity, Problem, SecretNeed, SpecRules, Surroundings, Verdict};
+use std::collections::BTreeMap;
+
+use machine::provider::{Capacity, Problem, Request, SecretNeed, SpecRules, Surroundings, Verdict};
 use machine::spec::{Identity, defaulted, read, secret, validated};
 use serde_json::{Value, json};
 
@@ -52,8 +54,33 @@ impl SpecRules for Rules {
         place
     }
 
+    /// Disks that go with the instance. Those that are to stay are the user's from the start.
+    fn children(&self, request: &Request) -> BTreeMap<String, String> {
+        let Ok(read::Read { spec, .. }) = read::read::<GcpSpec>(&request.spec) else { return BTreeMap::new() };
+        let disks = spec.disks.iter().enumerate().filter(|(_, disk)| disk.auto_delete);
+        disks.map(|(index, _)| (format!("{DISK}{index}"), disk_name(&request.mark.machine, index))).collect()
+    }
+
     /// Only Google knows what its machine types offer.
     fn capacity(&self, _: &Value) -> Option<Capacity> {
         None
+    }
+}
+
+/// What disks are called among a Machine's child resources.
+pub(crate) const DISK: &str = "disk-";
+
+/// Names as Google gives them: the first is called like the instance.
+pub(crate) fn disk_name(machine: &str, index: usize) -> String {
+    if index == 0 { machine.to_owned() } else { format!("{machine}-{index}") }
+}
+
+/// A spec that an instance can be made from, with its defaults.
+pub(crate) fn usable(spec: &Value, cluster: &str) -> Result<GcpSpec, Problem> {
+    let surroundings = Surroundings { cluster: cluster.to_owned(), ..Surroundings::default() };
+    let spec = Rules.default(spec, &surroundings)?;
+    match Rules.validate(&spec, &surroundings).problems.into_iter().next() {
+        Some(problem) => Err(problem),
+        None => read::read::<GcpSpec>(&spec).map(|read| read.spec),
     }
 }

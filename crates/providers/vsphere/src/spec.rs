@@ -3,7 +3,9 @@
 mod types;
 mod validation;
 
-use machine::provider::{Capacity, Problem, SecretNeed, SpecRules, Surroundings, Verdict};
+use std::collections::BTreeMap;
+
+use machine::provider::{Capacity, Problem, Request, SecretNeed, SpecRules, Surroundings, Verdict};
 use machine::spec::{Identity, defaulted, read, secret, validated};
 use serde_json::{Value, json};
 
@@ -51,6 +53,12 @@ impl SpecRules for Rules {
         place
     }
 
+    /// The claims for addresses, which are let go when the machine is gone.
+    fn children(&self, request: &Request) -> BTreeMap<String, String> {
+        let Ok(read::Read { spec, .. }) = read::read::<VsphereSpec>(&request.spec) else { return BTreeMap::new() };
+        claims(&spec, &request.mark.machine).map(|(key, name, _)| (key, name)).collect()
+    }
+
     /// The spec itself says how large the machine is. One that says nothing is as large as its template, which is not known here.
     fn capacity(&self, spec: &Value) -> Option<Capacity> {
         let read::Read { spec, .. } = read::read::<VsphereSpec>(spec).ok()?;
@@ -58,6 +66,37 @@ impl SpecRules for Rules {
         let memory_mib = u64::try_from(spec.memory_mib).ok().filter(|memory| *memory > 0)?;
         Some(Capacity { cpus, memory_mib, gpus: None, ..Capacity::default() })
     }
+}
+
+/// A spec that a machine can be made from. The feature gate of a field is the webhook's business.
+pub(crate) fn usable(spec: &Value) -> Result<VsphereSpec, Problem> {
+    let features = [validation::VM_GROUP_GATE.to_owned()].into();
+    let verdict = Rules.validate(spec, &Surroundings { features, ..Surroundings::default() });
+    match verdict.problems.into_iter().next() {
+        Some(problem) => Err(problem),
+        None => read::read::<VsphereSpec>(spec).map(|read| read.spec),
+    }
+}
+
+/// What claims of addresses are called among a Machine's child resources.
+pub(crate) const CLAIM: &str = "claim-";
+
+/// The claims of a Machine's devices: key of the child resource, name as upstream has it, and the pool.
+pub(crate) fn claims<'a>(
+    spec: &'a VsphereSpec,
+    machine: &'a str,
+) -> impl Iterator<Item = (String, String, &'a AddressesFromPool)> {
+    spec.network.devices.iter().enumerate().flat_map(move |(device, settings)| {
+        settings
+            .addresses_from_pools
+            .iter()
+            .enumerate()
+            .map(move |(number, pool)| (format!("{CLAIM}{device}-{number}"), claim_name(machine, device, number), pool))
+    })
+}
+
+pub(crate) fn claim_name(machine: &str, device: usize, number: usize) -> String {
+    format!("{machine}-claim-{device}-{number}")
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::names::{drain, state};
+use api::names::state;
 use api::{annotations, labels};
 use cluster::write;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, DeleteParams};
+use node::{Move, Situation, Standing, decide};
+use protocol::DrainRequest;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -43,43 +45,25 @@ fn version(node: &Node) -> u64 {
 /// What a node reads from its own object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct View {
-    current: String,
-    desired: String,
-    state: String,
-    reason: String,
-    desired_drain: String,
-    last_applied_drain: String,
-    probe: String,
-    answered: String,
+    notes: node::View,
     roles: BTreeSet<String>,
 }
 
 impl View {
     fn of(node: &Node) -> Self {
-        let annotations = node.metadata.annotations.as_ref();
         let labels = node.metadata.labels.iter().flatten();
         let roles = labels.filter_map(|(key, _)| key.strip_prefix(labels::NODE_ROLE_PREFIX));
-        let get = |key: &str| annotations.and_then(|all| all.get(key)).cloned().unwrap_or_default();
         Self {
-            current: get(annotations::CURRENT_CONFIG),
-            desired: get(annotations::DESIRED_CONFIG),
-            state: get(annotations::STATE),
-            reason: get(annotations::REASON),
-            desired_drain: get(annotations::DESIRED_DRAIN),
-            probe: get(annotations::PROBE),
-            answered: get(annotations::ANSWERED),
-            last_applied_drain: get(annotations::LAST_APPLIED_DRAIN),
+            notes: node::View::read(None, node.metadata.annotations.as_ref()),
             roles: roles.map(str::to_owned).collect(),
         }
     }
-}
 
-impl View {
     /// What a node says while it works. One that failed before keeps saying so, as the real daemon does.
     fn at_work(&self, more: &[(&'static str, &str)]) -> BTreeMap<&'static str, String> {
-        let is_failing = [state::DEGRADED, state::UNRECONCILABLE].contains(&self.state.as_str());
+        let notes = &self.notes;
         let (state, reason) =
-            if is_failing { (self.state.as_str(), self.reason.as_str()) } else { (state::WORKING, "") };
+            if notes.is_failing() { (notes.state.as_str(), notes.reason.as_str()) } else { (state::WORKING, "") };
         said(state, reason, more)
     }
 }
@@ -95,51 +79,69 @@ pub(crate) enum Step {
     Leave,
 }
 
-/// The node's next step, if it has one.
+/// The node's next step, if it has one. The real daemon's `decide` says what is due; a node in memory has no disk, so it runs
+/// what its object says.
 pub(crate) fn next(view: &View, behaviour: &Behaviour, fault: Option<Fault>) -> Option<Step> {
-    let is_idle = view.desired.is_empty() || view.current == view.desired;
-    if view.probe != view.answered && fault != Some(Fault::NeverReturns) {
-        return Some(Step::Write(BTreeMap::from([(annotations::ANSWERED, view.probe.clone())])));
+    let notes = &view.notes;
+    if notes.probe != notes.answered && fault != Some(Fault::NeverReturns) {
+        return Some(Step::Write(BTreeMap::from([(annotations::ANSWERED, notes.probe.clone())])));
     }
-    if is_idle && fault == Some(Fault::Drift) && view.state == state::DONE {
-        let words = format!("unexpected on-disk state validating against {}", view.current);
-        let reason = format!("{words}: content mismatch for file \"/etc/motd\"");
-        return Some(Step::Write(said(state::DEGRADED, &reason, &[])));
+    let situation = Situation {
+        born: None,
+        on_disk: Some(notes.current.as_str()).filter(|current| !current.is_empty()),
+        standing: &Standing::Settled,
+        node: Some(notes),
+        forced: false,
+        reverted: None,
+    };
+    match decide(&situation) {
+        Move::Update { to, forced: _ } => update(view, behaviour, fault, &to),
+        Move::Release { drain } if behaviour.drains => {
+            let ask = BTreeMap::from([(annotations::DESIRED_DRAIN, drain)]);
+            (notes.desired_drain != ask[annotations::DESIRED_DRAIN]).then_some(Step::Write(ask))
+        }
+        Move::Rest | Move::Release { .. } => rest(notes, fault),
+        // Nothing is asked of it, or it would need a disk and a journal.
+        Move::Idle | Move::Adopt { .. } | Move::Act | Move::Reboot | Move::Try | Move::Held { .. } => None,
     }
-    if is_idle && view.state == state::DONE || view.desired.is_empty() {
-        return release(view, behaviour);
-    }
-    if is_idle {
-        return (fault != Some(Fault::Drift)).then(|| Step::Write(said(state::DONE, "", &[])));
-    }
-    let asked = format!("{}-{}", drain::DRAIN, view.desired);
+}
+
+fn rest(notes: &node::View, fault: Option<Fault>) -> Option<Step> {
+    let is_done = notes.state == state::DONE;
     match fault {
-        Some(Fault::Hang) if view.state == state::WORKING => return None,
+        Some(Fault::Drift) if is_done => {
+            let words = format!("unexpected on-disk state validating against {}", notes.current);
+            let reason = format!("{words}: content mismatch for file \"/etc/motd\"");
+            Some(Step::Write(said(state::DEGRADED, &reason, &[])))
+        }
+        Some(Fault::Drift) => None,
+        _ => (!is_done && !notes.desired.is_empty()).then(|| Step::Write(said(state::DONE, "", &[]))),
+    }
+}
+
+fn update(view: &View, behaviour: &Behaviour, fault: Option<Fault>, to: &str) -> Option<Step> {
+    let notes = &view.notes;
+    let asked = DrainRequest::Drain(to.into()).to_string();
+    match fault {
+        Some(Fault::Hang) if notes.state == state::WORKING => return None,
         Some(Fault::Hang) => return Some(Step::Write(said(state::WORKING, "", &[]))),
-        Some(Fault::Fail) if view.state == state::DEGRADED => return None,
+        Some(Fault::Fail) if notes.state == state::DEGRADED => return None,
         Some(Fault::Fail) => return Some(Step::Write(said(state::DEGRADED, "the simulated update failed", &[]))),
         Some(Fault::NeverReturns) => return Some(Step::LoseContact),
         Some(Fault::Vanish) => return Some(Step::Leave),
         Some(Fault::Relabel(role)) if !view.roles.contains(role) => return Some(Step::TakeRole(role)),
         Some(Fault::Relabel(_) | Fault::Drift) | None => {}
     }
-    if behaviour.drains && view.last_applied_drain != asked {
+    if behaviour.drains && notes.last_applied_drain != asked {
         let ask = view.at_work(&[(annotations::DESIRED_DRAIN, &asked)]);
-        return (view.desired_drain != asked).then_some(Step::Write(ask));
+        return (notes.desired_drain != asked).then_some(Step::Write(ask));
     }
-    let more = [(annotations::CURRENT_CONFIG, view.desired.as_str()), (annotations::ANSWERED, view.probe.as_str())];
+    let more = [(annotations::CURRENT_CONFIG, to), (annotations::ANSWERED, notes.probe.as_str())];
     let done = said(state::DONE, "", &more);
     if behaviour.update.is_zero() {
         return Some(Step::Write(done));
     }
     Some(Step::Work(behaviour.update, view.at_work(&[]), done))
-}
-
-/// A node that is where it should be lets pods return.
-fn release(view: &View, behaviour: &Behaviour) -> Option<Step> {
-    let was_drained = view.desired_drain.starts_with(drain::DRAIN);
-    let ask = format!("{}-{}", drain::UNCORDON, view.current);
-    (behaviour.drains && was_drained).then(|| Step::Write(BTreeMap::from([(annotations::DESIRED_DRAIN, ask)])))
 }
 
 fn said(state: &str, reason: &str, more: &[(&'static str, &str)]) -> BTreeMap<&'static str, String> {
@@ -206,7 +208,13 @@ mod tests {
     use super::*;
 
     fn view(current: &str, desired: &str, state: &str) -> View {
-        View { current: current.into(), desired: desired.into(), state: state.into(), ..View::default() }
+        let notes = node::View {
+            current: current.into(),
+            desired: desired.into(),
+            state: state.into(),
+            ..node::View::default()
+        };
+        View { notes, ..View::default() }
     }
 
     #[test]
@@ -222,12 +230,13 @@ mod tests {
         let behaviour = Behaviour { update: Duration::from_secs(1), drains: true };
         let mut node = view("a", "b", state::DONE);
         assert!(matches!(next(&node, &behaviour, None), Some(Step::Write(_))));
-        node.state = state::WORKING.into();
-        node.desired_drain = "drain-b".into();
+        node.notes.state = state::WORKING.into();
+        node.notes.desired_drain = "drain-b".into();
         assert_eq!(next(&node, &behaviour, None), None, "it waits for the drain");
-        node.last_applied_drain = "drain-b".into();
+        node.notes.last_applied_drain = "drain-b".into();
         assert!(matches!(next(&node, &behaviour, None), Some(Step::Work(..))));
-        let node = View { current: "b".into(), state: state::DONE.into(), ..node };
+        node.notes.current = "b".into();
+        node.notes.state = state::DONE.into();
         let end = BTreeMap::from([(annotations::DESIRED_DRAIN, "uncordon-b".to_owned())]);
         assert_eq!(next(&node, &behaviour, None), Some(Step::Write(end)));
     }
@@ -252,17 +261,19 @@ mod tests {
     #[test]
     fn a_node_that_failed_says_so_until_it_is_through() {
         let behaviour = Behaviour { update: Duration::from_secs(1), drains: true };
-        let mut node = View { reason: "no disk".into(), ..view("a", "b", state::DEGRADED) };
+        let mut node = view("a", "b", state::DEGRADED);
+        node.notes.reason = "no disk".into();
         let asks = said(state::DEGRADED, "no disk", &[(annotations::DESIRED_DRAIN, "drain-b")]);
         assert_eq!(next(&node, &behaviour, None), Some(Step::Write(asks)));
-        node.last_applied_drain = "drain-b".into();
+        node.notes.last_applied_drain = "drain-b".into();
         let Some(Step::Work(_, begun, _)) = next(&node, &behaviour, None) else { panic!("it works") };
         assert_eq!(begun, said(state::DEGRADED, "no disk", &[]));
     }
 
     #[test]
     fn a_node_shows_that_it_is_there_unless_it_is_not() {
-        let asked = View { probe: "b/7".into(), ..view("a", "a", state::DONE) };
+        let mut asked = view("a", "a", state::DONE);
+        asked.notes.probe = "b/7".into();
         let answer = BTreeMap::from([(annotations::ANSWERED, "b/7".to_owned())]);
         assert_eq!(next(&asked, &Behaviour::default(), None), Some(Step::Write(answer)));
         assert_eq!(next(&asked, &Behaviour::default(), Some(Fault::NeverReturns)), None);

@@ -100,6 +100,11 @@ impl Folder {
         self.path.join("cloud.jsonl")
     }
 
+    /// The list of the containers that Machines asked for.
+    pub(super) fn containers(&self) -> PathBuf {
+        self.path.join("containers")
+    }
+
     pub(super) fn log_path(&self) -> PathBuf {
         self.path.join("machinist.log")
     }

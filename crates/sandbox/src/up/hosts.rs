@@ -10,8 +10,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use host::directory::Directory;
-use k8s_openapi::api::core::v1::Node;
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use memory::{Boot, Start};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -145,7 +144,8 @@ impl Hosts {
                 pool
             }
         };
-        nodes::register(&self.0.client, &node_of(&start, &pool)).await
+        let node = nodes::of_pool(&start.name, &pool, &start.zone, &start.provider_id);
+        nodes::register(&self.0.client, &node).await
     }
 
     /// Fetches and writes the machine's config; returns the pool it is for.
@@ -216,16 +216,6 @@ async fn cut_off(stopped: watch::Receiver<bool>, machines: Machines, name: Strin
     if machines.knows(&name) {
         std::future::pending::<()>().await;
     }
-}
-
-/// The Node as the kubelet registers it.
-fn node_of(start: &Start, pool: &str) -> Node {
-    let role = if pool == "master" { "control-plane" } else { "worker" };
-    let mut node = nodes::blank(&start.name, role, &start.zone, &start.provider_id);
-    if !["master", "worker"].contains(&pool) {
-        node.labels_mut().insert(format!("{}{pool}", api::labels::NODE_ROLE_PREFIX), String::new());
-    }
-    node
 }
 
 #[cfg(test)]

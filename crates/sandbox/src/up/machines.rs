@@ -1,6 +1,6 @@
 //! The Machines of `up`: one for each node it begins with, and three MachineSets, one a zone.
 //!
-//! The nodes keep their names, and nothing boots for them: the simulated cloud is told of instances that run already. Objects
+//! The nodes keep their names, and nothing boots for them: their cloud is told of instances that run already. Objects
 //! are written as the machine controllers would leave them, by the same planners, so that those find nothing to do.
 
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use machine::lifecycle::{self, Answer, LinkedNode, Snapshot};
 use machine::link::{self, Match};
-use machine::provider::{Instance, Mark, Provider, Request, SpecRules as _, Surroundings};
-use memory::{Adopted, Cloud, Memory};
+use machine::provider::{Instance, Mark, Request};
 use serde_json::{Value, json};
 
+use super::cloud::{Cloud, Platform};
 use super::content::MANAGER;
 use super::nodes::zone_of;
 
@@ -28,16 +28,11 @@ pub(super) const CLUSTER: &str = "up";
 /// Writes at once.
 const AT_ONCE: usize = 32;
 
-/// The provider ID of a node that `up` begins with.
-pub(super) fn provider_id(name: &str) -> String {
-    format!("memory:///{}/{name}", zone_of(name))
-}
-
 /// A node with its provider ID, and with what it has from its Machine.
-pub(super) fn dressed(mut node: Node, role: &str) -> Node {
+pub(super) fn dressed(platform: Platform, mut node: Node, role: &str) -> Node {
     let name = node.name_any();
-    node.spec.get_or_insert_default().provider_id = Some(provider_id(&name));
-    let machine = machine_of(&name, role, None);
+    node.spec.get_or_insert_default().provider_id = Some(platform.provider_id(&name));
+    let machine = machine_of(platform, &name, role, None);
     let plan = link::plan(&link::Snapshot { node: &node, machine: Match::One(&machine), linked: None });
     for action in plan.actions {
         if let link::Action::PatchNode(patch) = action {
@@ -63,21 +58,23 @@ pub(super) async fn install(
     let known = api.list(&ListParams::default()).await.context("cannot list machines")?.items;
     let known: BTreeMap<String, Machine> = known.into_iter().map(|machine| (machine.name_any(), machine)).collect();
     let new: Vec<_> = names.iter().filter(|(name, _)| !known.contains_key(name)).collect();
-    let sets = install_sets(client, &known, &new).await?;
+    let platform = cloud.platform();
+    let sets = install_sets(client, platform, &known, &new).await?;
     let new = new.into_iter().map(|(name, role)| {
-        let machine = machine_of(name, role, sets.iter().find(|set| belongs_to(name, role, &set.name_any())));
+        let machine = machine_of(platform, name, role, sets.iter().find(|set| belongs_to(name, role, &set.name_any())));
         let api = &api;
         async move { api.create(&post(), &machine).await.with_context(|| format!("cannot create machine {name}")) }
     });
     let new: Vec<Machine> = stream::iter(new).buffer_unordered(AT_ONCE).try_collect().await?;
     let initial = names.iter().filter_map(|(name, _)| known.get(name)).chain(&new);
-    cloud.adopt(initial.map(adopted)).context("the simulated cloud cannot keep its account")?;
+    cloud.adopt(initial.map(adopted))?;
     write_status(&api, &new, nodes, cloud).await
 }
 
 /// The sets, each with room for the machines that it has and those that it is about to be given.
 async fn install_sets(
     client: &Client,
+    platform: Platform,
     known: &BTreeMap<String, Machine>,
     new: &[&(String, &'static str)],
 ) -> anyhow::Result<Vec<MachineSet>> {
@@ -90,8 +87,8 @@ async fn install_sets(
         };
         let given = new.iter().filter(|(machine, role)| belongs_to(machine, role, &name)).count();
         let count = i32::try_from(known.values().filter(is_its).count() + given).unwrap_or(i32::MAX);
-        let mut set: MachineSet =
-            serde_json::from_value(set_of(&name, &format!("zone-{zone}"))).context("our own manifest is not valid")?;
+        let mut set: MachineSet = serde_json::from_value(set_of(platform, &name, &format!("zone-{zone}")))
+            .context("our own manifest is not valid")?;
         set.spec.replicas = Some(count);
         let made = match api.create(&post(), &set).await {
             Err(error) if cluster::problem(&error) == cluster::Problem::Conflict => {
@@ -117,7 +114,7 @@ async fn grow(api: &Api<MachineSet>, name: &str, given: usize, count: i32) -> Re
 async fn write_status(api: &Api<Machine>, new: &[Machine], nodes: Vec<Node>, cloud: &Cloud) -> anyhow::Result<()> {
     let nodes: BTreeMap<String, Node> = nodes.into_iter().map(|node| (node.name_any(), node)).collect();
     let requests: Vec<Request> = new.iter().map(request).collect();
-    let instances = Memory::new(cloud.clone()).instances(&requests).await;
+    let instances = cloud.provider().instances(&requests).await;
     let found = new.iter().zip(instances).filter_map(|(machine, instances)| {
         let instance = instances.ok()?.into_iter().next()?;
         Some((machine, instance, nodes.get(&machine.name_any())?))
@@ -161,9 +158,9 @@ fn request(machine: &Machine) -> Request {
     }
 }
 
-fn adopted(machine: &Machine) -> Adopted {
+fn adopted(machine: &Machine) -> (Mark, String, Value) {
     let spec = machine.spec.provider_spec.as_ref().and_then(|spec| spec.value.clone()).unwrap_or_default();
-    Adopted { mark: mark(machine), provider_id: machine.spec.provider_id.clone().unwrap_or_default(), spec }
+    (mark(machine), machine.spec.provider_id.clone().unwrap_or_default(), spec)
 }
 
 fn mark(machine: &Machine) -> Mark {
@@ -181,14 +178,15 @@ fn belongs_to(name: &str, role: &str, set: &str) -> bool {
 
 /// The Machine of a node that `up` begins with. The kubelet gives a node its role when it registers; were the role a label of
 /// the Machine too, a person who takes it off would find it put back.
-fn machine_of(name: &str, role: &str, set: Option<&MachineSet>) -> Machine {
+fn machine_of(platform: Platform, name: &str, role: &str, set: Option<&MachineSet>) -> Machine {
     let zone = zone_of(name);
     let machine_role = if role == "worker" { "worker" } else { "master" };
-    let spec = provider_spec(machine_role, &zone);
+    let spec = platform.provider_spec(machine_role, &zone);
+    let (region, instance_type) = platform.size(&spec);
     let mut labels = labels_of(machine_role);
-    labels[api::labels::MACHINE_REGION] = spec["region"].clone();
+    labels[api::labels::MACHINE_REGION] = json!(region);
     labels[api::labels::MACHINE_ZONE] = json!(zone);
-    labels[api::labels::MACHINE_INSTANCE_TYPE] = spec["instanceType"].clone();
+    labels[api::labels::MACHINE_INSTANCE_TYPE] = json!(instance_type);
     let mut owners = json!([]);
     if let Some(set) = set {
         labels[MACHINE_SET] = json!(set.name_any());
@@ -204,13 +202,13 @@ fn machine_of(name: &str, role: &str, set: Option<&MachineSet>) -> Machine {
             "finalizers": [MACHINE_FINALIZER], "annotations": {api::annotations::INSTANCE_STATE: "running"},
         },
         "spec": {
-            "metadata": {}, "providerID": provider_id(name), "providerSpec": {"value": spec},
+            "metadata": {}, "providerID": platform.provider_id(name), "providerSpec": {"value": spec},
         },
     });
     serde_json::from_value(object).expect("our own manifest is valid: its only variables are names")
 }
 
-fn set_of(name: &str, zone: &str) -> Value {
+fn set_of(platform: Platform, name: &str, zone: &str) -> Value {
     let mut labels = labels_of("worker");
     labels[MACHINE_SET] = json!(name);
     json!({
@@ -221,7 +219,7 @@ fn set_of(name: &str, zone: &str) -> Value {
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    "metadata": {}, "providerSpec": {"value": provider_spec("worker", zone)},
+                    "metadata": {}, "providerSpec": {"value": platform.provider_spec("worker", zone)},
                 },
             },
         },
@@ -230,15 +228,6 @@ fn set_of(name: &str, zone: &str) -> Value {
 
 fn labels_of(role: &str) -> Value {
     json!({MACHINE_CLUSTER: CLUSTER, MACHINE_ROLE: role, MACHINE_TYPE: role})
-}
-
-/// With the defaults that admission would fill in.
-fn provider_spec(role: &str, zone: &str) -> Value {
-    let spec = json!({
-        "apiVersion": "machinist.dev/v1alpha1", "kind": "MemoryMachineProviderSpec", "zone": zone,
-        "userDataSecret": {"name": format!("{role}-user-data-managed")},
-    });
-    memory::spec::Rules.default(&spec, &Surroundings::default()).unwrap_or(spec)
 }
 
 fn post() -> PostParams {
@@ -256,26 +245,28 @@ mod tests {
     use crate::up::nodes;
 
     fn node(name: &str, role: &str) -> Node {
-        let mut node = dressed(nodes::blank(name, role, &zone_of(name), ""), role);
+        let mut node = dressed(Platform::Memory, nodes::blank(name, role, &zone_of(name), ""), role);
         node.metadata.uid = Some(format!("uid-of-node-{name}"));
         node
     }
 
     fn machine(name: &str, role: &str) -> Machine {
-        let mut set: MachineSet = serde_json::from_value(set_of("worker-b", "zone-b")).expect("it is valid");
+        let mut set: MachineSet =
+            serde_json::from_value(set_of(Platform::Memory, "worker-b", "zone-b")).expect("it is valid");
         set.metadata.uid = Some("uid-of-set".to_owned());
-        let mut machine = machine_of(name, role, Some(&set).filter(|set| belongs_to(name, role, &set.name_any())));
+        let mut machine =
+            machine_of(Platform::Memory, name, role, Some(&set).filter(|set| belongs_to(name, role, &set.name_any())));
         machine.metadata.uid = Some(format!("uid-of-{name}"));
         machine
     }
 
     #[tokio::test]
     async fn the_controllers_find_nothing_to_do_about_an_initial_machine() {
-        let cloud = Cloud::new(Arc::new(Nothing));
+        let cloud = Cloud::Memory(memory::Cloud::new(Arc::new(Nothing)));
         for (name, role) in [("worker-2", "worker"), ("control-plane-1", "control-plane")] {
             let (mut machine, node) = (machine(name, role), node(name, role));
-            cloud.adopt([adopted(&machine)]).expect("it is kept nowhere");
-            let instances = Memory::new(cloud.clone()).instances(&[request(&machine)]).await.remove(0);
+            cloud.adopt([adopted(&machine)].into_iter()).expect("it is kept nowhere");
+            let instances = cloud.provider().instances(&[request(&machine)]).await.remove(0);
             let instance = instances.expect("it can be looked up").remove(0);
             let status = status_of(&machine, instance.clone(), &node);
             machine.status = serde_json::from_value(status).expect("it is a status");
@@ -319,7 +310,7 @@ mod tests {
         let client = cluster::connect(Some(&kubeconfig)).await.expect("it answers");
         crate::up::content::install(&client, false).await.expect("the kinds");
         cluster::ensure_namespace(&client, MACHINE_API_NAMESPACE).await.expect("the namespace");
-        let cloud = Cloud::new(Arc::new(Nothing));
+        let cloud = Cloud::Memory(memory::Cloud::new(Arc::new(Nothing)));
         let names = nodes::names(1, 4);
         let all = || names.iter().map(|(name, role)| node(name, role)).collect::<Vec<_>>();
 
@@ -342,7 +333,8 @@ mod tests {
         assert_eq!(owner("worker-3", "worker"), Some(0), "its zone is another one");
         assert_eq!(owner("control-plane-2", "control-plane"), Some(0));
         let labels = machine("worker-2", "worker");
-        let set: MachineSet = serde_json::from_value(set_of("worker-b", "zone-b")).expect("it is valid");
+        let set: MachineSet =
+            serde_json::from_value(set_of(Platform::Memory, "worker-b", "zone-b")).expect("it is valid");
         let wanted = set.spec.selector.and_then(|selector| selector.match_labels).expect("it selects by labels");
         assert!(
             wanted.iter().all(|(key, value)| labels.labels().get(key) == Some(value)),

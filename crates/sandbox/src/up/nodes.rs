@@ -117,6 +117,16 @@ pub(super) fn blank(name: &str, role: &str, zone: &str, provider_id: &str) -> No
     node
 }
 
+/// The Node of a machine that was served a pool's config.
+pub(super) fn of_pool(name: &str, pool: &str, zone: &str, provider_id: &str) -> Node {
+    let role = if pool == "master" { "control-plane" } else { "worker" };
+    let mut node = blank(name, role, zone, provider_id);
+    if !["master", "worker"].contains(&pool) {
+        node.labels_mut().insert(format!("{}{pool}", api::labels::NODE_ROLE_PREFIX), String::new());
+    }
+    node
+}
+
 pub(super) async fn set_ready(
     api: &Api<Node>,
     name: &str,
@@ -184,6 +194,7 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
         witness: None,
         kubelet: String::new(),
         namespace: api::names::NAMESPACE.to_owned(),
+        access: daemon::access::Access::default(),
     };
     let nodes: Api<Node> = Api::all(client.clone());
     if !machines.is_switched_off(&name) {
@@ -207,7 +218,7 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
             () = power => continue,
         };
         match ended.with_context(|| format!("the daemon of {name} failed"))? {
-            Ended::Terminated => {}
+            Ended::Terminated | Ended::Reconnect => {}
             Ended::Rebooting => {
                 tracing::info!(node = name, "simulated reboot");
                 machines.set_rebooting(&name, true);

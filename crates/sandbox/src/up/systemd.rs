@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use containers::{Base, Container, Overlay, Root, State};
-use host::directory::Directory;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -18,7 +18,6 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::Arguments;
-use super::born::Births;
 use super::nodes::{self, Place, SWITCH};
 use super::told_to_stop;
 
@@ -46,7 +45,19 @@ pub(super) struct Parts {
 pub(super) struct Making {
     pub(super) parts: Arc<Parts>,
     pub(super) kubeconfig: String,
-    pub(super) births: Births,
+    pub(super) birth: Birth,
+}
+
+/// What a machine goes through before its own system starts, on its mounted root. It may take long, and ends early when the
+/// machine is told to stop; it never leaves anything behind that still writes.
+pub(super) struct Birth(Box<dyn FnOnce(PathBuf, watch::Receiver<bool>) -> Born + Send>);
+
+type Born = BoxFuture<'static, anyhow::Result<()>>;
+
+impl Birth {
+    pub(super) fn new(birth: impl FnOnce(PathBuf, watch::Receiver<bool>) -> Born + Send + 'static) -> Self {
+        Self(Box::new(birth))
+    }
 }
 
 /// Finds or makes what nodes are made from, or says in one sentence what is missing.
@@ -89,29 +100,36 @@ fn os_name(release: &str) -> String {
     name.map_or_else(|| "Debian".to_owned(), |name| name.trim_matches('"').to_owned())
 }
 
-/// Runs one node until the end of the fleet; then its services are stopped and its root is unmounted.
+/// Runs one node until it is told to stop; then its services are stopped and its root is unmounted.
 pub(super) async fn run(
     client: Client,
     place: Place,
-    Making { parts, kubeconfig, births }: Making,
+    Making { parts, kubeconfig, birth }: Making,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Place { name, number, root, machines } = place;
     let folder = root.parent().context("a node has a folder")?.to_owned();
     machines.set_rebooting(&name, true);
-    let (tell, mut states) = watch::channel(State::default());
-    let (node, whole, leader) = (name.clone(), Arc::clone(&parts), folder.join("leader"));
-    let booting = spawn_blocking(move || {
-        let overlay = Overlay::mount(&whole.base, &folder)?;
+    let (node, whole, at) = (name.clone(), Arc::clone(&parts), folder.clone());
+    let mounting = spawn_blocking(move || {
+        let overlay = Overlay::mount(&whole.base, &at)?;
         furnish(&Root(overlay.path()), &node, number, &whole.machinistd, &kubeconfig)?;
-        // As Ignition does, before the machine's own system starts.
-        births.boot(&node, &Directory::open(overlay.path())?)?;
-        let container = Container::boot(&node, &folder, overlay, move |state| {
-            let _ = tell.send(state);
-        })?;
-        anyhow::Ok(Arc::new(container))
+        anyhow::Ok(overlay)
     });
-    let container = booting.await?.with_context(|| format!("cannot make node {name}"))?;
+    let overlay = mounting.await?.with_context(|| format!("cannot make node {name}"))?;
+    let born = (birth.0)(overlay.path().to_owned(), stopped.clone()).await;
+    born.with_context(|| format!("the first boot of {name} failed"))?;
+    if *stopped.borrow() {
+        return Ok(());
+    }
+    let (tell, mut states) = watch::channel(State::default());
+    let (node, leader) = (name.clone(), folder.join("leader"));
+    let booting = spawn_blocking(move || {
+        Container::boot(&node, &folder, overlay, move |state| {
+            let _ = tell.send(state);
+        })
+    });
+    let container = Arc::new(booting.await?.with_context(|| format!("cannot start node {name}"))?);
     let nodes: Api<Node> = Api::all(client);
     let (mut is_off, mut restarts) = (false, 0);
     let first = tokio::time::sleep(BOOT);

@@ -20,6 +20,22 @@ where
     if_found(in_time(api.delete(&object.name_any(), &parameters)).await).map(|_| ())
 }
 
+/// Deletes the object with this uid at this version. One that has changed since makes it a conflict; one that is gone, or
+/// whose name another object has, is deleted already.
+pub(crate) async fn as_judged<K>(
+    api: &Api<K>,
+    name: &str,
+    uid: &str,
+    resource_version: Option<String>,
+) -> Result<(), Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version };
+    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    if_found(in_time(api.delete(name, &parameters)).await).map(|_| ())
+}
+
 /// Deletes the object with this uid. One that is gone, or whose name another object has, is deleted already.
 pub(crate) async fn by_uid<K>(api: &Api<K>, name: &str, uid: &str) -> Result<(), Error>
 where

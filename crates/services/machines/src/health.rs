@@ -293,10 +293,10 @@ impl Checks {
             move |source| Error::Write { what, name, source }
         };
         match action {
-            Action::DeleteMachine { name, uid } => {
+            Action::DeleteMachine { name, uid, resource_version } => {
                 let machine = Key::in_namespace(&key.namespace, name);
                 self.expectations.deleted(key, machine.clone(), uid);
-                let deleted = delete::by_uid(&machines, name, uid).await;
+                let deleted = delete::as_judged(&machines, name, uid, resource_version.clone()).await;
                 if let Err(error) = &deleted {
                     self.expectations.failed(key, &machine, error);
                 }

@@ -16,6 +16,7 @@ mod request;
 mod secrets;
 mod sweep;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ use api::machine::Machine;
 use cluster::watch::Key;
 use cluster::{Outcome, Problem, Queue, problem};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use machine::draining;
 use machine::lifecycle::{self, Answer, Call, Joining, LinkedNode, Next, Rival, Snapshot, Waiting};
 use machine::provider::{Error as ProviderError, Instance};
 use parking_lot::Mutex;
@@ -36,7 +39,7 @@ use joining::Traces;
 use look::Looks;
 use places::Places;
 use pods::Drains;
-use sweep::{Asked, Sightings};
+use sweep::{Asked, Sightings, Taken};
 
 pub(crate) use ask::in_time;
 pub(crate) use secrets::SecretCache;
@@ -93,11 +96,32 @@ struct Pass {
     sighting: Option<Result<Vec<Instance>, ProviderError>>,
     /// When the sighting was made, if a sweep made it.
     seen: Option<Timestamp>,
+    /// When the provider was last asked.
+    asked: Option<Timestamp>,
+    /// The uid of the node that this pass has cordoned, which the watch may not show yet.
+    cordoned: Option<String>,
     answer: Option<Answer>,
     joining: Option<Joining>,
 }
 
 impl Pass {
+    fn new(key: Key, machine: Machine, sightings: &Sightings) -> Self {
+        let (sighting, seen, asked) = match sightings.take(&key, &machine) {
+            Some(Taken { sighting, time, swept: true }) => (Some(sighting), Some(time), None),
+            Some(Taken { sighting, time, swept: false }) => (Some(sighting), None, Some(time)),
+            None => (None, None, None),
+        };
+        Self { key, machine, sighting, seen, asked, cordoned: None, answer: None, joining: None }
+    }
+
+    /// A node as this pass knows it.
+    fn known<'a>(&self, node: &'a Node) -> Cow<'a, Node> {
+        match &self.cordoned {
+            Some(uid) if node.metadata.uid.as_ref() == Some(uid) => Cow::Owned(draining::cordoned(node)),
+            _ => Cow::Borrowed(node),
+        }
+    }
+
     /// Whether the pass may end here and begin anew with what it asked for. A deletion is judged by what is seen after it.
     fn may_end(&self) -> bool {
         self.answer.is_none() && self.machine.metadata.deletion_timestamp.is_none()
@@ -173,8 +197,7 @@ impl Machines {
             self.forget(&key);
             return Outcome::Done;
         };
-        let (seen, sighting) = self.sightings.take(&key, &machine).unzip();
-        let mut pass = Pass { key: key.clone(), machine, sighting, seen: seen.flatten(), answer: None, joining: None };
+        let mut pass = Pass::new(key.clone(), machine, &self.sightings);
         for _ in 0..ROUNDS {
             match self.round(&mut pass).await {
                 Ok(Step::On) => {}
@@ -240,11 +263,11 @@ impl Machines {
 
     fn snapshot(&self, pass: &Pass) -> Snapshot {
         let rivals = self.rivals(&pass.machine);
-        let node = self.linked_node(&pass.machine);
+        let node = self.linked_node(pass);
         let mut snapshot = Snapshot::from_objects(&pass.machine, [], node, Timestamp::now());
         snapshot.rivals = rivals;
         snapshot.sighting.clone_from(&pass.sighting);
-        snapshot.seen = pass.seen;
+        (snapshot.seen, snapshot.asked) = (pass.seen, pass.asked);
         snapshot.answer.clone_from(&pass.answer);
         snapshot.joining.clone_from(&pass.joining);
         snapshot.settling = self.context.provider.settling_time();
@@ -260,13 +283,13 @@ impl Machines {
         others.filter_map(|other| Rival::between(machine, &other)).collect()
     }
 
-    fn linked_node(&self, machine: &Machine) -> LinkedNode {
-        let world = &self.context.world;
+    fn linked_node(&self, pass: &Pass) -> LinkedNode {
+        let (world, machine) = (&self.context.world, &pass.machine);
         let Some(name) = node_name(machine) else { return LinkedNode::of(machine, None) };
         if world.nodes_known().is_err() {
             return LinkedNode::Unknown;
         }
-        LinkedNode::of(machine, world.node(name).as_deref().map(|node| &**node))
+        LinkedNode::of(machine, world.node(name).as_deref().map(|node| pass.known(node)).as_deref())
     }
 
     /// The Machine as it was last seen or written.

@@ -23,8 +23,13 @@ pub const ROLES: [Role; 7] = [
             // How far a machine came that does not join.
             right(api::machinist::GROUP, "bootstraptokens", &["list"]),
             right("certificates.k8s.io", "certificatesigningrequests", &["list"]),
+            // Hosts that Metal3 manages, always with a resource version.
+            right("metal3.io", "baremetalhosts", &["get", "list", "patch"]),
             // Credentials and user data, by the names in the specs.
             right("", "secrets", &["get"]),
+            // Addresses from pools, on vSphere.
+            right("ipam.cluster.x-k8s.io", "ipaddressclaims", &["get", "create", "patch", "delete"]),
+            right("ipam.cluster.x-k8s.io", "ipaddresses", &["get"]),
             right("events.k8s.io", "events", &["create", "patch"]),
         ],
         at_home: &[],

@@ -45,6 +45,17 @@ pub(super) fn provider_spec(set: &ControlPlaneMachineSet, domain: Option<usize>)
     Ok(value)
 }
 
+/// The provider specs of all places that machines of the set may be made in.
+///
+/// # Errors
+/// When the template has none, or its failure domains cannot be written into one.
+pub fn provider_specs(set: &ControlPlaneMachineSet) -> Result<Vec<Value>, DomainError> {
+    match listed(set).1.len() {
+        0 => Ok(vec![provider_spec(set, None)?]),
+        domains => (0..domains).map(|index| provider_spec(set, Some(index))).collect(),
+    }
+}
+
 /// What a domain means in the provider spec of its platform.
 fn overlay(platform: &str, place: &Value) -> Result<Value, DomainError> {
     let mut fields = match platform {

@@ -1,14 +1,13 @@
 //! What a drain knows of nodes.
 
 use api::labels;
-use api::machine::{Machine, annotation, condition as types};
-use api::names::status::TRUE;
+use api::machine::{Machine, annotation};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
 use super::Snapshot;
+use crate::duration;
 use crate::link::is_linked;
-use crate::{condition, duration};
 
 /// The node to drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +24,8 @@ pub enum DrainNode {
         control_plane: bool,
         /// Its kubelet is silent: `Ready` is `Unknown`.
         unreachable: bool,
-        /// It registered after the Machine was drained, and is not cordoned.
-        registered_since: bool,
+        /// The Machine was drained, and the node is not cordoned: it registered again, or somebody uncordoned it.
+        open_again: bool,
     },
 }
 
@@ -76,21 +75,24 @@ impl DrainNode {
             name: name(node).to_owned(),
             cordoned: is_cordoned(node),
             control_plane: is_control_plane(node),
-            registered_since: registered_since(machine, node),
+            open_again: is_open_again(machine, node),
             unreachable: conditions.iter().any(|it| it.type_ == "Ready" && it.status == api::names::status::UNKNOWN),
         }
     }
 }
 
-/// Whether a node registered after its Machine was drained, and pods may come to it.
-pub(crate) fn registered_since(machine: &Machine, node: &Node) -> bool {
-    let status = machine.status.as_ref();
-    let drained = status.and_then(|status| condition::find(&status.conditions, types::DRAINED));
-    let drained = drained.filter(|drained| drained.status == TRUE && !super::is_excluded(machine));
-    let drained = drained.and_then(|drained| drained.last_transition_time.as_ref());
-    let registered = node.metadata.creation_timestamp.as_ref();
-    let is_later = drained.zip(registered).is_some_and(|(drained, registered)| registered.0 > drained.0);
-    is_later && !is_cordoned(node)
+/// Whether pods may have come to a node since its Machine was drained: the drain has cordoned it, so a node that is not
+/// cordoned has registered again or was uncordoned by somebody. Times are not compared, because the clock that the drain's
+/// was read from may have been wrong.
+pub(crate) fn is_open_again(machine: &Machine, node: &Node) -> bool {
+    super::is_drained(machine) && !super::is_excluded(machine) && !is_cordoned(node)
+}
+
+/// A node as it is once it was cordoned, for whoever has just done that and has not seen it in a watch yet.
+pub fn cordoned(node: &Node) -> Node {
+    let mut node = node.clone();
+    node.spec.get_or_insert_default().unschedulable = Some(true);
+    node
 }
 
 fn name(node: &Node) -> &str {
@@ -106,14 +108,15 @@ fn is_control_plane(node: &Node) -> bool {
     node.metadata.labels.as_ref().is_some_and(|all| roles.iter().any(|role| all.contains_key(*role)))
 }
 
-/// The control-plane node that has to be through before this one may go: one whose Machine was deleted earlier or, unless
-/// this one is cordoned too, one that is cordoned already. Of two that are cordoned, one at least has to go.
+/// The control-plane node that has to be through before this one may go: one that is cordoned, unless this one is too, else
+/// one whose Machine was deleted earlier. A node that is cordoned goes before all that are not, so that two never wait for
+/// each other; of several that are cordoned, one at least has to go.
 pub(super) fn goes_first(snapshot: &Snapshot) -> Option<String> {
     let DrainNode::Present { name, cordoned, .. } = &snapshot.node else { return None };
     let since = snapshot.machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
     let is_earlier = |other: &&Colleague| {
-        (other.cordoned && !cordoned)
-            || other.leaving.is_some_and(|leaving| (Some(leaving), &other.node) < (since, name))
+        let is_older = other.leaving.is_some_and(|leaving| (Some(leaving), &other.node) < (since, name));
+        if other.cordoned == *cordoned { is_older } else { other.cordoned }
     };
     snapshot.colleagues.iter().find(is_earlier).map(|other| other.node.clone())
 }

@@ -101,7 +101,8 @@ impl Round<'_> {
         }
         let message =
             format!("Machine {} has been remediated by requesting to delete Machine object", self.full_name(target));
-        let delete = Action::DeleteMachine { name: target.name.clone(), uid: target.uid.clone() };
+        let Target { name, uid, resource_version, .. } = target.clone();
+        let delete = Action::DeleteMachine { name, uid, resource_version };
         Remedy::Act(vec![delete, self.event(target, "MachineDeleted", message)])
     }
 

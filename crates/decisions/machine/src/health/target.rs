@@ -18,6 +18,8 @@ use crate::link::is_linked;
 pub struct Target {
     pub name: String,
     pub uid: String,
+    /// The version of the Machine that was looked at.
+    pub resource_version: Option<String>,
     pub failed: bool,
     pub deleting: bool,
     /// Since when it could have got a node.
@@ -148,6 +150,7 @@ impl Target {
         Self {
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone(),
             failed: status.and_then(|status| status.phase.as_deref()) == Some(phase::FAILED),
             deleting: metadata.deletion_timestamp.is_some(),
             started: started(machine),

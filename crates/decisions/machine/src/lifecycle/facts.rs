@@ -26,6 +26,7 @@ impl Snapshot {
             node,
             sighting: None,
             seen: None,
+            asked: None,
             answer: None,
             draft: Draft { children: BTreeMap::new(), place: serde_json::Value::Null },
             joining: None,
@@ -46,7 +47,7 @@ impl LinkedNode {
                 name: reference.name.clone().unwrap_or_default(),
                 uid: node.metadata.uid.clone().unwrap_or_default(),
                 ready: Readiness::of_node(node) != Readiness::NotReady,
-                undrained: draining::registered_since(machine, node),
+                undrained: draining::is_open_again(machine, node),
             },
             None => Self::Missing,
         }

@@ -70,9 +70,10 @@ fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, E
     match answer {
         Ok(deletion) => {
             report.clear(types::INSTANCE_DELETED);
-            match (deletion, may_appear(snapshot, &report)) {
-                (Deletion::Gone, None) => finish(snapshot, report),
-                (Deletion::Gone | Deletion::Requested, _) => look(snapshot, report, None),
+            // Once a lookup followed the deletion, it is the lookup that counts.
+            match (deletion, &snapshot.sighting, may_appear(snapshot, &report)) {
+                (Deletion::Gone, None, None) => finish(snapshot, report),
+                (Deletion::Gone | Deletion::Requested, _, _) => look(snapshot, report, None),
             }
         }
         // With a spec that the provider never accepted there cannot be an instance, unless addresses prove one.
@@ -81,15 +82,16 @@ fn answered(snapshot: &Snapshot, mut report: Report, answer: &Result<Deletion, E
     }
 }
 
-/// How much longer an instance may appear that nobody sees now. A creation that was never answered may still be under way in
-/// a process that led before.
+/// How much longer an instance may appear that the last answer did not show. A creation that was never answered may still be
+/// under way in a process that led before, and what it makes at its very end takes its time to show.
 fn may_appear(snapshot: &Snapshot, report: &Report) -> Option<SignedDuration> {
     let is_answered = report.was_provisioned()
         || report
             .refusal(types::INSTANCE_CREATED)
             .is_some_and(|refusal| !matches!(refusal.kind, ErrorKind::Unreachable | ErrorKind::Other));
     let asked = Record::of(&snapshot.machine).filter(|_| !is_answered).map(|record| record.last_try);
-    let left = asked.map(|asked| (LONGEST_CALL - snapshot.now.duration_since(asked)).min(LONGEST_CALL));
+    let longest = LONGEST_CALL + snapshot.settling;
+    let left = asked.map(|asked| (longest - snapshot.told_at().duration_since(asked)).min(longest));
     settling(snapshot).max(left.filter(SignedDuration::is_positive))
 }
 

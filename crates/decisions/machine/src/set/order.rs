@@ -38,6 +38,8 @@ const MUST: f64 = 100.0;
 const BETTER: f64 = 50.0;
 const POSSIBLE: f64 = 20.0;
 const WITHOUT_NODE: f64 = 40.0;
+/// Nothing is lost with a Machine that the provider has no instance for.
+const WITHOUT_INSTANCE: f64 = 45.0;
 
 /// Age in seconds at which an `Oldest` priority has come 63 % of its way: 100 days.
 const AGE_SCALE: f64 = 100.0 * 24.0 * 3600.0;
@@ -48,11 +50,13 @@ pub fn priority(member: &Member, policy: DeletePolicy, now: Timestamp) -> f64 {
         return MUST;
     }
     let marked = member.delete_me || member.failed;
+    let waits = member.starved && !member.linked;
     match policy {
         DeletePolicy::Random if marked => BETTER,
+        DeletePolicy::Random if waits => WITHOUT_INSTANCE,
         DeletePolicy::Random if !member.linked => WITHOUT_NODE,
         DeletePolicy::Random => POSSIBLE,
-        DeletePolicy::Oldest | DeletePolicy::Newest if marked => MUST,
+        DeletePolicy::Oldest | DeletePolicy::Newest if marked || waits => MUST,
         DeletePolicy::Oldest => age_priority(member.created, now),
         DeletePolicy::Newest => MUST - age_priority(member.created, now),
     }
@@ -72,4 +76,27 @@ pub fn victims<'a>(kept: &[&'a Member], policy: DeletePolicy, count: usize, now:
     let mut ordered: Vec<_> = kept.iter().map(|member| (priority(member, policy, now), *member)).collect();
     ordered.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     ordered.into_iter().take(count).map(|(_, member)| member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_waits_for_capacity_goes_before_those_that_serve_whatever_the_policy() {
+        let member = |name: &str, starved: bool, linked: bool| Member {
+            name: name.to_owned(),
+            starved,
+            linked,
+            created: Some(Timestamp::UNIX_EPOCH),
+            ..Member::default()
+        };
+        // A condition that has not been cleared yet does not make a Machine with a node waste.
+        let members = [member("a", false, true), member("b", true, true), member("c", true, false)];
+        let kept: Vec<&Member> = members.iter().collect();
+        let now = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365);
+        for policy in [DeletePolicy::Random, DeletePolicy::Newest, DeletePolicy::Oldest] {
+            assert_eq!(victims(&kept, policy, 1, now)[0].name, "c", "{policy:?}");
+        }
+    }
 }

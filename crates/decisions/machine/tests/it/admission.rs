@@ -4,9 +4,9 @@ use expect_test::expect;
 use machine::admission::{
     adoption_warning, export, review_health_check, review_machine, review_set, settle_copy, skips_provider_checks,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::make::{machine, object};
+use crate::make::{machine, merge, object};
 
 #[test]
 fn a_copy_loses_the_instance_of_the_original() {
@@ -68,7 +68,7 @@ fn an_export_has_neither_what_the_server_wrote_nor_what_names_the_instance() {
 
 #[test]
 fn the_spec_of_a_machine_that_only_loses_its_finalizers_is_not_looked_at() {
-    let deleting = |finalizers: serde_json::Value| {
+    let deleting = |finalizers: Value| {
         machine(json!({"metadata": {"deletionTimestamp": "2026-03-01T11:00:00Z", "finalizers": finalizers}}))
     };
     let (old, new) = (deleting(json!(["machine.machine.openshift.io"])), deleting(json!([])));
@@ -89,4 +89,35 @@ fn what_cannot_work_is_refused_with_its_field() {
         .assert_eq(&review_set(None, &set).errors.join("\n"));
     let check = object(json!({"metadata": {"name": "mhc"}, "spec": {"maxUnhealthy": "half"}}));
     assert!(review_health_check(&check).errors[0].contains("maxUnhealthy"));
+}
+
+#[test]
+fn a_control_plane_set_that_could_not_act_is_refused_with_its_field() {
+    let set = |over: Value| {
+        let labels = json!({"machine.openshift.io/cluster-api-machine-role": "master"});
+        let mut value = json!({
+            "metadata": {"name": "cluster", "namespace": "ns"},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "machineType": "machines_v1beta1_machine_openshift_io",
+                    "machines_v1beta1_machine_openshift_io": {
+                        "metadata": {"labels": labels}, "spec": {"providerSpec": {"value": {"size": 1}}},
+                    },
+                },
+            },
+        });
+        merge(&mut value, over);
+        let set: api::machine::ControlPlaneMachineSet = object(value);
+        machine::admission::review_control_plane_set(&set).errors.join("; ")
+    };
+    assert_eq!(set(json!({})), "");
+    assert!(set(json!({"metadata": {"name": "other"}})).starts_with("metadata.name: "));
+    let selector = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}}});
+    assert!(set(selector).starts_with("spec.template.machines_v1beta1_machine_openshift_io.metadata.labels: "));
+    let template = |machines: Value| json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": machines}}});
+    let domains = json!({"failureDomains": {"platform": "Nutanix", "nutanix": [{"name": "a"}]}});
+    assert!(set(template(domains)).starts_with("failureDomains.platform: "), "{}", set(template(json!({}))));
+    let bare = json!({"spec": {"providerSpec": {"value": null}}});
+    assert!(set(template(bare)).contains("providerSpec.value is missing"));
 }

@@ -4,7 +4,7 @@ use api::machine::Machine;
 use expect_test::{Expect, expect};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use machine::draining::{Emptying, Next, Snapshot, plan};
+use machine::draining::{Colleague, Emptying, Next, Snapshot, Waiting, plan};
 use serde_json::{Value, json};
 
 use crate::make::{ago, machine, merge, node, now};
@@ -165,11 +165,49 @@ fn a_node_that_comes_after_the_drain_is_drained_too() {
     check(&of(&leaving(value), &[&plain]), expect!["0 actions | wait: the node is drained | True Node drain skipped"]);
 
     let gone = leaving(json!({"status": {"conditions": drained("Drain finished successfully")}}));
+    let closed = node(json!({"spec": {"unschedulable": true}}));
+    check(&of(&gone, &[&closed]), expect!["0 actions | wait: the node is drained | True Drain finished successfully"]);
+    // The clock that the drain's time came from may have been ahead, so the node's own time proves nothing.
     let older = node(json!({"metadata": {"creationTimestamp": ago(SignedDuration::from_hours(1))}}));
-    check(&of(&gone, &[&older]), expect!["0 actions | wait: the node is drained | True Drain finished successfully"]);
-    let newer = node(json!({"metadata": {"creationTimestamp": ago(SignedDuration::from_mins(1))}}));
+    let again = expect![
+        "0 actions | after 0s: 0 pods are being evicted | False the node is not cordoned any more: it has registered again, or somebody uncordoned it"
+    ];
+    let mut begun = of(&gone, &[&older]);
+    check(&begun, again);
+    // The node is cordoned only when that is written: a crash between the two would make it look drained.
+    begun = of(&Machine { status: Some(plan(&begun).status), ..gone.clone() }, &[&older]);
     check(
-        &of(&gone, &[&newer]),
-        expect!["2 actions | empty n | False the node has registered again since it was drained"],
+        &begun,
+        expect![
+            "2 actions | empty n | False the node is not cordoned any more: it has registered again, or somebody uncordoned it"
+        ],
     );
+    let known = machine::draining::cordoned(&older);
+    check(&of(&gone, &[&known]), expect!["0 actions | wait: the node is drained | True Drain finished successfully"]);
+}
+
+#[test]
+fn two_nodes_of_the_control_plane_never_wait_for_each_other() {
+    let master = |cordoned: bool| {
+        let labels = json!({"node-role.kubernetes.io/control-plane": ""});
+        node(json!({"metadata": {"labels": labels}, "spec": {"unschedulable": cordoned}}))
+    };
+    let colleague = |cordoned: bool, minutes: Option<i64>| {
+        let leaving = minutes.map(|minutes| now() - SignedDuration::from_mins(minutes));
+        vec![Colleague { node: "other".to_owned(), cordoned, leaving }]
+    };
+    let waits = |cordoned: bool, colleagues: Vec<Colleague>| {
+        let node = master(cordoned);
+        let snapshot = Snapshot { colleagues, ..of(&leaving(json!({})), &[&node]) };
+        matches!(plan(&snapshot).next, Next::After(_, Waiting::Turn { .. }))
+    };
+    // This one's Machine was deleted ten minutes ago.
+    assert!(waits(false, colleague(true, Some(5))), "the other is cordoned already");
+    assert!(!waits(true, colleague(false, Some(20))), "so it does not wait for the older one");
+    assert!(waits(false, colleague(false, Some(20))), "the older one goes first");
+    assert!(!waits(false, colleague(false, Some(5))));
+    assert!(waits(true, colleague(true, Some(20))));
+    assert!(!waits(true, colleague(true, Some(5))));
+    assert!(waits(false, colleague(true, None)), "a config change has taken the other");
+    assert!(!waits(true, colleague(true, None)));
 }

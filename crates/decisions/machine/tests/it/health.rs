@@ -408,3 +408,15 @@ fn a_machine_without_a_node_is_watched_for_a_minute_before_it_is_replaced() {
     let later = Snapshot { suspected: Some(watched), now: now() + SignedDuration::from_secs(61), ..first };
     assert!(deletes(&later));
 }
+
+#[test]
+fn a_machine_is_deleted_only_as_it_was_judged() {
+    let mut fleet = fleet(10, 1, json!({}), json!({}));
+    fleet.machines[0].metadata.resource_version = Some("7".to_owned());
+    let plan = plan(&fleet.snapshot(&check_object(json!({}))));
+    let deletes = plan.actions.iter().filter_map(|action| match action {
+        Action::DeleteMachine { resource_version, .. } => Some(resource_version.as_deref()),
+        _ => None,
+    });
+    assert_eq!(deletes.collect::<Vec<_>>(), [Some("7")], "it may be linked to another node by now");
+}

@@ -93,7 +93,7 @@ fn an_empty_answer_proves_nothing_until_the_provider_has_settled() {
         answer: Some(Answer::Deleted(Ok(Deletion::Gone))),
         ..waits(tried(1, SignedDuration::from_secs(5), deleting))
     };
-    check(leaving, expect![" | after 1m 55s: the instance was just asked for and may not be visible yet"]);
+    check(leaving, expect![" | after 2m 15s: the instance was just asked for and may not be visible yet"]);
 }
 
 #[test]
@@ -142,6 +142,38 @@ fn a_machine_whose_creation_was_never_answered_stays_until_no_call_can_be_under_
     let gone = || expect!["RemoveFinalizer | wait: others still hold finalizers"];
     check(leaving(SignedDuration::from_mins(3), json!({})), gone());
     check(leaving(recently, json!({"spec": {"providerID": "x:///1"}})), gone());
+}
+
+#[test]
+fn what_the_provider_said_before_a_standstill_does_not_let_a_machine_go() {
+    let leaving = |over: Snapshot| {
+        let deleted = json!({
+            "metadata": {"deletionTimestamp": ago(SignedDuration::from_mins(9))},
+            "status": {"conditions": [{"type": "Drained", "status": "True"}]},
+        });
+        let machine = tried(1, SignedDuration::from_mins(8), deleted);
+        Snapshot {
+            machine,
+            answer: Some(Answer::Deleted(Ok(Deletion::Gone))),
+            settling: SignedDuration::from_mins(1),
+            ..over
+        }
+    };
+    let minutes = |minutes| Some(now() - SignedDuration::from_mins(minutes));
+    let nothing = || Snapshot { sighting: None, ..snapshot(machine(json!({}))) };
+    // A creation of eight minutes ago may have ended two minutes later, and have shown another minute later.
+    check(leaving(Snapshot { asked: minutes(7), ..nothing() }), expect![" | look"]);
+    check(
+        leaving(Snapshot { asked: minutes(4), ..nothing() }),
+        expect!["RemoveFinalizer | wait: others still hold finalizers"],
+    );
+    let seen = |instances| Snapshot { sighting: Some(Ok(instances)), ..nothing() };
+    check(
+        leaving(Snapshot { asked: minutes(6), ..seen(Vec::new()) }),
+        expect![" | after 1m: the instance was just asked for and may not be visible yet"],
+    );
+    let landed = leaving(Snapshot { asked: minutes(1), ..seen(vec![Instance::default()]) });
+    assert!(!plan(&landed).actions.contains(&Action::RemoveFinalizer), "it landed after the deletion");
 }
 
 #[test]

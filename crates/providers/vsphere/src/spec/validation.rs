@@ -19,7 +19,7 @@ const LONGEST_NAME: usize = 80;
 const LARGEST_DATA_DISK_GIB: i32 = 16384;
 const PROVISIONING_MODES: &[&str] = &["EagerlyZeroed", "Thick", "Thin"];
 /// The feature gate behind `workspace.vmGroup`.
-const VM_GROUP_GATE: &str = "VSphereHostVMGroupZonal";
+pub(super) const VM_GROUP_GATE: &str = "VSphereHostVMGroupZonal";
 
 pub(super) fn check(spec: &VsphereSpec, surroundings: &Surroundings, verdict: &mut Verdict) {
     super::IDENTITY.check(&spec.api_version, &spec.kind, verdict);

@@ -41,11 +41,11 @@ impl Machines {
         };
         self.looking.lock().insert(key.clone(), asked.clone());
         let place = request::place(&pass.machine, self.context.provider.rules());
-        let (this, sighting) = (self.clone(), self.looks.look(place, request));
+        let (this, time, sighting) = (self.clone(), Timestamp::now(), self.looks.look(place, request));
         tokio::spawn(async move {
             let sighting = sighting.await;
             this.looking.lock().remove(&key);
-            this.sightings.keep(&key, asked, sighting);
+            this.sightings.keep(&key, asked, time, sighting);
             this.queue.add(key);
         });
         Step::End(Outcome::Done)
@@ -55,6 +55,7 @@ impl Machines {
     pub(super) async fn ask(&self, pass: &mut Pass, call: Call) {
         let purpose = if matches!(call, Call::Create(_)) { Purpose::Creation } else { Purpose::Other };
         let request = self.request(&pass.machine, purpose).await;
+        pass.asked = Some(Timestamp::now());
         match call {
             Call::Look => {
                 pass.seen = None;

@@ -49,7 +49,7 @@ impl Machines {
                 match action {
                     Action::Cordon { node } => {
                         tracing::info!(machine = pass.key.name, node, "draining the node");
-                        self.cordon(node, nodes.as_deref()).await?;
+                        pass.cordoned = self.cordon(node, nodes.as_deref()).await?;
                     }
                     Action::Event { warning, reason, message } => {
                         self.context.tell(&pass.machine, severity(*warning), reason, message);
@@ -97,7 +97,8 @@ impl Machines {
     }
 
     fn drain_snapshot(&self, pass: &Pass, nodes: Option<&[Arc<NodeRecord>]>) -> Snapshot {
-        let nodes: Option<Vec<&Node>> = nodes.map(|nodes| nodes.iter().map(|node| &***node).collect());
+        let nodes: Option<Vec<_>> = nodes.map(|nodes| nodes.iter().map(|node| pass.known(node)).collect());
+        let nodes: Option<Vec<&Node>> = nodes.as_ref().map(|nodes| nodes.iter().map(|node| &**node).collect());
         let rivals = self.rivals(&pass.machine).into_iter().map(|rival| rival.name).collect();
         let leaving = |node: &Node| {
             let name = node.metadata.annotations.as_ref()?.get(annotations::MACHINE)?;
@@ -139,15 +140,16 @@ impl Machines {
             .map(|()| store.keys().into_iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect())
     }
 
-    async fn cordon(&self, name: &str, nodes: Option<&[Arc<NodeRecord>]>) -> Result<(), Error> {
+    /// Makes a node unschedulable and gives its uid.
+    async fn cordon(&self, name: &str, nodes: Option<&[Arc<NodeRecord>]>) -> Result<Option<String>, Error> {
         let node = nodes.into_iter().flatten().find(|node| node.metadata.name.as_deref() == Some(name));
         let uid = node.and_then(|node| node.metadata.uid.as_deref());
         let api: Api<Node> = Api::all(self.context.world.client.clone());
         let patch = json!({ "metadata": { "uid": uid }, "spec": { "unschedulable": true } });
         match write::merge(&api, MANAGER, name, &patch).await {
-            Ok(_) => Ok(()),
+            Ok(node) => Ok(node.metadata.uid),
             // The node is gone, or another one has its name; the next look sees it.
-            Err(error) if matches!(problem(&error), Problem::NotFound | Problem::Conflict) => Ok(()),
+            Err(error) if matches!(problem(&error), Problem::NotFound | Problem::Conflict) => Ok(None),
             Err(source) => Err(Error::Node { node: name.to_owned(), source }),
         }
     }

@@ -27,10 +27,19 @@ pub(super) struct Sightings(Mutex<HashMap<Key, Seen>>);
 
 struct Seen {
     at: Instant,
-    /// When the provider was asked, by a sweep. `None` for what the Machine's own pass asked for.
-    time: Option<Timestamp>,
+    /// When the provider was asked.
+    time: Timestamp,
+    /// Whether a sweep asked, and not the Machine's own pass.
+    swept: bool,
     asked: Asked,
     sighting: Sighting,
+}
+
+/// What was seen of a Machine, when, and whether a sweep saw it.
+pub(super) struct Taken {
+    pub(super) sighting: Sighting,
+    pub(super) time: Timestamp,
+    pub(super) swept: bool,
 }
 
 /// What a Machine was looked for by. A sighting does not speak about a Machine that has got an instance since.
@@ -101,7 +110,7 @@ impl Machines {
         let sightings = look_at(&*self.context.provider, &requests).await;
         let mut seen = self.sightings.0.lock();
         for ((key, asked), sighting) in keys.into_iter().zip(sightings) {
-            seen.insert(key.clone(), Seen { at: Instant::now(), time: Some(time), asked, sighting });
+            seen.insert(key.clone(), Seen { at: Instant::now(), time, swept: true, asked, sighting });
             self.queue.add(key);
         }
     }
@@ -115,15 +124,19 @@ fn rests(machine: &Machine) -> bool {
 
 impl Sightings {
     /// Keeps what a Machine's own pass asked for, until its next pass.
-    pub(super) fn keep(&self, key: &Key, asked: Asked, sighting: Sighting) {
-        self.0.lock().insert(key.clone(), Seen { at: Instant::now(), time: None, asked, sighting });
+    pub(super) fn keep(&self, key: &Key, asked: Asked, time: Timestamp, sighting: Sighting) {
+        self.0.lock().insert(key.clone(), Seen { at: Instant::now(), time, swept: false, asked, sighting });
     }
 
-    /// What was seen of a Machine a moment ago, and when, if a sweep saw it.
-    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<(Option<Timestamp>, Sighting)> {
-        let Seen { at, time, asked, sighting } = self.0.lock().remove(key)?;
+    /// What was seen of a Machine a moment ago.
+    pub(super) fn take(&self, key: &Key, machine: &Machine) -> Option<Taken> {
+        let Seen { at, time, swept, asked, sighting } = self.0.lock().remove(key)?;
         let is_leaving = machine.metadata.deletion_timestamp.is_some();
-        (!is_leaving && at.elapsed() < SHORTLY && asked == Asked::of(machine)).then_some((time, sighting))
+        (!is_leaving && at.elapsed() < SHORTLY && asked == Asked::of(machine)).then_some(Taken {
+            sighting,
+            time,
+            swept,
+        })
     }
 
     pub(super) fn forget(&self, key: &Key) {

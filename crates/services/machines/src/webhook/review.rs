@@ -5,9 +5,13 @@
 //! labelled, drained and deleted.
 
 use api::labels::{MACHINE_CLUSTER, MACHINE_ROLE};
-use api::machine::{Machine, MachineHealthCheck, MachineSet};
+use api::machine::{ControlPlaneMachineSet, Machine, MachineHealthCheck, MachineSet};
 use base64::Engine as _;
-use machine::admission::{Review, review_health_check, review_machine, review_set, settle_copy, skips_provider_checks};
+use machine::admission::{
+    Review, review_control_plane_set, review_health_check, review_machine, review_set, settle_copy,
+    skips_provider_checks,
+};
+use machine::control_plane_set::provider_specs;
 use machine::provider::{SpecRules, Surroundings};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -50,6 +54,9 @@ pub(super) fn answer(path: &str, request: &Value, around: &Around<'_>) -> Option
         "validate-machine-openshift-io-v1beta1-machine" => validate_machine(request, new, old, around),
         "validate-machine-openshift-io-v1beta1-machineset" => validate_set(request, new, old, around),
         "validate-machine-openshift-io-v1beta1-machinehealthcheck" => validate_health_check(new, old),
+        "validate-machine-openshift-io-v1-controlplanemachineset" => {
+            validate_control_plane_set(request, new, old, around)
+        }
         _ => return None,
     };
     Some(judged.unwrap_or_else(|error| Answer { errors: vec![error], ..Answer::default() }))
@@ -160,6 +167,33 @@ fn validate_set(
     let old: Option<MachineSet> = before.map(parse).transpose()?;
     let mut answer = Answer::from(review_set(old.as_ref(), &new));
     answer.judge_spec(object, before, OF_TEMPLATE, &surroundings(request, object, true, around), around.rules);
+    Ok(answer)
+}
+
+/// Like a health check, only a changed spec is judged. The provider is asked about every failure domain; what its specs
+/// leave out is filled in on the Machines that are made of them.
+fn validate_control_plane_set(
+    request: &Value,
+    new: &Value,
+    old: Option<&Value>,
+    around: &Around<'_>,
+) -> Result<Answer, String> {
+    if old.is_some_and(|old| old["spec"] == new["spec"]) {
+        return Ok(Answer::default());
+    }
+    let set: ControlPlaneMachineSet = parse(new)?;
+    let mut answer = Answer::from(review_control_plane_set(&set));
+    let surroundings = Surroundings { control_plane: true, ..surroundings(request, new, true, around) };
+    for spec in provider_specs(&set).unwrap_or_default() {
+        let verdict = around.rules.validate(&spec, &surroundings);
+        for problem in verdict.problems.iter().map(ToString::to_string) {
+            if !answer.errors.contains(&problem) {
+                answer.errors.push(problem);
+            }
+        }
+        answer.warnings.extend(verdict.warnings);
+    }
+    answer.warnings.dedup();
     Ok(answer)
 }
 
