@@ -71,7 +71,8 @@ pub(crate) struct Start {
     /// `host:port` that answers when this node's network is well; the default gateway unless set.
     #[arg(long, env = "WITNESS", global = true)]
     pub(crate) witness: Option<String>,
-    /// Where metrics and health are served, on the loopback.
+    /// Where metrics and health are served: plainly on the loopback; on any other address by TLS, to whoever the cluster
+    /// lets `get` the non-resource URL.
     #[arg(long, env = "METRICS_URL", default_value = "127.0.0.1:8797", global = true)]
     pub(crate) metrics_url: String,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use change::host::Host;
-use daemon::metrics::{self, Metrics};
+use daemon::metrics::{self, Door, Guard, Identity, Metrics};
 use daemon::run::{Ended, Options, run};
 use host::directory::Directory;
 use host::machine::Machine;
@@ -26,37 +26,34 @@ pub(crate) fn start(arguments: &Start) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: &Start) -> anyhow::Result<()> {
-    let Some(node) = &arguments.node else { bail!("node-name is required: give --node or set NODE_NAME") };
-    let mut line = Line::find(arguments)?;
+    let mut line = Line::open(arguments).await?;
     let metrics = Metrics::default();
     let (os, version) = offline::os_release(&arguments.root);
     metrics.set_os(&os, &version);
-    serve_metrics(&arguments.metrics_url, &metrics, &arguments.kubelet_healthz).await;
-    let options = Options {
-        node: node.clone(),
+    let guard = Arc::new(Guard::default());
+    serve_metrics(arguments, &metrics, &guard).await;
+    let mut options = Options {
+        node: arguments.node.clone().unwrap_or_default(),
         watched_root: Some(arguments.root.clone()),
         metrics,
         witness: arguments.witness.clone(),
         kubelet: arguments.kubelet_healthz.clone(),
         namespace: arguments.namespace.clone(),
+        access: line.access.clone(),
     };
     let mut stopped = stop_on_signal()?;
     // Unit type notify: whoever waits for the daemon waits until it listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     loop {
-        let client = line.connect().await?;
         let (renewal, ended) = line.renewed(arguments, stopped.clone());
-        let ended = run(open_host(arguments)?, client, options.clone(), ended).await?;
+        options.access = line.access.clone();
+        guard.ask_with(line.client.clone());
+        let ended = run(open_host(arguments)?, line.client, options.clone(), ended).await?;
         let renewed = renewal.end().await;
         match ended {
             Ended::Terminated if *stopped.borrow() => return Ok(()),
-            Ended::Terminated => match renewed {
-                Some(renewed) => {
-                    tracing::info!("the kubelet's credential was renewed; connecting anew");
-                    line = renewed;
-                }
-                None => return Ok(()),
-            },
+            Ended::Terminated if !renewed => return Ok(()),
+            Ended::Terminated | Ended::Reconnect => tracing::info!("connecting anew with the credential on the host"),
             // A simulated reboot is a fresh start with another boot id.
             Ended::Rebooting if arguments.simulate => tracing::info!("simulated reboot"),
             // The machine goes down; whatever else this process did would only be undone. A reboot that is lost (a job that
@@ -68,15 +65,29 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
                 tracing::error!("the reboot that was asked for has not happened; it is asked for again");
             }
         }
+        line = Line::open(arguments).await?;
     }
 }
 
 /// A daemon without metrics is still a daemon: a taken port is only worth a word.
-async fn serve_metrics(address: &str, metrics: &Metrics, kubelet: &str) {
-    match TcpListener::bind(address).await {
-        Ok(listener) => drop(tokio::spawn(metrics::serve(listener, metrics.clone(), kubelet.to_owned()))),
-        Err(error) => tracing::warn!(address, error = &error as &dyn std::error::Error, "metrics are not served"),
+async fn serve_metrics(arguments: &Start, metrics: &Metrics, guard: &Arc<Guard>) {
+    let address = metrics::address(&arguments.metrics_url);
+    match listen(arguments, &address, guard).await {
+        Ok((listener, door)) => {
+            drop(tokio::spawn(metrics::serve(listener, metrics.clone(), arguments.kubelet_healthz.clone(), door)));
+        }
+        Err(error) => tracing::warn!(address, "metrics are not served: {error:#}"),
     }
+}
+
+/// Beyond the host itself, only those are let in whom the cluster lets in.
+async fn listen(arguments: &Start, address: &str, guard: &Arc<Guard>) -> anyhow::Result<(TcpListener, Door)> {
+    let listener = TcpListener::bind(address).await?;
+    if listener.local_addr()?.ip().is_loopback() {
+        return Ok((listener, Door::Open));
+    }
+    let identity = Arc::new(Identity::of(arguments.node.as_deref().unwrap_or("localhost")));
+    Ok((listener, Door::Guarded { guard: Arc::clone(guard), identity, host: open_host(arguments)? }))
 }
 
 pub(crate) fn open_host(arguments: &Start) -> anyhow::Result<Arc<dyn Host>> {

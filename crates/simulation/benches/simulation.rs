@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use simulation::{Real, Summary};
+use simulation::{Real, Summary, run};
 
 /// As many as issue and documentation promise.
 const RUNS: u64 = 100_000;
 
 fn main() {
     let start = Instant::now();
-    let summary = Summary::of(0..RUNS, &Real);
+    let summary = Summary::of(0..RUNS, |seed| run(seed, &Real));
     let Summary { runs, steps, faults, failed } = &summary;
     println!("bench: simulated rollouts with 0 violations | {} of {runs} | 100000 of 100000", *runs - failed.len());
     println!("bench: faults injected | {faults} | -");

@@ -6,10 +6,8 @@
 //!
 //! A foreign (upstream) daemon reads its target only between updates and has no trials.
 
-use ::daemon::decide::{Move, Situation, decide};
-use ::daemon::engine::Standing;
-use ::daemon::node::{Report, View};
 use jiff::{SignedDuration, Timestamp};
+use node::{Move, Report, Situation, Standing, View, decide};
 
 use crate::faults::any_jump;
 use crate::host::{Host, Phase, Power, Work};
@@ -101,18 +99,19 @@ impl Step<'_> {
         let Some(host) = self.host() else { return };
         let (disk, boot) = (host.disk.clone(), host.boot);
         let standing = standing(disk.journal.as_ref(), boot);
-        let mut view = host.process.view.clone().unwrap_or_default();
-        if let Some(pursued) = &host.process.pursues {
+        let mut heard = host.process.view.clone();
+        if let (Some(view), Some(pursued)) = (&mut heard, &host.process.pursues) {
             view.desired.clone_from(pursued);
         }
         let situation = Situation {
             born: None,
             on_disk: disk.current.as_deref(),
             standing: &standing,
-            node: &view,
+            node: heard.as_ref(),
             forced: false,
             reverted: disk.reverted.as_deref(),
         };
+        let view = heard.clone().unwrap_or_default();
         match decide(&situation) {
             Move::Idle => {}
             Move::Adopt { config } => self.adopt(config),

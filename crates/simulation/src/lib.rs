@@ -13,6 +13,7 @@ mod ending;
 mod faults;
 mod host;
 pub mod machines;
+mod outcome;
 mod pods;
 mod protocol;
 mod random;
@@ -25,11 +26,10 @@ mod violation;
 mod watching;
 mod world;
 
-use std::collections::BTreeSet;
-
 use rollout::{Plan, Snapshot};
 
 pub use daemon::TrialClock;
+pub use outcome::Outcome;
 pub use scenario::{NotAScenario, Scenario};
 pub use shrink::shrink;
 pub use summary::Summary;
@@ -63,17 +63,6 @@ pub trait Parties: Sync {
 pub struct Real;
 
 impl Parties for Real {}
-
-/// The result of one run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    pub scenario: Scenario,
-    pub steps: usize,
-    /// The numbers of the injected faults.
-    pub faults: BTreeSet<usize>,
-    /// Violated rules. Later ones may be consequences of the first.
-    pub violations: Vec<Violation>,
-}
 
 /// Runs one seed.
 pub fn run(seed: u64, parties: &dyn Parties) -> Outcome {

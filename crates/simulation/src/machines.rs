@@ -14,19 +14,15 @@ mod jobs;
 mod pass;
 mod replica;
 mod run;
-mod summary;
 mod view;
 mod world;
 mod write;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use ::machine::{control_plane_set, deployment, draining, health, lifecycle, link, orphans, set};
-use jiff::Timestamp;
 
 pub use crate::Scenario;
-pub use summary::{Summary, shrink};
 
 use run::Run;
 
@@ -76,14 +72,9 @@ pub struct Real;
 
 impl Parties for Real {}
 
-/// A rule was violated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    pub kind: Kind,
-    /// Simulated time.
-    pub at: Timestamp,
-    pub sentence: String,
-}
+pub type Violation = crate::Violation<Kind>;
+pub type Outcome = crate::Outcome<Kind>;
+pub type Summary = crate::Summary<Kind>;
 
 /// The violated rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,23 +131,6 @@ impl fmt::Display for Kind {
             Self::Restless => "a settled world is given more to do",
         })
     }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} [{}]", crate::violation::clock(self.at), self.sentence, self.kind)
-    }
-}
-
-/// The result of one run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    pub scenario: Scenario,
-    pub steps: usize,
-    /// The numbers of the injected faults.
-    pub faults: BTreeSet<usize>,
-    /// Violated rules. Later ones may be consequences of the first.
-    pub violations: Vec<Violation>,
 }
 
 /// Runs one seed.

@@ -84,7 +84,7 @@ impl Run {
             grim,
             steps: scenario.steps.unwrap_or(steps),
             calm,
-            outcome: Outcome { scenario: scenario.clone(), ..Outcome::default() },
+            outcome: Outcome::of(scenario),
         }
     }
 

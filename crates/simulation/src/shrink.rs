@@ -1,23 +1,23 @@
 //! Reduces a failing run to a small one that violates the same rule.
 
-use crate::{Kind, Outcome, Parties, Scenario, run_scenario};
+use crate::{Outcome, Scenario};
 
 /// Enough for a run with some fifty faults; takes a few seconds.
 const TRIES: usize = 600;
 
-struct Shrinking<'a> {
-    parties: &'a dyn Parties,
-    kind: Kind,
-    best: Outcome,
+struct Shrinking<K, R> {
+    run: R,
+    kind: K,
+    best: Outcome<K>,
     tries: usize,
 }
 
 /// Finds a smaller run (fewer steps, nodes and faults) whose first violation is of the same kind. A run without violations
 /// is returned unchanged.
-pub fn shrink(scenario: &Scenario, parties: &dyn Parties) -> Outcome {
-    let best = run_scenario(scenario, parties);
-    let Some(kind) = best.violations.first().map(|violation| violation.kind) else { return best };
-    let mut shrinking = Shrinking { parties, kind, best, tries: 0 };
+pub fn shrink<K: Copy + Eq>(scenario: &Scenario, run: impl Fn(&Scenario) -> Outcome<K>) -> Outcome<K> {
+    let best = run(scenario);
+    let Some(kind) = best.broke() else { return best };
+    let mut shrinking = Shrinking { run, kind, best, tries: 0 };
     loop {
         let before = shrinking.best.scenario.clone();
         shrinking.fewer_steps();
@@ -30,15 +30,15 @@ pub fn shrink(scenario: &Scenario, parties: &dyn Parties) -> Outcome {
     }
 }
 
-impl Shrinking<'_> {
+impl<K: Copy + Eq, R: Fn(&Scenario) -> Outcome<K>> Shrinking<K, R> {
     /// Tries a scenario and keeps it if its first violation is of the same kind.
     fn keeps(&mut self, scenario: Scenario) -> bool {
         if self.tries >= TRIES || scenario == self.best.scenario {
             return false;
         }
         self.tries += 1;
-        let outcome = run_scenario(&scenario, self.parties);
-        let fails = outcome.violations.first().is_some_and(|violation| violation.kind == self.kind);
+        let outcome = (self.run)(&scenario);
+        let fails = outcome.broke() == Some(self.kind);
         if fails {
             self.best = outcome;
         }

@@ -2,27 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Kind, Outcome, Parties, run};
+use crate::{Kind, Outcome};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary<K = Kind> {
     pub runs: usize,
     pub steps: usize,
     pub faults: usize,
     /// Runs with violations.
-    pub failed: Vec<Outcome>,
+    pub failed: Vec<Outcome<K>>,
 }
 
-impl Summary {
+impl<K> Default for Summary<K> {
+    fn default() -> Self {
+        Self { runs: 0, steps: 0, faults: 0, failed: Vec::new() }
+    }
+}
+
+impl<K: Copy + Ord + Send> Summary<K> {
     /// Runs these seeds on all processors.
-    pub fn of(seeds: impl Iterator<Item = u64>, parties: &dyn Parties) -> Self {
+    pub fn of(seeds: impl Iterator<Item = u64>, run: impl Fn(u64) -> Outcome<K> + Sync) -> Self {
         let seeds: Vec<u64> = seeds.collect();
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut summary = std::thread::scope(|scope| {
             let parts: Vec<_> = (0..threads)
                 .map(|part| {
-                    let seeds = seeds.iter().skip(part).step_by(threads);
-                    scope.spawn(move || Self::one_by_one(seeds.copied(), parties))
+                    let (seeds, run) = (seeds.iter().skip(part).step_by(threads), &run);
+                    scope.spawn(move || {
+                        let mut summary = Self::default();
+                        seeds.for_each(|seed| summary.count(run(*seed)));
+                        summary
+                    })
                 })
                 .collect();
             let mut whole = Self::default();
@@ -35,16 +45,8 @@ impl Summary {
         summary
     }
 
-    fn one_by_one(seeds: impl Iterator<Item = u64>, parties: &dyn Parties) -> Self {
-        let mut summary = Self::default();
-        for seed in seeds {
-            summary.count(run(seed, parties));
-        }
-        summary
-    }
-
     /// Adds one run.
-    pub fn count(&mut self, outcome: Outcome) {
+    pub fn count(&mut self, outcome: Outcome<K>) {
         self.runs += 1;
         self.steps += outcome.steps;
         self.faults += outcome.faults.len();
@@ -62,11 +64,11 @@ impl Summary {
     }
 
     /// The failed runs by the kind of their first violation.
-    pub fn by_kind(&self) -> BTreeMap<Kind, Vec<&Outcome>> {
-        let mut kinds: BTreeMap<Kind, Vec<&Outcome>> = BTreeMap::new();
+    pub fn by_kind(&self) -> BTreeMap<K, Vec<&Outcome<K>>> {
+        let mut kinds: BTreeMap<K, Vec<&Outcome<K>>> = BTreeMap::new();
         for outcome in &self.failed {
-            if let Some(violation) = outcome.violations.first() {
-                kinds.entry(violation.kind).or_default().push(outcome);
+            if let Some(kind) = outcome.broke() {
+                kinds.entry(kind).or_default().push(outcome);
             }
         }
         kinds

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 /// A rule was violated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    pub kind: Kind,
+pub struct Violation<K = Kind> {
+    pub kind: K,
     /// Simulated time.
     pub at: Timestamp,
     pub sentence: String,
@@ -79,7 +79,7 @@ pub enum Before {
     Broken,
 }
 
-impl fmt::Display for Violation {
+impl<K: fmt::Display> fmt::Display for Violation<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} [{}]", clock(self.at), self.sentence, self.kind)
     }

@@ -58,6 +58,17 @@ pub async fn connect_with_token(server: &str, ca: &[u8], token: &str) -> Result<
     connect_with(kubeconfig, server).await
 }
 
+/// A client for a process that has work to finish and no way to the cluster: every request fails with `reason`.
+pub fn disconnected(reason: &str) -> Client {
+    let reason = reason.to_owned();
+    let refuse = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let refusal: Result<http::Response<kube::client::Body>, kube::Error> =
+            Err(kube::Error::Service(reason.clone().into()));
+        std::future::ready(refusal)
+    });
+    Client::new(refuse, "default")
+}
+
 /// Creates the namespace of leases and events if it does not exist. On an installed cluster it always does.
 pub async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<Namespace> = Api::all(client.clone());

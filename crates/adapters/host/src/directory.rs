@@ -84,6 +84,9 @@ impl Host for Directory {
     fn system(&self) -> &dyn System {
         self
     }
+    fn images(&self) -> Option<&dyn change::host::Images> {
+        Some(self)
+    }
 }
 
 crate::simulated_services!(Directory, root);

@@ -6,6 +6,7 @@ mod bus;
 mod clock;
 pub mod conformance;
 pub mod directory;
+mod images;
 pub mod labels;
 pub mod machine;
 pub mod memory;
@@ -51,6 +52,24 @@ macro_rules! simulated_services {
             }
             fn reload(&self, unit: &str) -> Result<(), Error> {
                 self.simulation.reload(unit)
+            }
+        }
+
+        impl change::host::Images for $host {
+            fn runtime(&self) -> Result<change::host::RuntimeVersion, Error> {
+                crate::simulated::Store::load(&self.$files)?.runtime()
+            }
+            fn list(&self) -> Result<Vec<change::host::HostImage>, Error> {
+                Ok(crate::simulated::Store::load(&self.$files)?.list(&self.$files))
+            }
+            fn pull(&self, image: &str) -> Result<(), Error> {
+                crate::simulated::Store::load(&self.$files)?.pull(&self.$files, image)
+            }
+            fn mark(&self, image: &str, keep: bool) -> Result<(), Error> {
+                crate::simulated::Store::load(&self.$files)?.mark(&self.$files, image, keep)
+            }
+            fn space(&self) -> Result<change::host::Space, Error> {
+                Ok(crate::simulated::Store::load(&self.$files)?.space())
             }
         }
 

@@ -3,9 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use change::host::{Activity, Backend, Error, ErrorKind, Files, Host, HostPath, PackageChange, Services, System};
+use change::host::{
+    Activity, Backend, Error, ErrorKind, Files, Host, HostImage, HostPath, Images, PackageChange, RuntimeVersion,
+    Services, Space, System,
+};
 
 use crate::bus::Bus;
+use crate::images;
 use crate::labels;
 use crate::os::{Os, Programs, Run};
 use crate::root::Root;
@@ -46,6 +50,27 @@ impl Host for Machine {
     }
     fn system(&self) -> &dyn System {
         self
+    }
+    fn images(&self) -> Option<&dyn Images> {
+        Some(self)
+    }
+}
+
+impl Images for Machine {
+    fn runtime(&self) -> Result<RuntimeVersion, Error> {
+        images::runtime(self.os.tools())
+    }
+    fn list(&self) -> Result<Vec<HostImage>, Error> {
+        images::list(self.os.tools())
+    }
+    fn pull(&self, image: &str) -> Result<(), Error> {
+        images::pull(self.os.tools(), image)
+    }
+    fn mark(&self, image: &str, keep: bool) -> Result<(), Error> {
+        images::mark(self.os.tools(), image, keep)
+    }
+    fn space(&self) -> Result<Space, Error> {
+        images::space(self.os.tools(), self.root.path())
     }
 }
 

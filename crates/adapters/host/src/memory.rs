@@ -389,6 +389,9 @@ impl Host for Memory {
     fn system(&self) -> &dyn System {
         self
     }
+    fn images(&self) -> Option<&dyn change::host::Images> {
+        Some(self)
+    }
 }
 
 crate::simulated_services!(Memory, disk);

@@ -55,7 +55,7 @@ impl Programs {
     }
 
     fn limit(&self, program: &str) -> Duration {
-        let is_long = ["rpm-ostree", "bootc", "podman", "systemd-run"].contains(&program);
+        let is_long = ["rpm-ostree", "bootc", "podman", "systemd-run", "crictl"].contains(&program);
         self.limit.unwrap_or(if is_long { LONG } else { SHORT })
     }
 }

@@ -11,8 +11,10 @@ use change::host::{Activity, Attributes, Backend, Error, ErrorKind, Files, HostP
 
 use crate::units;
 
+mod images;
 mod os;
 
+pub(crate) use images::Store;
 pub(crate) use os::COMMAND_LINE;
 use os::Deployments;
 

@@ -17,6 +17,10 @@ pub trait Host: Send + Sync {
     fn files(&self) -> &dyn Files;
     fn services(&self) -> &dyn Services;
     fn system(&self) -> &dyn System;
+    /// The images of the container runtime, where something can be asked about them.
+    fn images(&self) -> Option<&dyn Images> {
+        None
+    }
 }
 
 /// Files beneath the host's root.
@@ -137,6 +141,43 @@ pub trait System {
     fn hold_off_shutdown(&self, _why: &str) -> Box<dyn Send> {
         Box::new(())
     }
+}
+
+/// The images of the container runtime.
+pub trait Images {
+    fn runtime(&self) -> Result<RuntimeVersion, Error>;
+    /// The images that are there.
+    fn list(&self) -> Result<Vec<HostImage>, Error>;
+    /// Pulls an image with the credentials and mirrors that pods have. It may take as long as the line is slow.
+    fn pull(&self, image: &str) -> Result<(), Error>;
+    /// Marks an image as one that is kept, or takes the mark off. Only containerd has such a mark; CRI-O is told by a file.
+    fn mark(&self, image: &str, keep: bool) -> Result<(), Error>;
+    /// The disk that images are on.
+    fn space(&self) -> Result<Space, Error>;
+}
+
+/// A container runtime, as `crictl version` names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeVersion {
+    /// `cri-o` or `containerd`.
+    pub name: String,
+    pub version: String,
+}
+
+/// An image that is on the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostImage {
+    /// By tag and by digest.
+    pub names: Vec<String>,
+    pub size: u64,
+    pub pinned: bool,
+}
+
+/// A disk, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    pub total: u64,
+    pub free: u64,
 }
 
 /// No managed file comes near this; a log or an image that stands in a managed place is not read into memory.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use api::known::Fresh;
+use api::known::{Fresh, Reading};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::pod::{DisruptionBudget, Owner, PodFacts};
@@ -232,6 +232,16 @@ impl Work {
 /// those that have ended. Pods without a controller and pods with local data are evicted like all others.
 pub fn is_left_alone(pod: &PodFacts, daemon_sets: Fresh<&BTreeSet<String>>) -> bool {
     pod.mirror || pod.finished || pod.daemon_set().is_some_and(|owner| daemon_sets.contains(&owner))
+}
+
+/// Whether a drain waits until this pod is gone, for whoever may not have read the DaemonSets: a pod of one stays unless its
+/// DaemonSet is known to be gone.
+#[must_use]
+pub fn is_moved(pod: &PodFacts, daemon_sets: &Reading<BTreeSet<String>>, now: Timestamp) -> bool {
+    match daemon_sets.fresh("daemonsets", now) {
+        Ok(known) => !is_left_alone(pod, known),
+        Err(_) => !pod.mirror && !pod.finished && !pod.is_of_daemon_set(),
+    }
 }
 
 /// A budget that has something to give again, or that is gone, is the event that a refused eviction waits for; the clock

@@ -34,14 +34,18 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
         let (step, policy) = (guard.step, guard.objects());
         objects.extend(policy.into_iter().map(|object| Desired::new(step, Keep::Whole, object)));
     };
-    let node_objects = rule(MCO, "v1", &["machineconfignodes", "machineconfignodes/status"], &["CREATE", "UPDATE"]);
+    let mut node_objects = rule(MCO, "v1", &["machineconfignodes", "machineconfignodes/status"], &["CREATE", "UPDATE"]);
+    let surveys = rule(api::machinist::GROUP, api::machinist::VERSION, &["nodesurveys"], &["CREATE", "UPDATE"]);
+    if let (Value::Array(rules), Value::Array(more)) = (&mut node_objects, surveys) {
+        rules.extend(more);
+    }
     guard(Guard {
         name: "mcn-guards",
         step: Step::MachineConfigDaemon,
         rules: node_objects.clone(),
         conditions: of_daemons.clone(),
         expression: own_node,
-        message: "the daemon may only write the MachineConfigNode of the node it runs on",
+        message: "the daemon may only write the MachineConfigNode and the NodeSurvey of the node it runs on",
         answer: Answer::Deny,
     });
     guard(Guard {
@@ -60,7 +64,7 @@ pub(crate) fn all(installation: &Installation) -> Vec<Desired> {
         rules: node_objects,
         conditions: of_nodes,
         expression: "request.userInfo.username == 'system:node:' + object.metadata.name",
-        message: "a node may only write its own MachineConfigNode",
+        message: "a node may only write its own MachineConfigNode and NodeSurvey",
         answer: Answer::Deny,
     });
     membership::all(installation).into_iter().for_each(&mut guard);

@@ -6,6 +6,7 @@
 mod alerts;
 pub mod certificates;
 mod controller_config;
+pub mod dashboard;
 mod definitions;
 mod facts;
 mod guards;

@@ -38,7 +38,10 @@ pub struct Controllers {
 pub fn provider(platform: &str) -> Option<&'static str> {
     match platform {
         "AWS" => Some("aws"),
+        "BareMetal" => Some("baremetal"),
         "Libvirt" => Some("libvirt"),
+        "OpenStack" => Some("openstack"),
+        "VSphere" => Some("vsphere"),
         "kubemark" => Some("kubemark"),
         SIMULATED => Some("memory"),
         _ => None,

@@ -34,19 +34,19 @@ pub struct Pool {
     pub uid: String,
     pub nodes: BTreeSet<String>,
     pub configs: BTreeSet<String>,
+    /// The PinnedImageSets that the pool names.
+    pub image_sets: BTreeSet<String>,
 }
 
 impl Pool {
     /// The role that reads the pool's configs.
     pub fn role(&self) -> Value {
+        let named = [("machineconfigs", &self.configs), ("pinnedimagesets", &self.image_sets)];
         // A rule with an empty list of names would be one for all names.
-        let rules = match self.configs.is_empty() {
-            true => json!([]),
-            false => json!([{
-                "apiGroups": [GROUP], "resources": ["machineconfigs"], "resourceNames": self.configs, "verbs": ["get"],
-            }]),
-        };
-        self.object("ClusterRole", role_name(&self.name), "rules", rules)
+        let rules = named.into_iter().filter(|(_, names)| !names.is_empty()).map(|(resource, names)| {
+            json!({"apiGroups": [GROUP], "resources": [resource], "resourceNames": names, "verbs": ["get"]})
+        });
+        self.object("ClusterRole", role_name(&self.name), "rules", rules.collect())
     }
 
     /// Who has the role. Those of `present` that no node is in any more come out empty.
@@ -152,6 +152,7 @@ mod tests {
                 .map(|number| format!("ip-10-0-{}-{}.example.internal", number / 250, number % 250))
                 .collect(),
             configs: BTreeSet::from(["rendered-worker-1".to_owned()]),
+            image_sets: BTreeSet::new(),
         }
     }
 
@@ -164,6 +165,9 @@ mod tests {
         let none = Pool { configs: BTreeSet::new(), ..pool(1) };
         assert_eq!(none.role()["rules"], json!([]));
         assert_eq!(pool(1).role()["rules"][0]["resourceNames"], json!(["rendered-worker-1"]));
+        let pinning = Pool { image_sets: BTreeSet::from(["tools".to_owned()]), ..none };
+        assert_eq!(pinning.role()["rules"][0]["resources"], json!(["pinnedimagesets"]));
+        assert_eq!(pinning.role()["rules"][0]["resourceNames"], json!(["tools"]));
     }
 
     #[test]

@@ -122,7 +122,8 @@ fn is_ours(object: &Value) -> bool {
     let label = |key: &str| object.pointer("/metadata/labels").and_then(|labels| labels.get(key));
     match id.kind.as_str() {
         "MachineConfig" => label(labels::RENDERED_FOR).is_some() || id.name.starts_with(names::RENDERED_PREFIX),
-        "PoolLedger" | "RenderedProvenance" | "MachineConfigNode" | "ControllerConfig" => true,
+        "KeptConfig" | "NodeSurvey" | "PoolLedger" | "RenderedProvenance" | "MachineConfigNode"
+        | "ControllerConfig" => true,
         // The Machine API may be the platform's own, of which we never took a part; its report has the same name.
         "ClusterOperator" if id.name == names::CLUSTER_OPERATOR => true,
         _ => label(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_MACHINIST),

@@ -180,11 +180,15 @@ fn daemon(installation: &Installation) -> Value {
     arguments.push(format!("--namespace={}", installation.namespace));
     // Without this the daemon finds the kubelet's credential below the root.
     arguments.extend(installation.daemon_account.then(|| "--in-cluster".to_owned()));
-    arguments.push(format!("--metrics-url=127.0.0.1:{METRICS_PORT}"));
+    // Where its Service looks for them: the pod is on the network of its host.
+    arguments.push(format!("--metrics-url=$(HOST_IP):{METRICS_PORT}"));
     container["args"] = json!(arguments);
     // It owns the host: it writes any file, speaks to its systemd, and reads its processes. Its own root it leaves alone.
     container["securityContext"] = json!({"privileged": true, "readOnlyRootFilesystem": true});
-    container["env"] = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
+    container["env"] = json!([
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+    ]);
     container["volumeMounts"] =
         json!([{"name": "rootfs", "mountPath": "/rootfs", "mountPropagation": "HostToContainer"}]);
     let pod = json!({

@@ -21,7 +21,7 @@ use api::machinist::RenderedProvenanceSpec;
 use api::{annotations, labels, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub use archive::{archive, restore};
+pub use archive::{RestoreError, archive, restore};
 use error::refuse_if_any;
 pub use error::{Error, Problem};
 pub use extract::extract;

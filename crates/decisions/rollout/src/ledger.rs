@@ -14,6 +14,7 @@
 //! line moves up or stays, and new ones join at the end. A node that cannot wait behind the line is claimed only after
 //! everybody in line was fenced off.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use api::machinist::{Claim, PoolLedger, PoolLedgerSpec};
@@ -46,6 +47,16 @@ pub(crate) enum Stand {
     Over,
 }
 
+/// A claim that still counts. A pool has thousands of them and looks at each for every plan, so they are borrowed from the
+/// ledger until they change, and their nodes are looked up once.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenClaim<'a> {
+    pub(crate) claim: Cow<'a, Claim>,
+    pub(crate) stand: Stand,
+    /// The node, unless it is gone or was not seen yet.
+    pub(crate) facts: Option<&'a NodeFacts>,
+}
+
 impl Ledger {
     /// Reads a ledger.
     pub fn from_object(ledger: Option<&PoolLedger>) -> Self {
@@ -60,16 +71,14 @@ impl Ledger {
 
     /// The claims that still count, each with where it stands. What is over is left out. A node in line that has moved on
     /// was targeted, or will be by what moved it: it counts as claimed.
-    pub(crate) fn open_claims(&self, nodes: &PoolNodes) -> BTreeMap<String, (Claim, Stand)> {
-        let in_line = open(&self.spec.next, nodes).filter(|(_, stand)| *stand != Stand::Pending);
-        let all = in_line.chain(open(&self.spec.claims, nodes));
-        all.map(|(claim, stand)| (claim.node.clone(), (claim.clone(), stand))).collect()
+    pub(crate) fn open_claims<'a>(&'a self, nodes: &'a PoolNodes) -> BTreeMap<&'a str, OpenClaim<'a>> {
+        let in_line = open(&self.spec.next, nodes).filter(|(_, open)| open.stand != Stand::Pending);
+        in_line.chain(open(&self.spec.claims, nodes)).collect()
     }
 
     /// The nodes in line that may be targeted yet, in their order.
-    pub(crate) fn in_line(&self, nodes: &PoolNodes) -> Vec<Claim> {
-        let open = open(&self.spec.next, nodes).filter(|(_, stand)| *stand == Stand::Pending);
-        open.map(|(claim, _)| claim.clone()).collect()
+    pub(crate) fn in_line<'a>(&'a self, nodes: &'a PoolNodes) -> impl Iterator<Item = OpenClaim<'a>> {
+        open(&self.spec.next, nodes).map(|(_, open)| open).filter(|open| open.stand == Stand::Pending)
     }
 
     /// What the ledger lets controllers write to each node, now or when its turn comes.
@@ -89,27 +98,35 @@ pub fn object(pool: &str, mut spec: PoolLedgerSpec) -> PoolLedger {
 }
 
 /// Whether a ledger lets a node be emptied for what its daemon asks. Whoever sent it on its way, only a node that has a
-/// place may go: one whose target was set by a person, or by a controller that keeps no ledger, waits until it has one.
+/// place may go: one whose target was set by a person, or by a controller that keeps no ledger, waits until it has one. That
+/// the node stands in line for what a person has asked of it is no place yet.
 pub fn lets_drain(ledger: &PoolLedgerSpec, node: &NodeFacts) -> bool {
     let asked = node.drains_for();
+    let by_controller = node.set_by.is_none();
     let target = ledger.target.as_ref().map(|target| target.config.as_str());
     let is_for = |claim: &Claim| {
         let config = if claim.config.is_empty() { target } else { Some(claim.config.as_str()) };
         let is_same = claim.node == node.name && (claim.uid.is_none() || node.uid.is_none() || claim.uid == node.uid);
-        is_same && asked.is_some() && (asked == config || asked == claim.instead_of.as_deref())
+        is_same && asked.is_some() && ((asked == config && by_controller) || asked == claim.instead_of.as_deref())
     };
     ledger.claims.iter().chain(&ledger.next).any(is_for)
 }
 
-fn open<'a>(claims: &'a [Claim], nodes: &'a PoolNodes) -> impl Iterator<Item = (&'a Claim, Stand)> {
-    claims.iter().map(|claim| (claim, Stand::of(claim, nodes))).filter(|(_, stand)| *stand != Stand::Over)
+fn open<'a>(claims: &'a [Claim], nodes: &'a PoolNodes) -> impl Iterator<Item = (&'a str, OpenClaim<'a>)> {
+    let all = claims.iter().map(|claim| {
+        let facts = nodes.get(&claim.node);
+        let stand = Stand::of(claim, facts, nodes.newest());
+        (claim.node.as_str(), OpenClaim { claim: Cow::Borrowed(claim), stand, facts })
+    });
+    all.filter(|(_, open)| open.stand != Stand::Over)
 }
 
 impl Stand {
-    fn of(claim: &Claim, nodes: &PoolNodes) -> Self {
-        let claimed = ResourceVersion::parse(claim.node_resource_version.as_deref().unwrap_or_default()).number;
-        let Some(node) = nodes.get(&claim.node) else {
-            return if nodes.newest() > claimed { Self::Over } else { Self::Ahead };
+    /// Where a claim stands, with its node and the version up to which all nodes were seen.
+    fn of(claim: &Claim, node: Option<&NodeFacts>, newest: u64) -> Self {
+        let claimed = ResourceVersion::number_of(claim.node_resource_version.as_deref().unwrap_or_default());
+        let Some(node) = node else {
+            return if newest > claimed { Self::Over } else { Self::Ahead };
         };
         if claim.uid.is_some() && node.uid.is_some() && claim.uid != node.uid {
             return if node.resource_version.number > claimed { Self::Over } else { Self::Ahead };
@@ -124,7 +141,9 @@ impl Stand {
     /// The node has a newer version than the one that was claimed.
     fn moved_on(claim: &Claim, node: &NodeFacts) -> Self {
         let desired = node.desired.as_ref();
-        let is_asked = desired == Some(&claim.config);
+        let is_same = desired == Some(&claim.config);
+        // A person who asks for the same as the claim does has not got a place by that: the claim may stand in line.
+        let is_asked = is_same && (node.set_by.is_none() || desired == claim.instead_of.as_ref());
         // Should the patch never have landed, the node goes on with what it was busy with, and the place is still its own.
         // Once it has finished that, whatever it reports since then, it is asked for something only like any other node.
         let goes_on = node.is_in_motion() && desired.is_some() && desired == claim.instead_of.as_ref();
@@ -138,7 +157,7 @@ impl Stand {
         let is_over = is_reached || node.is_done() || node.is_at_rest() || is_idle;
         if (is_asked || goes_on) && !is_reached && !node.is_done() {
             Self::Taken
-        } else if is_over && !(is_asked && node.is_emptied()) {
+        } else if is_over && !(is_same && node.is_emptied()) {
             Self::Over
         } else {
             Self::Loose

@@ -71,6 +71,8 @@ pub struct Software {
     pub os_image: String,
     /// kubeadm joined the node to the cluster.
     pub is_kubeadm: bool,
+    /// The PinnedImageSets that its daemon is told of.
+    pub pinned: Option<String>,
 }
 
 /// A resource version. Servers count them up, so that of two versions of nodes the later one can be told.
@@ -106,7 +108,12 @@ pub enum State {
 impl ResourceVersion {
     /// Reads a version. One that is no number is never newer than another.
     pub fn parse(text: &str) -> Self {
-        Self { text: text.to_owned(), number: text.parse().unwrap_or(0) }
+        Self { text: text.to_owned(), number: Self::number_of(text) }
+    }
+
+    /// The number that a version is, or 0.
+    pub(crate) fn number_of(text: &str) -> u64 {
+        text.parse().unwrap_or(0)
     }
 }
 
@@ -160,14 +167,17 @@ const KUBEADM: &str = "kubeadm.alpha.kubernetes.io/cri-socket";
 impl Software {
     fn from_object(node: &Node) -> Self {
         let is_kubeadm = node.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(KUBEADM));
+        let pinned =
+            node.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PINNED_IMAGE_SETS)).cloned();
         let Some(info) = node.status.as_ref().and_then(|status| status.node_info.as_ref()) else {
-            return Self { is_kubeadm, ..Self::default() };
+            return Self { is_kubeadm, pinned, ..Self::default() };
         };
         Self {
             kubelet: info.kubelet_version.clone(),
             runtime: info.container_runtime_version.clone(),
             os_image: info.os_image.clone(),
             is_kubeadm,
+            pinned,
         }
     }
 }
@@ -286,7 +296,8 @@ impl NodeFacts {
     pub fn is_silent(&self, goal: &str) -> bool {
         let has_answered = self.answered.is_some() && self.answered == self.probe;
         if self.is_running() {
-            self.probe.is_some() && !has_answered && !self.is_in_motion()
+            let can_answer = self.ours || self.state == State::Unreported;
+            self.probe.is_some() && can_answer && !has_answered && !self.is_in_motion()
         } else {
             !has_answered || !self.was_asked_for(goal)
         }
@@ -312,12 +323,12 @@ impl NodeFacts {
         self.current.is_none() && self.desired.is_none()
     }
 
-    /// The daemon refused the target, or reverted its trial. It does not try again by itself, and a node that is not kept
-    /// empty serves until it gets another target.
+    /// The daemon refused the target, or reverted its trial. It does not try again by itself, and the node, which is not kept
+    /// empty, serves until it gets another target.
     pub fn has_given_up(&self) -> bool {
         let is_refused = self.state == State::Unreconcilable;
         let is_reverted = self.is_degraded() && self.reverted.is_some() && self.reverted == self.desired;
-        self.waits_for_a_fix() && (is_refused || is_reverted)
+        self.waits_for_a_fix() && !self.is_kept_empty() && (is_refused || is_reverted)
     }
 
     /// The daemon fails at its target, and the node is not kept empty for that. Unless it has given up, it tries again from
@@ -340,6 +351,13 @@ impl NodeFacts {
         let is_cordoned_by_us = self.unschedulable && self.cordoned_by.as_deref() == Some(cordon::MACHINIST);
         let is_begun = self.unschedulable && self.drain_started.is_some();
         self.has_asked_for_drain() || self.is_uncordoning() || is_cordoned_by_us || is_begun
+    }
+
+    /// The node was emptied, or has begun to be. One whose daemon only asks for that is not.
+    pub fn is_kept_empty(&self) -> bool {
+        let is_ours = self.cordoned_by.as_deref() == Some(cordon::MACHINIST);
+        let only_asks = self.is_draining() && self.drain_started.is_none() && !is_ours;
+        self.is_emptied() && !only_asks
     }
 
     fn has_asked_for_drain(&self) -> bool {

@@ -149,8 +149,12 @@ impl PoolNodes {
         self.change(node, |entry| entry.report = report);
     }
 
-    /// Forgets a node that was deleted or left the pool.
+    /// Forgets a node that was deleted or left the pool. That happened after the version that is known of it, so a claim of
+    /// that version is over even if no other node ever changes again.
     pub fn forget(&mut self, node: &str) {
+        if let Some(version) = self.get(node).map(|facts| facts.resource_version.number) {
+            self.seen_until(version + 1);
+        }
         self.change(node, |entry| entry.facts = None);
     }
 

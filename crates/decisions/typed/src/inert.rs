@@ -23,16 +23,8 @@ pub const EFFECTIVE: &str = "Effective";
 pub const NOT_SUPPORTED: &str = "NotSupported";
 
 /// Kinds without conditions, and the sentence for each. The kinds of the Machine API are those of `cluster.k8s.io`.
-pub const BARE: [(&str, &str); 5] = [
-    (
-        "PinnedImageSet",
-        "Machinist pulls and pins no images, so no node keeps these; pull them on the nodes with a systemd unit in a MachineConfig",
-    ),
-    ("Cluster", OLDER),
-    ("Machine", OLDER),
-    ("MachineSet", OLDER),
-    ("MachineDeployment", OLDER),
-];
+pub const BARE: [(&str, &str); 4] =
+    [("Cluster", OLDER), ("Machine", OLDER), ("MachineSet", OLDER), ("MachineDeployment", OLDER)];
 
 const OLDER: &str = "Machinist runs no machines of cluster.k8s.io/v1alpha1; create the object in machine.openshift.io/v1beta1, which has the same fields";
 

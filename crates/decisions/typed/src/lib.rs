@@ -24,12 +24,14 @@ pub mod inert;
 pub mod kubelet;
 pub mod names;
 pub mod objects;
+pub mod pinned;
 pub mod plan;
 mod pools;
 mod quantity;
 pub mod registries;
 pub mod runtime;
 pub mod selection;
+pub mod survey;
 pub mod templates;
 mod yaml;
 

@@ -12,14 +12,14 @@ use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerCertificate, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
     MachineConfigSpec,
 };
-use api::machinist::ClusterSettings;
+use api::machinist::{ClusterSettings, KeptConfig};
 use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
 use api::operator::ImageContentSourcePolicy;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::defaults::{self, Rendered, Source};
-use crate::plan::{Plan, Standing, note, standing};
+use crate::plan::{Existing, Plan, Standing, note, remembered, standing};
 use crate::templates::profile::{Kubelet, NodeSigns, Profile, Runtime};
 use crate::templates::{self, Templates};
 use crate::{kubelet, registries, runtime};
@@ -69,10 +69,35 @@ pub struct PoolNode {
 /// What was remembered of MachineConfigs that another controller made.
 #[derive(Clone, Default, PartialEq)]
 pub struct Memory {
+    /// What each of them said when it was first seen.
     pub originals: BTreeMap<String, MachineConfigSpec>,
+    /// What is remembered of MachineConfigs that are ours by now, or gone, and can be forgotten.
+    pub outdated: Vec<String>,
 }
 
-debug_without_contents!(Memory {});
+debug_without_contents!(Memory { outdated });
+
+impl Memory {
+    /// What counts of that which was remembered. A MachineConfig that was created anew, or written by another version of
+    /// its controller, is looked at anew: that is no edit.
+    pub fn from_objects(kept: &[KeptConfig], machine_configs: &[MachineConfig]) -> Self {
+        let existing = Existing::new(machine_configs);
+        let mut memory = Self::default();
+        for kept in kept {
+            let name = kept.metadata.name.clone().unwrap_or_default();
+            match existing.get(&name).filter(|live| standing(live) == Standing::Foreign) {
+                None => memory.outdated.push(name),
+                Some(live) => {
+                    let now = remembered(live);
+                    if (&now.uid, &now.version) == (&kept.spec.uid, &kept.spec.version) {
+                        memory.originals.insert(name, kept.spec.original.clone());
+                    }
+                }
+            }
+        }
+        memory
+    }
+}
 
 /// What only the kubelet's planner depends on.
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,7 @@ use std::fmt;
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigSpec};
+use api::machinist::KeptConfigSpec;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -29,7 +30,7 @@ pub struct Plan {
     /// MachineConfigs of another controller that are kept as they are.
     pub kept: Vec<String>,
     /// What such MachineConfigs contain, to be remembered: a later edit of one is taken back to it.
-    pub originals: BTreeMap<String, MachineConfigSpec>,
+    pub originals: BTreeMap<String, KeptConfigSpec>,
     /// Fingerprints of what such MachineConfigs were made from, to be noted on them: once that changes, ours replace them.
     pub inputs: BTreeMap<String, String>,
 }
@@ -118,7 +119,7 @@ impl Plan {
         let name = live.metadata.name.clone().unwrap_or_default();
         match originals.get(&name) {
             None => {
-                self.originals.insert(name.clone(), live.spec.clone());
+                self.originals.insert(name.clone(), remembered(live));
             }
             Some(original) if *original != live.spec => {
                 let mut restored = live.clone();
@@ -283,6 +284,15 @@ pub(crate) fn fingerprint(value: &Value) -> String {
 
 pub(crate) fn note<'a>(config: &'a MachineConfig, key: &str) -> Option<&'a str> {
     config.metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str)
+}
+
+/// What is remembered of a MachineConfig that another controller made.
+pub(crate) fn remembered(live: &MachineConfig) -> KeptConfigSpec {
+    KeptConfigSpec {
+        uid: live.metadata.uid.clone().unwrap_or_default(),
+        version: note(live, annotations::GENERATED_BY_CONTROLLER_VERSION).unwrap_or_default().to_owned(),
+        original: live.spec.clone(),
+    }
 }
 
 /// Whose a MachineConfig is.

@@ -113,6 +113,14 @@ impl Templates {
         Self { templates }
     }
 
+    /// The files that templates write, where their paths do not depend on anything.
+    pub fn paths(&self) -> Vec<String> {
+        let heads =
+            self.templates.iter().filter_map(|template| template.text.strip_prefix("---\n")?.split("\n---").next());
+        let paths = heads.filter_map(|head| head.lines().find_map(|line| line.strip_prefix("path:")));
+        paths.map(|path| path.trim().to_owned()).filter(|path| path.starts_with('/') && !path.contains('{')).collect()
+    }
+
     /// Whether hosts start from nothing.
     pub fn is_empty(&self) -> bool {
         self.templates.is_empty()

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod lost_line;
 mod memory;
 
 use std::process::{Command, Output};

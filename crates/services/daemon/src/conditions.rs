@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ::node::words::Words;
 use api::machineconfiguration::MachineConfigNode;
 use api::names::{NOT_YET_SET, node_condition, status};
 use kube::Client;
@@ -83,6 +84,12 @@ impl Conditions {
         };
         let message = message.chars().take(MESSAGE_LIMIT).collect();
         self.entries.insert(type_, Entry { status, reason: reason.to_owned(), message, since });
+    }
+
+    pub fn tell(&mut self, words: impl IntoIterator<Item = Words>) {
+        for Words { type_, status, reason, message } in words {
+            self.set(type_, status, reason, &message);
+        }
     }
 
     /// An update begins: every phase of the last one is over.

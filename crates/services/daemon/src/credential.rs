@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use change::host::{Files, HostPath};
 use kube::config::{AuthInfo, Kubeconfig};
+use sha2::{Digest as _, Sha256};
 
 /// Where kubelets keep their kubeconfig: upstream's, kubeadm's, and those of k3s, RKE2 and k0s.
 pub const PLACES: [&str; 5] = [
@@ -47,6 +48,9 @@ pub struct Credential {
     pub kubeconfig: Kubeconfig,
     /// Differs when anything that was read differs.
     print: u64,
+    /// Digest of the kubeconfig and the authorities it names. A kubelet renews its certificate by itself; who changes this
+    /// is a config or a person.
+    pub way: String,
 }
 
 impl Credential {
@@ -84,6 +88,7 @@ fn whole(path: &str, text: &[u8], read: impl Fn(&str) -> Result<Option<Vec<u8>>,
     let mut kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| broken(error.to_string()))?;
     let mut print = DefaultHasher::new();
     text.hash(&mut print);
+    let mut way = Sha256::new_with_prefix(text);
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut file = |name: &str| {
         // As everybody reads it: relative to the kubeconfig.
@@ -95,7 +100,9 @@ fn whole(path: &str, text: &[u8], read: impl Fn(&str) -> Result<Option<Vec<u8>>,
     };
     for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
         if let Some(name) = cluster.certificate_authority.take() {
-            cluster.certificate_authority_data = Some(STANDARD.encode(file(&name)?));
+            let authority = file(&name)?;
+            way.update(&authority);
+            cluster.certificate_authority_data = Some(STANDARD.encode(authority));
         }
     }
     for user in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
@@ -104,7 +111,8 @@ fn whole(path: &str, text: &[u8], read: impl Fn(&str) -> Result<Option<Vec<u8>>,
         }
         take_in(user, &mut file)?;
     }
-    Ok(Credential { path: path.to_owned(), kubeconfig, print: print.finish() })
+    let way = STANDARD.encode(way.finalize());
+    Ok(Credential { path: path.to_owned(), kubeconfig, print: print.finish(), way })
 }
 
 fn take_in(user: &mut AuthInfo, file: &mut impl FnMut(&str) -> Result<Vec<u8>, Error>) -> Result<(), Error> {
@@ -160,7 +168,11 @@ users: [{name: it, user: {client-certificate: /var/lib/kubelet/pki/current.pem, 
         assert!(user.client_certificate.is_none() && first.is_same(&find(host.files()).unwrap()));
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink("2.pem", &link).unwrap();
-        assert!(!first.is_same(&find(host.files()).unwrap()));
+        let second = find(host.files()).unwrap();
+        assert!(!first.is_same(&second));
+        assert_eq!(first.way, second.way, "a renewed certificate is for the same cluster");
+        put(&host, "/etc/kubernetes/kubelet.conf", &KUBECONFIG.replace("api:6443", "elsewhere:6443"));
+        assert_ne!(find(host.files()).unwrap().way, second.way);
     }
 
     #[test]

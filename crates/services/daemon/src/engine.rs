@@ -4,8 +4,9 @@
 //! knows no cluster: who may start an update, drains and reports are the loop's business.
 
 use api::machineconfiguration::MachineConfig;
+use change::backend;
 use change::content::Content;
-use change::host::{Backend, Error as HostError, ErrorKind, Host, HostPath};
+use change::host::{Error as HostError, ErrorKind, Host, HostPath};
 use change::plan::{configures_sshd, plan};
 use change::step::Step;
 use change::target::{self, Target};
@@ -15,6 +16,8 @@ use crate::journal::{Journal, Phase, PostAction, Trial};
 use crate::store::{Reverted, Store};
 use crate::trial::Clock;
 use crate::{accounts, apply, keys, originals, store, together};
+
+pub use ::node::Standing;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -52,23 +55,6 @@ pub struct Prepared {
     pub trial: Option<Trial>,
 }
 
-/// Where the host stands when the daemon starts, after unfinished work was carried on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// No update is under way.
-    Settled,
-    /// All steps are done and the actions are not.
-    Applied,
-    /// A reboot was asked for and has not happened: same boot as before.
-    WaitsForReboot,
-    /// The new config is on trial.
-    Trying,
-    /// It went back and must still reboot to be back.
-    MustRebootBack { reason: String },
-    /// It went back. The reason is also in the store.
-    WentBack { reason: String },
-}
-
 pub struct Engine<'a> {
     host: &'a dyn Host,
     store: Store<'a>,
@@ -97,7 +83,7 @@ impl<'a> Engine<'a> {
 
     fn problems(&self, target: &Target, steps: &[Step]) -> Vec<String> {
         let files = self.host.files();
-        let mut problems = self.backend_problems(steps);
+        let mut problems = backend::problems(self.host.system().backend(), std::env::consts::ARCH, steps);
         let paths = steps.iter().filter_map(|step| match step {
             Step::WriteFile { path } | Step::WriteLink { path } | Step::MakeFolder { path } => Some(path),
             _ => None,
@@ -124,39 +110,6 @@ impl<'a> Engine<'a> {
             Err(_) if target.users.get(user).is_none_or(|user| user.keys.is_empty()) => Vec::new(),
             Err(error) => vec![error.to_string()],
         }
-    }
-
-    fn backend_problems(&self, steps: &[Step]) -> Vec<String> {
-        let mut problems = Vec::new();
-        let backend = self.host.system().backend();
-        let mut needs = |what: &str, bootc_can: bool| match backend {
-            None => problems.push(format!("{what} cannot be changed on a host with neither bootc nor rpm-ostree")),
-            Some(Backend::Bootc) if !bootc_can => {
-                problems.push(format!("{what} cannot be changed on a host with bootc alone; it needs rpm-ostree"));
-            }
-            Some(Backend::Bootc | Backend::RpmOstree) => {}
-        };
-        let mut wrong_kernel = false;
-        for step in steps {
-            match step {
-                Step::StageImage { .. } => needs("the OS image", true),
-                Step::KernelArguments { .. } => needs("kernel arguments", false),
-                Step::Packages { install, uninstall, kernel, .. } => {
-                    if let Some((_, to)) = kernel {
-                        needs("the kernel type", false);
-                        wrong_kernel |= to == "64k-pages" && std::env::consts::ARCH != "aarch64";
-                    }
-                    if !install.is_empty() || !uninstall.is_empty() {
-                        needs("extensions", false);
-                    }
-                }
-                _ => {}
-            }
-        }
-        if wrong_kernel {
-            problems.push("64k-pages is only supported for aarch64 architecture".into());
-        }
-        problems
     }
 
     /// Writes the journal and carries out every step. On a failure everything is taken back.

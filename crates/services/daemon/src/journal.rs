@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::trial::Clock;
 
+pub use ::node::trial::{Check, Trial};
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Journal {
@@ -81,31 +83,6 @@ pub enum PostAction {
     Reload(String),
     Restart(String),
     Reboot,
-}
-
-/// How to tell whether the new config works.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Trial {
-    pub deadline_seconds: u32,
-    /// Units that must not have failed.
-    pub units: Vec<String>,
-    /// The kubelet answered before, so it must answer again.
-    pub kubelet: bool,
-    /// Could be reached before: `host:port`.
-    pub witness: Option<String>,
-    pub checks: Vec<Check>,
-    /// It takes effect without a reboot.
-    #[serde(default)]
-    pub live: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Check {
-    Unit { name: String, unit: String },
-    Tcp { name: String, address: String },
-    Http { name: String, url: String },
 }
 
 impl Journal {

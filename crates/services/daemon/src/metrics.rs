@@ -1,13 +1,15 @@
 //! What the daemon counts, under upstream's names, and a page that shows it.
-//!
-//! The page and `/healthz` are served on the loopback by a few lines of HTTP: nothing larger is worth its memory here.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+mod guard;
+mod identity;
+mod serve;
+
+pub use guard::{Guard, Verdict};
+pub use identity::Identity;
+pub use serve::{Door, address, serve};
 
 /// Free text in a label would make a new series each time; this much tells one cause from another.
 const LABEL_LIMIT: usize = 64;
@@ -153,41 +155,6 @@ impl Metrics {
 fn escape(value: &str) -> String {
     let short: String = value.chars().take(LABEL_LIMIT).collect();
     short.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-/// Answers `/metrics` and `/healthz` until the task is dropped.
-pub async fn serve(listener: TcpListener, metrics: Metrics, kubelet: String) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        // One at a time: a scrape is short, and a client that dawdles is cut off.
-        let _ = tokio::time::timeout(Duration::from_secs(5), answer(stream, &metrics, &kubelet)).await;
-    }
-}
-
-async fn answer(mut stream: TcpStream, metrics: &Metrics, kubelet: &str) -> std::io::Result<()> {
-    let mut head = [0_u8; 1024];
-    let length = stream.read(&mut head).await?;
-    let head = String::from_utf8_lossy(&head[..length]).into_owned();
-    let mut words = head.split_whitespace();
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (status, body) = match (method, path) {
-        ("GET", "/metrics") => {
-            metrics.note_kubelet(crate::trial::kubelet_is_well(kubelet).await);
-            ("200 OK", metrics.page())
-        }
-        ("GET", "/healthz") => match metrics.trouble() {
-            None => ("200 OK", "ok".to_owned()),
-            Some(trouble) => ("503 Service Unavailable", trouble.to_owned()),
-        },
-        ("GET", _) => ("404 Not Found", String::new()),
-        _ => ("405 Method Not Allowed", String::new()),
-    };
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(answer.as_bytes()).await?;
-    stream.shutdown().await
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::node::{Move, Situation, decide, words};
 use api::annotations;
 use api::machineconfiguration::MachineConfig;
-use api::names::{node_condition, state, status};
+use api::names::state;
 use change::host::Host;
 use cluster::events::Severity;
 use cluster::{Events, Patience};
@@ -20,9 +21,9 @@ use kube::runtime::watcher;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
+use crate::access::{Access, Found};
 use crate::cluster_policy::ClusterPolicy;
 use crate::conditions::Conditions;
-use crate::decide::{Move, Situation, decide};
 use crate::engine::{self, Engine, Standing};
 use crate::journal::{Journal, Phase};
 use crate::metrics::Metrics;
@@ -54,6 +55,8 @@ pub struct Options {
     pub kubelet: String,
     /// The namespace of the installation.
     pub namespace: String,
+    /// What the client was made from.
+    pub access: Access,
 }
 
 /// Why the loop ended.
@@ -61,6 +64,8 @@ pub struct Options {
 pub enum Ended {
     /// A reboot was asked for.
     Rebooting,
+    /// The host has another credential than the one in use.
+    Reconnect,
     Terminated,
 }
 
@@ -72,6 +77,7 @@ enum Next {
     OnChange,
     After(Duration),
     Reboot,
+    Reconnect,
 }
 
 /// A failed move: how it is told, and that it is tried again.
@@ -133,6 +139,7 @@ pub async fn run(
         followed: String::new(),
         must_verify: true,
         finalize_failure: String::new(),
+        asked: Asked::default(),
     };
     daemon.look_back().await;
     // Certificates do not wait for updates, nor for a pool that is paused. The task ends with this loop.
@@ -143,6 +150,19 @@ pub async fn run(
         daemon.options.node.clone(),
         daemon.options.namespace.clone(),
         daemon.events.clone(),
+    ));
+    certificates.spawn(crate::pinned::follow(
+        Arc::clone(&daemon.host),
+        daemon.client.clone(),
+        daemon.options.node.clone(),
+        daemon.asked.pinned.subscribe(),
+        daemon.events.clone(),
+    ));
+    certificates.spawn(crate::survey::follow(
+        Arc::clone(&daemon.host),
+        daemon.client.clone(),
+        daemon.options.node.clone(),
+        daemon.asked.survey.subscribe(),
     ));
     // Unfinished work is carried on before anything is heard from the API.
     let mut wake = Some(Instant::now());
@@ -184,6 +204,7 @@ pub async fn run(
         }
         match daemon.sync().await {
             Next::Reboot => return Ok(Ended::Rebooting),
+            Next::Reconnect => return Ok(Ended::Reconnect),
             Next::Again | Next::OnChange => wake = None,
             Next::After(pause) => wake = Some(Instant::now() + pause),
         }
@@ -214,6 +235,29 @@ struct Daemon {
     must_verify: bool,
     /// Why the last reboot did not bring the OS that was staged.
     finalize_failure: String,
+    asked: Asked,
+}
+
+/// What the Node asks of the tasks that run beside the loop.
+#[derive(Default)]
+struct Asked {
+    pinned: tokio::sync::watch::Sender<Option<String>>,
+    /// The Node's uid and the request.
+    survey: tokio::sync::watch::Sender<(String, String)>,
+}
+
+impl Asked {
+    fn hear(&self, view: &View) {
+        self.pinned.send_if_modified(|known| replace(known, &Some(view.pinned.clone())));
+        let survey = (view.uid.clone(), view.survey.clone());
+        self.survey.send_if_modified(|known| replace(known, &survey));
+    }
+}
+
+fn replace<T: Clone + PartialEq>(known: &mut T, new: &T) -> bool {
+    let is_new = known != new;
+    known.clone_from(new);
+    is_new
 }
 
 impl Daemon {
@@ -226,7 +270,7 @@ impl Daemon {
             watcher::Event::Apply(node) | watcher::Event::InitApply(node) => node,
             watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitDone => return false,
         };
-        let (view, version) = (View::read(&node), node::version(&node));
+        let (view, version) = (node::read(&node), node::version(&node));
         // The answer to a report of our own is ahead of the watch: what comes after it is told only then.
         let is_older = self.view.as_ref().is_some_and(|known| known.uid == view.uid) && version < self.seen;
         if is_older || self.view.as_ref() == Some(&view) {
@@ -246,6 +290,7 @@ impl Daemon {
             tracing::info!("{line}");
         }
         self.seen = version;
+        self.asked.hear(&view);
         self.view = Some(view);
     }
 
@@ -286,7 +331,7 @@ impl Daemon {
             born: born.as_deref(),
             on_disk: on_disk.as_deref(),
             standing: &standing,
-            node: &view,
+            node: self.view.as_ref(),
             forced,
             reverted: reverted.as_ref().map(|reverted| reverted.config.as_str()),
         };
@@ -387,11 +432,12 @@ impl Daemon {
         let ready = self.blocking(move |host| prepare::prepare(host, config, &policy, forced)).await;
         let mut ready = ready.map_err(|error| Problem { state: error.state(), reason: error.to_string() })?;
         let actions: Vec<String> = ready.prepared.actions.iter().map(|action| format!("{action:?}")).collect();
-        let message =
-            format!("Update Compatible. Post Cfg Actions: [{}] Drain Required: {}", actions.join(" "), ready.drain);
-        self.conditions.set(node_condition::UPDATE_PREPARED, status::TRUE, "UpdatePrepared", &message);
+        self.conditions.tell([words::prepared(&actions, ready.drain)]);
         if let Some(trial) = &mut ready.prepared.trial {
             trial::note_what_works(trial, &options).await;
+            if let Found::Same { way } = self.found().await {
+                trial.way = Some(self.way(way));
+            }
         }
         if !self.view.as_ref().is_some_and(View::is_failing) {
             state::WORKING.clone_into(&mut self.report.state);
@@ -399,10 +445,7 @@ impl Daemon {
         if let Some(next) = self.drain(&ready, to).await? {
             return Ok(next);
         }
-        let message = format!("Updating the Files and OS on disk as a part of the in progress phase to {to}");
-        self.conditions.set(node_condition::UPDATE_EXECUTED, status::UNKNOWN, "AppliedFilesAndOS", &message);
-        let reason = "UpdateExecutedAppliedFilesAndOS";
-        self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::UNKNOWN, reason, &message);
+        self.conditions.tell(words::applying(to));
         if let Some(next) = self.cannot_begin(to).await {
             return Ok(next);
         }
@@ -428,10 +471,7 @@ impl Daemon {
         if !applied {
             return Ok(Next::Again);
         }
-        let message = format!("Applied new Files and OS to the node. The node is on {to}");
-        let reason = "UpdateExecutedAppliedFilesAndOS";
-        self.conditions.set(node_condition::APPLIED_FILES_AND_OS, status::TRUE, reason, &message);
-        self.conditions.set(node_condition::UPDATE_EXECUTED, status::TRUE, "UpdateExecuted", &message);
+        self.conditions.tell(words::applied(to));
         self.must_verify = true;
         Ok(Next::Again)
     }
@@ -440,8 +480,7 @@ impl Daemon {
         let reboots =
             self.blocking(|host| Ok::<_, store::Error>(journal(host)?.is_some_and(|journal| journal.reboots())));
         if reboots.await? {
-            let message = "Upgrade requires a reboot.";
-            self.conditions.set(node_condition::REBOOTED_NODE, status::UNKNOWN, "RebootedNode", message);
+            self.conditions.tell([words::reboots()]);
             return self.reboot().await;
         }
         self.blocking(|host| match Engine::new(host).act() {
@@ -456,9 +495,7 @@ impl Daemon {
             }
         })
         .await?;
-        let message = "Post-update actions are complete; no reboot is needed";
-        let type_ = node_condition::UPDATE_POST_ACTION_COMPLETE;
-        self.conditions.set(type_, status::TRUE, type_, message);
+        self.conditions.tell([words::acted()]);
         Ok(Next::Again)
     }
 

@@ -1,9 +1,4 @@
-//! Whether a new config works on this node, and whether it may stay.
-//!
-//! A local failure (a unit of the config, the kubelet, a check) reverts when the deadline has passed, or at once when a unit
-//! has plainly failed. A silent API alone only extends the deadline; an API that is silent together with a witness that
-//! could be reached before means that this config has cut the node off. Both are asked anew at every look: what was heard
-//! before the change says nothing about it.
+//! Looks at whether a new config works on this node; `node::trial` judges what is seen.
 
 use std::time::Duration;
 
@@ -17,16 +12,9 @@ use crate::cluster_policy::ClusterPolicy;
 use crate::journal::{Check, PostAction, Trial};
 use crate::run::Options;
 
-mod clock;
-
-pub use clock::Clock;
+pub use ::node::trial::{Clock, Credential, Seen, Verdict, judge};
 
 const DEADLINE: u32 = 600;
-/// How long a config must stay well that has units or checks of its own or took effect without a reboot. Services that crash
-/// do it soon after their start, and a network is often gone only seconds after it was told to change.
-const SETTLE: i64 = 5;
-/// A unit that failed is given this long to be restarted by its manager.
-const FAILED_FOR: i64 = 10;
 const CONNECT: Duration = Duration::from_secs(3);
 /// Where a gateway may answer, if only with a refusal: the config server's port first, which many firewalls drop, then what
 /// routers listen on.
@@ -53,8 +41,14 @@ fn is_vital(step: &Step, runtime: &str) -> bool {
     match step {
         Step::WriteUnit { unit } | Step::WriteDropin { unit, .. } | Step::MaskUnit { unit } => vital_unit(unit),
         Step::WriteFile { path } | Step::PutBack { path } | Step::WriteLink { path } => {
-            const FOLDERS: [&str; 7] = [
+            // The kubelet, the runtime, the network, and what this daemon itself starts with.
+            const FOLDERS: [&str; 12] = [
                 "/etc/kubernetes",
+                "/etc/rancher",
+                "/var/lib/kubelet",
+                "/var/lib/rancher",
+                "/var/lib/k0s",
+                "/etc/machinist",
                 "/etc/crio",
                 "/etc/containerd",
                 "/etc/containers",
@@ -126,20 +120,10 @@ async fn first_that_answers(candidates: Vec<String>) -> Option<String> {
     None
 }
 
-/// What was seen at one look.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    pub failed_units: Vec<String>,
-    pub failed_checks: Vec<String>,
-    pub kubelet_is_well: bool,
-    pub api_is_heard: bool,
-    pub witness_answers: bool,
-}
-
 pub async fn observe(
     trial: &Trial,
     options: &Options,
-    api_is_heard: bool,
+    (api_is_heard, credential): (bool, Credential),
     failed: Vec<(String, Activity)>,
     inactive: Vec<String>,
 ) -> Seen {
@@ -164,6 +148,7 @@ pub async fn observe(
         kubelet_is_well: !trial.kubelet || kubelet_is_well(&options.kubelet).await,
         api_is_heard,
         witness_answers,
+        credential,
     }
 }
 
@@ -178,42 +163,6 @@ pub fn inactive_units(host: &dyn Host, trial: &Trial) -> Vec<String> {
         }
     }
     inactive
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Passed,
-    Waiting,
-    Failed(String),
-}
-
-/// `elapsed` is in seconds since the config took effect, as [`Clock`] counts them.
-pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
-    let mut problems: Vec<String> = Vec::new();
-    problems.extend(seen.failed_units.iter().map(|unit| format!("unit {unit} has failed")));
-    problems.extend(seen.failed_checks.iter().cloned());
-    if !seen.kubelet_is_well {
-        problems.push("the kubelet is not healthy".into());
-    }
-    let is_cut_off = !seen.api_is_heard && !seen.witness_answers;
-    if is_cut_off {
-        problems.push("neither the API nor the witness can be reached, and both could before".into());
-    }
-    let deadline = i64::from(trial.deadline_seconds);
-    let failed =
-        |problems: &[String]| Verdict::Failed(format!("the new config failed its trial: {}", problems.join("; ")));
-    if !seen.failed_units.is_empty() && elapsed >= FAILED_FOR.min(deadline) {
-        return failed(&problems);
-    }
-    if !problems.is_empty() {
-        return if elapsed >= deadline { failed(&problems) } else { Verdict::Waiting };
-    }
-    if !seen.api_is_heard {
-        return Verdict::Waiting;
-    }
-    let settles = trial.live || !trial.units.is_empty() || !trial.checks.is_empty();
-    let settle = if settles { SETTLE.min(deadline) } else { 0 };
-    if elapsed >= settle { Verdict::Passed } else { Verdict::Waiting }
 }
 
 pub(crate) async fn kubelet_is_well(address: &str) -> bool {
@@ -280,14 +229,6 @@ mod tests {
 
     use super::*;
 
-    fn trial() -> Trial {
-        Trial { deadline_seconds: 60, units: vec!["a.service".into()], kubelet: true, ..Trial::default() }
-    }
-
-    fn well() -> Seen {
-        Seen { kubelet_is_well: true, api_is_heard: true, witness_answers: true, ..Seen::default() }
-    }
-
     #[tokio::test]
     async fn a_gateway_is_asked_at_one_port_when_that_answers() {
         let [first, second] = [TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0")].map(Result::unwrap);
@@ -298,49 +239,6 @@ mod tests {
         assert_eq!(found, Some(address(&first)));
         second.set_nonblocking(true).unwrap();
         assert!(second.accept().is_err(), "nobody has knocked there");
-    }
-
-    #[test]
-    fn a_config_that_stays_well_passes() {
-        assert_eq!(judge(&trial(), &well(), 0), Verdict::Waiting);
-        assert_eq!(judge(&trial(), &well(), 6), Verdict::Passed);
-    }
-
-    #[test]
-    fn a_change_without_a_reboot_must_stay_well_for_a_while() {
-        let trial = Trial { deadline_seconds: 60, live: true, ..Trial::default() };
-        assert_eq!(judge(&trial, &well(), 0), Verdict::Waiting, "the network may go in a moment");
-        assert_eq!(judge(&trial, &well(), 5), Verdict::Passed);
-        let rebooted = Trial { live: false, ..trial };
-        assert_eq!(judge(&rebooted, &well(), 0), Verdict::Passed);
-    }
-
-    #[test]
-    fn a_failed_unit_ends_the_trial_before_its_deadline() {
-        let seen = Seen { failed_units: vec!["a.service".into()], ..well() };
-        assert_eq!(judge(&trial(), &seen, 3), Verdict::Waiting);
-        let verdict = Verdict::Failed("the new config failed its trial: unit a.service has failed".into());
-        assert_eq!(judge(&trial(), &seen, 11), verdict);
-    }
-
-    #[test]
-    fn a_silent_api_alone_only_extends_the_deadline() {
-        let seen = Seen { api_is_heard: false, ..well() };
-        assert_eq!(judge(&trial(), &seen, 100_000), Verdict::Waiting);
-    }
-
-    #[test]
-    fn a_silent_api_with_a_lost_witness_reverts_at_the_deadline() {
-        let seen = Seen { api_is_heard: false, witness_answers: false, ..well() };
-        assert_eq!(judge(&trial(), &seen, 59), Verdict::Waiting);
-        assert!(matches!(judge(&trial(), &seen, 60), Verdict::Failed(_)));
-    }
-
-    #[test]
-    fn a_kubelet_that_was_well_must_be_well_again() {
-        let seen = Seen { kubelet_is_well: false, ..well() };
-        assert_eq!(judge(&trial(), &seen, 59), Verdict::Waiting);
-        assert!(matches!(judge(&trial(), &seen, 60), Verdict::Failed(_)));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Reports of a simulated daemon, in the real daemon's types.
 
-use ::daemon::node::{Report, View};
-use api::names::{drain, state};
+use api::names::state;
 use jiff::SignedDuration;
+use node::{Report, View};
+use protocol::DrainRequest;
 use rollout::NodeFacts;
 
 use super::Step;
@@ -20,7 +21,7 @@ impl Step<'_> {
         state::DEGRADED.clone_into(&mut report.state);
         "the new config failed its trial".clone_into(&mut report.reason);
         if is_drained {
-            report.desired_drain = format!("{}-{current}", drain::UNCORDON);
+            report.desired_drain = DrainRequest::Uncordon(current.as_str().into()).to_string();
         }
         report.current = current;
         self.publish();

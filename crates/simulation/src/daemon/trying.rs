@@ -1,8 +1,7 @@
 //! Trials of new configs, judged by the real daemon's `judge`.
 
-use ::daemon::journal::Trial;
-use ::daemon::trial::{Seen, Verdict, judge};
 use jiff::Timestamp;
+use node::trial::{Seen, Trial, Verdict, judge};
 
 use super::Step;
 use crate::host::{Host, Phase, Work};
@@ -47,6 +46,7 @@ impl Step<'_> {
             kubelet_is_well: uptime >= STARTS,
             api_is_heard: heard,
             witness_answers: linked,
+            ..Seen::default()
         };
         let trial = Trial { deadline_seconds: DEADLINE, units: vec![UNIT.to_owned()], ..Trial::default() };
         match judge(&trial, &seen, elapsed) {

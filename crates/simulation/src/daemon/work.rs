@@ -1,8 +1,9 @@
 //! Updates on a simulated machine, from the drain request to the reboot. The journal records each phase before it begins.
 
-use ::daemon::node::View;
-use api::names::{drain, state};
+use api::names::state;
 use jiff::SignedDuration;
+use node::View;
+use protocol::DrainRequest;
 
 use super::Step;
 use super::trying::second;
@@ -76,7 +77,7 @@ impl Step<'_> {
         }
         let first = host.disk.current.is_none();
         let idle = first && host.adopts;
-        let wanted = format!("{}-{to}", drain::DRAIN);
+        let wanted = DrainRequest::Drain(to.into()).to_string();
         if !(idle || config.live) && view.last_applied_drain != wanted {
             host.process.report.desired_drain = wanted;
             self.publish();

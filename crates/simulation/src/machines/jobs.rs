@@ -185,8 +185,8 @@ impl Replica {
         self.suspected.insert(key.name.clone(), suspected);
         let mut writes = VecDeque::new();
         for action in &plan.actions {
-            if let health::Action::DeleteMachine { name, uid } = action {
-                let why = Why::Check(key.name.clone());
+            if let health::Action::DeleteMachine { name, uid, resource_version } = action {
+                let why = Why::Check(key.name.clone(), resource_version.clone());
                 writes.push_back(Write::DeleteMachine { name: name.clone(), uid: uid.clone(), why });
             }
         }

@@ -1,5 +1,6 @@
 //! One pass over one Machine: plan, write, ask the cloud, plan again.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -32,6 +33,9 @@ pub(crate) struct Pass {
     machine: Arc<Machine>,
     sighting: Option<Result<Vec<Instance>, Error>>,
     seen: Option<Timestamp>,
+    asked: Option<Timestamp>,
+    /// The uid of the node that this pass has cordoned.
+    cordoned: Option<String>,
     answer: Option<Answer>,
     stage: Stage,
     rounds: usize,
@@ -74,8 +78,10 @@ impl Pass {
             .sightings
             .remove(name)
             .filter(|it| !machine.is_leaving() && now.duration_since(it.at) < SHORTLY && it.version == asked(&machine));
+        let asked = sighting.as_ref().filter(|it| it.swept.is_none()).map(|it| it.wall);
         let (seen, sighting) = sighting.map(|it| (it.swept, it.sighting)).unzip();
-        Some(Self { machine, sighting, seen: seen.flatten(), answer: None, stage: Stage::Plan, rounds: 0 })
+        let (stage, seen) = (Stage::Plan, seen.flatten());
+        Some(Self { machine, sighting, seen, asked, cordoned: None, answer: None, stage, rounds: 0 })
     }
 
     /// Goes on by one write or call.
@@ -131,7 +137,7 @@ impl Pass {
             Stage::Drain(emptying) => self.plan_drain(emptying, replica, world, parties),
             Stage::DrainApply { cordon, status, next } => {
                 if let Some(node) = cordon {
-                    let result = cordon_node(world, &node, replica, random);
+                    let result = cordon_node(world, &node, replica, random).map(|uid| self.cordoned = uid);
                     self.stage = Stage::DrainApply { cordon: None, status, next };
                     return self.after_write(result, now);
                 }
@@ -153,18 +159,29 @@ impl Pass {
         }
     }
 
+    /// A node as this pass knows it.
+    fn known<'a>(&self, node: &'a Node) -> Cow<'a, Node> {
+        match &self.cordoned {
+            Some(uid) if node.uid() == uid => Cow::Owned(draining::cordoned(node)),
+            _ => Cow::Borrowed(node),
+        }
+    }
+
     fn snapshot(&self, replica: &Replica, world: &World) -> lifecycle::Snapshot {
         let machine = &self.machine;
         let others = replica.view.machines.objects.values().map(|other| &**other);
         let reference = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
         let node = match reference.and_then(|reference| reference.name.as_deref()) {
             Some(_) if !replica.view.nodes.is_known(world.now()) => LinkedNode::Unknown,
-            Some(name) => LinkedNode::of(machine, replica.view.nodes.objects.get(name).map(|node| &**node)),
+            Some(name) => {
+                let node = replica.view.nodes.objects.get(name).map(|node| self.known(node));
+                LinkedNode::of(machine, node.as_deref())
+            }
             None => LinkedNode::of(machine, None),
         };
         let mut snapshot = lifecycle::Snapshot::from_objects(machine, others, node, replica.wall(world));
         snapshot.sighting.clone_from(&self.sighting);
-        snapshot.seen = self.seen;
+        (snapshot.seen, snapshot.asked) = (self.seen, self.asked);
         snapshot.answer.clone_from(&self.answer);
         snapshot.settling = world.cloud.settling;
         // Some clusters have no config server that could tell.
@@ -287,6 +304,7 @@ impl Pass {
     fn ask(&mut self, call: Call, replica: &mut Replica, world: &mut World, random: &mut Random) -> Progress {
         let (now, wall) = (world.now(), replica.wall(world));
         let request = request(&self.machine);
+        self.asked = Some(wall);
         let (at, answered) = match call {
             Call::Look => {
                 let sighting = world.cloud.look(&request, random);
@@ -294,7 +312,7 @@ impl Pass {
                     // Nobody waits: the answer begins another pass.
                     let name = self.machine.name().to_owned();
                     let swept = random.once_in(4).then_some(wall);
-                    let seen = Seen { at: now, swept, version: asked(&self.machine), sighting };
+                    let seen = Seen { at: now, wall, swept, version: asked(&self.machine), sighting };
                     replica.sightings.insert(name, seen);
                     return Progress::Done(Some(random.seconds(3)));
                 }
@@ -341,7 +359,8 @@ impl Pass {
     ) -> Progress {
         let now = world.now();
         let known = replica.view.nodes.is_known(now);
-        let nodes: Vec<&Node> = replica.view.nodes.objects.values().map(|node| &**node).collect();
+        let nodes: Vec<_> = replica.view.nodes.objects.values().map(|node| self.known(node)).collect();
+        let nodes: Vec<&Node> = nodes.iter().map(|node| &**node).collect();
         let leaving = |node: &Node| {
             let name = node.metadata.annotations.as_ref()?.get(annotations::MACHINE)?;
             let machine = replica.view.machines.objects.get(name.split_once('/')?.1)?;
@@ -380,14 +399,21 @@ impl Pass {
     }
 }
 
-fn cordon_node(world: &mut World, node: &str, replica: &Replica, random: &mut Random) -> Result<(), Refused> {
+/// Makes a node unschedulable and gives its uid.
+fn cordon_node(
+    world: &mut World,
+    node: &str,
+    replica: &Replica,
+    random: &mut Random,
+) -> Result<Option<String>, Refused> {
     if world.whim(random) == Some(false) {
         return Err(Refused::Unanswered);
     }
     let uid = replica.view.nodes.objects.get(node).map(|node| node.uid().to_owned());
     let cordon = |node: &mut Node| node.spec.get_or_insert_default().unschedulable = Some(true);
     match world.api.edit::<Node>(node, &Guard { uid, version: None }, cordon) {
-        Ok(_) | Err(Refused::NotFound | Refused::Conflict) => Ok(()),
+        Ok(node) => Ok(Some(node.uid().to_owned())),
+        Err(Refused::NotFound | Refused::Conflict) => Ok(None),
         Err(refused) => Err(refused),
     }
 }

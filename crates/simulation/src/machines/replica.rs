@@ -49,6 +49,8 @@ pub(crate) struct Expected {
 /// What a lookup saw of a Machine, until its next pass.
 pub(crate) struct Seen {
     pub(crate) at: Timestamp,
+    /// The same by the clock of the process.
+    pub(crate) wall: Timestamp,
     /// When the provider was asked, by a sweep.
     pub(crate) swept: Option<Timestamp>,
     pub(crate) version: Asked,

@@ -49,7 +49,8 @@ impl Run {
             lag: lag.filter(|_| !scenario.fresh),
             steps: scenario.steps.unwrap_or(steps),
             calm,
-            outcome: Outcome { scenario: scenario.clone(), ..Outcome::default() },
+            // The world has the same nodes whatever a scenario says about their number.
+            outcome: Outcome::of(&Scenario { nodes: None, ..scenario.clone() }),
         }
     }
 

@@ -21,7 +21,8 @@ const TOLERANCE: SignedDuration = SignedDuration::from_secs(180);
 pub(crate) enum Why {
     /// A set that wanted so many machines when this was decided.
     Set(String, i32),
-    Check(String),
+    /// A check that judged the Machine at this version.
+    Check(String, Option<String>),
     ControlPlane,
     Person,
 }
@@ -147,11 +148,15 @@ impl World {
         let Some(machine) = self.api.get::<Machine>(name).filter(|it| it.uid() == uid).cloned() else {
             return Err(Refused::NotFound);
         };
+        let judged = if let Why::Check(_, version) = why { version.clone() } else { None };
+        if judged.is_some() && judged != machine.metadata.resource_version {
+            return Err(Refused::Conflict);
+        }
         let is_news = !machine.is_leaving();
         self.tell(|| format!("{why:?} deletes machine {name}"));
         if is_news {
             match why {
-                Why::Check(check) => self.judge_remediation(&machine, check),
+                Why::Check(check, _) => self.judge_remediation(&machine, check),
                 Why::ControlPlane => self.judge_replacement(&machine),
                 Why::Set(..) | Why::Person => {}
             }

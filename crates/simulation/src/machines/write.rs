@@ -113,7 +113,8 @@ impl Write {
                 }
             }
             Self::DeleteMachine { name, uid, why } => match world.delete_machine(&name, &uid, &why) {
-                Ok(()) | Err(Refused::NotFound | Refused::Conflict) => Ok(()),
+                Ok(()) | Err(Refused::NotFound) => Ok(()),
+                Err(Refused::Conflict) if !matches!(why, Why::Check(..)) => Ok(()),
                 Err(refused) => Err(refused),
             },
             Self::AdoptMachine { name, uid, owner } => {

@@ -10,7 +10,7 @@ const SEEDS: u64 = 400;
 
 #[test]
 fn four_hundred_runs_of_the_machine_half_keep_every_rule() {
-    let summary = Summary::of(0..SEEDS, &Real);
+    let summary = Summary::of(0..SEEDS, |seed| run(seed, &Real));
     for (kind, outcomes) in summary.by_kind() {
         println!("{} runs: {kind}", outcomes.len());
         for outcome in outcomes.iter().take(2) {
@@ -19,6 +19,21 @@ fn four_hundred_runs_of_the_machine_half_keep_every_rule() {
     }
     assert_eq!(summary.failed.len(), 0, "see `cargo xtask simulate --machines --scenario SEED --trace`");
     assert!(summary.faults > 20 * summary.runs, "runs without faults prove little: {}", summary.faults);
+}
+
+/// Each of these broke a rule once:
+/// - 1467, 1591: an instance landed between a deletion's answer and the plan that was made from it much later;
+/// - 1380: a node that registered again looked drained, because the drain's time came from a clock that was ahead;
+/// - 972: a check deleted a machine that had been linked to another node since it was judged;
+/// - 2361: the same, because the node was cordoned again before the word that it is drained was taken back;
+/// - 1569: of two machines of the control plane, the older one waited for a cordoned node and that one for the older machine.
+const BROKEN_ONCE: [u64; 6] = [1467, 1591, 1380, 2361, 972, 1569];
+
+#[test]
+fn runs_that_broke_a_rule_once_keep_it() {
+    for seed in BROKEN_ONCE {
+        assert_eq!(run(seed, &Real).violations, [], "seed {seed}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ const SEEDS: u64 = 2000;
 
 #[test]
 fn two_thousand_runs_keep_every_rule() {
-    let summary = Summary::of(0..SEEDS, &Real);
+    let summary = Summary::of(0..SEEDS, |seed| run(seed, &Real));
     for (kind, outcomes) in summary.by_kind() {
         println!("{} runs: {kind}", outcomes.len());
         for outcome in outcomes.iter().take(2) {

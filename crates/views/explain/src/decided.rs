@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use api::known::Reading;
 use api::machineconfiguration::MachineConfigPool;
+use drain::eviction::is_moved;
 use drain::{DisruptionBudget, PodFacts};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -93,15 +94,6 @@ impl Drains {
             blocks.then(|| blocker(&pod, protecting.iter().map(|budget| budget.name.clone()).collect()))
         });
         held.collect()
-    }
-}
-
-/// Whether a drain waits until this pod is gone: the drain's own rule. A pod of a DaemonSet stays unless its DaemonSet is
-/// known to be gone.
-pub fn is_moved(pod: &PodFacts, daemon_sets: &Reading<BTreeSet<String>>, now: Timestamp) -> bool {
-    match daemon_sets.fresh("daemonsets", now) {
-        Ok(known) => !drain::eviction::is_left_alone(pod, known),
-        Err(_) => !pod.mirror && !pod.finished && !pod.is_of_daemon_set(),
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod machines;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::node::{is_mismatch, is_missing_config, nobody_works};
@@ -72,6 +72,8 @@ pub enum Repair {
 const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// A pause that lasts longer than this was probably forgotten.
 const LONG_PAUSE: SignedDuration = SignedDuration::from_hours(24);
+/// Kubelets report every few seconds, and a restart of one is over by then.
+const AWAY: SignedDuration = SignedDuration::from_mins(1);
 /// A deletion that is still waiting after this long waits for somebody who is not there.
 const DELETING: SignedDuration = SignedDuration::from_secs(10);
 
@@ -220,8 +222,19 @@ fn one_node(snapshot: &Snapshot, node: &NodeFacts, findings: &mut Vec<Finding>) 
     if is_mismatch(node) {
         findings.push(mismatch(node));
     }
+    if let Some(hold) = &node.hold
+        && node.current.as_deref() != Some(&pool.target)
+    {
+        findings.push(kept_back(node, pool, hold));
+    }
     if nobody_works(snapshot, node, pool) && !is_missing_config(snapshot, node) {
         findings.push(idle(node));
+    } else if let Some(since) = node.ready_since
+        && !node.ready
+        && !node.rebooting
+        && snapshot.now.duration_since(since) > AWAY
+    {
+        findings.push(away(snapshot, node, since));
     }
 }
 
@@ -277,6 +290,47 @@ fn mismatch(node: &NodeFacts) -> Finding {
             what: format!("write the files of {target} anew on node {}", node.name),
             repair: Repair::AnnotateNode { node: node.name.clone(), key: api::annotations::FORCE, value: target },
         }),
+    }
+}
+
+/// A hold is somebody's wish, so nothing is offered but the command that ends it.
+fn kept_back(node: &NodeFacts, pool: &PoolFacts, hold: &str) -> Finding {
+    let (name, runs) = (&node.name, node.current.as_deref().unwrap_or("no config"));
+    let why = if hold.is_empty() { String::new() } else { format!(": {hold}") };
+    Finding {
+        id: "node-held",
+        severity: Severity::Warning,
+        subject: format!("node/{name}"),
+        problem: format!("a person holds node {name} on {runs}{why}"),
+        effect: format!("it does not get {}, and its pool counts it as not updated", pool.target),
+        moves: vec![crate::node::let_go(name)],
+        fix: None,
+    }
+}
+
+fn away(snapshot: &Snapshot, node: &NodeFacts, since: Timestamp) -> Finding {
+    let (name, lasts) = (&node.name, ago(since, snapshot.now));
+    let machine = snapshot.machines.values().find(|machine| machine.node.as_deref() == Some(name));
+    let check = machine.and_then(|machine| snapshot.health_checks.iter().find(|check| check.chooses(machine)));
+    let effect = match (machine, check) {
+        (_, Some(check)) => format!("MachineHealthCheck {} replaces its machine when its timeout is over", check.name),
+        (Some(_), None) => "no MachineHealthCheck chooses its machine, so nothing replaces it".to_owned(),
+        (None, None) => "no Machine stands for it, so nothing replaces it".to_owned(),
+    };
+    let mut moves = vec![
+        Move::new("see what the kubelet last said", format!("kubectl describe node {name}")),
+        Move::new("look at the kubelet, on the node", "systemctl status kubelet"),
+    ];
+    moves
+        .extend(machine.map(|machine| Move::new("see its machine", format!("machinist why machine {}", machine.name))));
+    Finding {
+        id: "node-not-ready",
+        severity: Severity::Problem,
+        subject: format!("node/{name}"),
+        problem: format!("node {name} has not been Ready for {lasts}"),
+        effect,
+        moves,
+        fix: None,
     }
 }
 
@@ -399,7 +453,7 @@ fn certificates(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
 }
 
 /// A time to the minute; nobody needs its nanoseconds.
-fn at(time: jiff::Timestamp) -> String {
+fn at(time: Timestamp) -> String {
     let text = time.to_string();
     format!("on {} at {} UTC", text.get(..10).unwrap_or(&text), text.get(11..16).unwrap_or_default())
 }

@@ -297,13 +297,18 @@ impl Blocker {
     }
 }
 
+/// Ends a person's hold on a node.
+pub(crate) fn let_go(node: &str) -> Move {
+    Move::new("let it go", format!("kubectl annotate node {node} {}-", api::annotations::HOLD))
+}
+
 fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explanation {
     let name = &facts.name;
     if let Some(hold) = &facts.hold {
         let why = if hold.is_empty() { String::new() } else { format!(": {hold}") };
         let mut it = explained(facts, State::Paused, format!("a person holds it where it is{why}"));
         it.waiting_for.push("the hold to be taken off".to_owned());
-        it.moves.push(Move::new("let it go", format!("kubectl annotate node {name} {}-", api::annotations::HOLD)));
+        it.moves.push(let_go(name));
         return it;
     }
     let target = &pool.target;

@@ -127,6 +127,12 @@ pub const LEFT_OUT: &str = "machinist.dev/left-out";
 pub const KEPT_INPUTS: &str = "machinist.dev/kept-inputs";
 /// On an object of a kind that has no conditions: why it is accepted and does nothing, and what to do instead.
 pub const IGNORED: &str = "machinist.dev/ignored";
+/// On a node: the PinnedImageSets of its pool, `NAME@GENERATION` separated by commas. Written by the rollout controller; the daemon
+/// pulls and pins what they name.
+pub const PINNED_IMAGE_SETS: &str = "machinist.dev/pinned-image-sets";
+/// On a node: asks its daemon for hashes or contents of some files, see [`crate::survey`]. The answer is its NodeSurvey. Written and
+/// removed by `machinist adopt`.
+pub const SURVEY: &str = "machinist.dev/survey";
 /// On a paused pool: who paused it.
 pub const PAUSE_BY: &str = "machinist.dev/pause-by";
 /// On a paused pool: why it is paused.

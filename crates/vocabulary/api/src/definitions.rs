@@ -52,6 +52,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         crd::<healthchecking::MachineHealthCheck>(),
         crd::<machinist::BootstrapToken>(),
         crd::<machinist::ClusterSettings>(),
+        crd::<machinist::KeptConfig>(),
+        crd::<machinist::NodeSurvey>(),
         crd::<machinist::PoolLedger>(),
         crd::<machinist::PoolPolicy>(),
         crd::<machinist::RenderedProvenance>(),

@@ -25,6 +25,7 @@ pub mod pause;
 mod rules;
 mod schema;
 pub mod selector;
+pub mod survey;
 mod translate;
 
 pub use definitions::{crd, crds, manifest};

@@ -5,12 +5,16 @@
 
 mod bootstrap_token;
 mod cluster_settings;
+mod kept_config;
+mod node_survey;
 mod pool_ledger;
 mod pool_policy;
 mod rendered_provenance;
 
 pub use bootstrap_token::{BootstrapToken, BootstrapTokenSpec, BootstrapTokenStatus};
 pub use cluster_settings::{ClusterSettings, ClusterSettingsSpec};
+pub use kept_config::{KeptConfig, KeptConfigSpec};
+pub use node_survey::{Found, NodeSurvey, NodeSurveySpec, SurveyedFile};
 pub use pool_ledger::{Claim, HeldConfig, PoolLedger, PoolLedgerSpec, Target};
 pub use pool_policy::{
     ConfigServerPolicy, DriftPolicy, PoolPolicy, PoolPolicySpec, SourcePolicy, TrialCheck, TrialPolicy,

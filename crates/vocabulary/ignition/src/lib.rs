@@ -25,7 +25,7 @@ pub use ignition_config::v3_5::{Config, File, Resource, Unit, User, Verification
 pub use parse::{Parsed, empty, parse, read, to_value};
 pub use report::{Error, Problem};
 pub use resource::{
-    DECODED_LIMIT, DecodeError, GzipChecker, decode, decode_limited, hash_matches, is_inline, open, plain_len,
+    DECODED_LIMIT, DecodeError, GzipChecker, decode, decode_limited, hash_matches, is_inline, open, plain_len, sha256,
 };
 pub use validate::{validate, validate_merged};
 pub use version::Version;

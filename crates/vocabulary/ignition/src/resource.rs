@@ -180,6 +180,11 @@ pub fn hash_matches(resource: &Resource, bytes: impl Read) -> Option<bool> {
     Some(actual.is_ok_and(|actual| actual.eq_ignore_ascii_case(expected)))
 }
 
+/// The SHA-256 of bytes as `verification.hash` has it.
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256-{}", hex(&Sha256::digest(bytes)))
+}
+
 fn digest<D: Digest>(mut bytes: impl Read) -> std::io::Result<String> {
     let (mut digest, mut window) = (D::new(), vec![0; 16 << 10]);
     loop {

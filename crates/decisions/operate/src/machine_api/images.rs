@@ -7,8 +7,14 @@ pub const KEY: &str = "images.json";
 
 /// Keys of all eras for what this release has. The operator, which also holds the simulated cloud, and each provider may
 /// come from an image of its own.
-const KEYS: [&str; 4] =
-    ["machineAPIOperator", "clusterAPIControllerAWS", "clusterAPIControllerKubemark", "clusterAPIControllerLibvirt"];
+const KEYS: [&str; 6] = [
+    "machineAPIOperator",
+    "clusterAPIControllerAWS",
+    "clusterAPIControllerBareMetal",
+    "clusterAPIControllerKubemark",
+    "clusterAPIControllerLibvirt",
+    "clusterAPIControllerOpenStack",
+];
 
 /// Required by upstream since 4.6. Nothing of ours runs it: files without it are as good.
 const PROXY: &str = "kubeRBACProxy";

@@ -70,6 +70,7 @@ pub(super) fn objects(namespace: &str, webhook: &Webhook) -> [Value; 3] {
                 hook("validation", "machine", &written),
                 hook("validation", "machineset", &written),
                 hook("validation", "machinehealthcheck", &written),
+                hook("validation", "controlplanemachineset", &written),
             ],
         ),
     ]
@@ -84,7 +85,8 @@ fn configuration(kind: &str, hooks: &[Value]) -> Value {
 
 fn hook(namespace: &str, webhook: &Webhook, verb: &str, kind: &str, operations: &[&str]) -> Value {
     let word = if verb == "default" { "mutate" } else { "validate" };
-    let path = format!("/{word}-machine-openshift-io-v1beta1-{kind}");
+    let version = if kind == "controlplanemachineset" { "v1" } else { "v1beta1" };
+    let path = format!("/{word}-machine-openshift-io-{version}-{kind}");
     let bundle = base64::engine::general_purpose::STANDARD.encode(&webhook.bundle);
     let client = match &webhook.url {
         Some(url) => json!({"url": format!("{url}{path}"), "caBundle": bundle}),
@@ -103,7 +105,7 @@ fn hook(namespace: &str, webhook: &Webhook, verb: &str, kind: &str, operations: 
         "timeoutSeconds": 10,
         "admissionReviewVersions": ["v1"],
         "rules": [{
-            "apiGroups": [api::machine::GROUP], "apiVersions": ["v1beta1"], "operations": operations,
+            "apiGroups": [api::machine::GROUP], "apiVersions": [version], "operations": operations,
             "resources": [format!("{kind}s")], "scope": "Namespaced",
         }],
     })

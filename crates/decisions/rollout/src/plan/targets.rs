@@ -8,7 +8,8 @@ mod places;
 mod requests;
 mod silence;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use api::machinist::{Claim, HeldConfig, PoolLedgerSpec, Target as LedgerTarget};
 use jiff::SignedDuration;
@@ -16,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{About, Action, Event, Probe, Target, Waiting};
 use crate::control_plane;
-use crate::ledger::Stand;
+use crate::ledger::{OpenClaim, Stand};
 use crate::node::NodeFacts;
 use crate::quote::cut;
 use crate::snapshot::Snapshot;
@@ -106,9 +107,9 @@ fn is_blind(waiting: Option<&Waiting>) -> bool {
 struct Draft<'a> {
     snapshot: &'a Snapshot,
     spec: PoolLedgerSpec,
-    claims: BTreeMap<String, (Claim, Stand)>,
+    claims: BTreeMap<&'a str, OpenClaim<'a>>,
     /// Nodes in line after the claims.
-    next: Vec<Claim>,
+    next: Vec<OpenClaim<'a>>,
     /// The line has become short, and others have joined it.
     is_refilled: bool,
     targets: Vec<Target>,
@@ -133,8 +134,10 @@ impl<'a> Draft<'a> {
         let nodes = &snapshot.nodes;
         let index = nodes.index();
         let claims = snapshot.ledger.open_claims(nodes);
-        let idle = claims.keys().filter(|node| !index.consuming.contains(*node)).count();
-        let serving = claims.keys().filter(|node| nodes.get(node).is_none_or(NodeFacts::is_serving)).count();
+        let idle = claims.values().filter(|open| !open.facts.is_some_and(NodeFacts::consumes_budget)).count();
+        let serving = claims.values().filter(|open| open.facts.is_none_or(NodeFacts::is_serving)).count();
+        let in_line = snapshot.ledger.in_line(nodes);
+        let next = in_line.filter(|open| !claims.contains_key(open.claim.node.as_str())).collect();
         Self {
             snapshot,
             // Claims and line are put together when it is written.
@@ -154,7 +157,7 @@ impl<'a> Draft<'a> {
             dissolves: false,
             blocked: None,
             unwanted: BTreeSet::new(),
-            next: snapshot.ledger.in_line(nodes).into_iter().filter(|one| !claims.contains_key(&one.node)).collect(),
+            next,
             is_refilled: false,
             claims,
         }
@@ -220,11 +223,12 @@ impl<'a> Draft<'a> {
                 self.blocked.get_or_insert(Waiting::Budget { limit: self.spending.limit, used });
                 break;
             }
-            let Some(claim) = line.next() else { break };
-            let node = claim.node.clone();
+            // Nodes in line are known, or they would not be there.
+            let Some(open) = line.next() else { break };
+            let Some(facts) = open.facts else { continue };
             self.spending.taken += 1;
-            self.claims.insert(node.clone(), (claim, Stand::Pending));
-            if let Some(facts) = self.wanting(&node) {
+            self.claims.insert(&facts.name, open);
+            if self.wants(facts) {
                 self.target(facts);
             }
         }
@@ -241,9 +245,9 @@ impl<'a> Draft<'a> {
         let waiting = &snapshot.nodes.index().waiting;
         let is_leader = |name: &str| snapshot.settings.leader_node.as_deref() == Some(name);
         let last_is_leader = waiting.len() == 1;
-        let in_line: BTreeSet<String> = self.next.iter().map(|one| one.node.clone()).collect();
+        let in_line: BTreeSet<&str> = self.in_line().collect();
         for place in waiting {
-            let is_taken = self.claims.contains_key(&place.name) || in_line.contains(&place.name);
+            let is_taken = self.claims.contains_key(place.name.as_str()) || in_line.contains(place.name.as_str());
             if is_taken || self.requested.contains(&place.name) {
                 continue;
             }
@@ -274,17 +278,25 @@ impl<'a> Draft<'a> {
         if self.dissolves || self.next.len() * 2 >= room {
             return;
         }
-        let before: BTreeSet<String> = self.next.iter().map(|one| one.node.clone()).collect();
+        let before: BTreeSet<&str> = self.in_line().collect();
         let leader = self.snapshot.settings.leader_node.as_ref();
         let waiting = self.snapshot.nodes.index().waiting.iter().map(|place| &place.name);
         let waiting = waiting.filter(|name| Some(*name) != leader && !self.requested.contains(*name));
-        let mut others = waiting.filter(|name| !self.claims.contains_key(*name) && !before.contains(*name));
-        while self.next.len() < room
-            && let Some(facts) = others.next().and_then(|name| self.snapshot.nodes.get(name))
-        {
-            self.next.push(self.claim(facts));
-            self.is_refilled = true;
-        }
+        let others = waiting.filter(|name| !self.claims.contains_key(name.as_str()) && !before.contains(name.as_str()));
+        let others = others.filter_map(|name| self.snapshot.nodes.get(name)).take(room - self.next.len());
+        let joining: Vec<_> = others.map(|facts| self.pending(facts)).collect();
+        self.is_refilled = !joining.is_empty();
+        self.next.extend(joining);
+    }
+
+    /// The names of those in line.
+    fn in_line(&self) -> impl Iterator<Item = &'a str> {
+        self.next.iter().filter_map(|open| open.facts).map(|facts| facts.name.as_str())
+    }
+
+    /// A new claim for a node, whose patch has not been sent yet.
+    fn pending(&self, facts: &'a NodeFacts) -> OpenClaim<'a> {
+        OpenClaim { claim: Cow::Owned(self.claim(facts)), stand: Stand::Pending, facts: Some(facts) }
     }
 
     fn defer_leader(&mut self, node: &str) {
@@ -299,30 +311,27 @@ impl<'a> Draft<'a> {
     /// Patches that may still land but must not: the node gets a harmless write, so that they conflict.
     fn fence_unwanted(&mut self, nothing_is_wanted: bool) {
         let is_wanted =
-            |node: &String| !nothing_is_wanted && !self.unwanted.contains(node) && self.wanting(node).is_some();
-        let pending = self.claims.iter().filter(|(_, (_, stand))| *stand == Stand::Pending).map(|(node, _)| node);
-        let pending = pending.filter(|node| !is_wanted(node));
-        let in_line = self.next.iter().map(|one| &one.node).filter(|node| self.dissolves || !is_wanted(node));
-        let unwanted = pending.chain(in_line);
-        let fences = unwanted.filter_map(|node| {
-            let resource_version = self.snapshot.nodes.get(node)?.resource_version.clone();
-            Some(Action::Fence { node: node.clone(), resource_version })
-        });
+            |facts: &NodeFacts| !nothing_is_wanted && !self.unwanted.contains(&facts.name) && self.wants(facts);
+        let pending = self.claims.values().filter(|open| open.stand == Stand::Pending).filter_map(|open| open.facts);
+        let pending = pending.filter(|facts| !is_wanted(facts));
+        let in_line = self.next.iter().filter_map(|open| open.facts);
+        let in_line = in_line.filter(|facts| self.dissolves || !is_wanted(facts));
+        let fences = pending
+            .chain(in_line)
+            .map(|facts| Action::Fence { node: facts.name.clone(), resource_version: facts.resource_version.clone() });
         self.fences = fences.collect();
     }
 
-    /// The node, if it wants the target and may have it.
-    fn wanting(&self, node: &str) -> Option<&'a NodeFacts> {
-        let facts = self.snapshot.nodes.get(node)?;
-        let wants = !self.snapshot.nodes.goal().is_desired_by(facts);
-        let is_held = facts.hold.is_some() || self.requested.contains(node);
-        (wants && !is_held && !facts.is_foreign_and_working()).then_some(facts)
+    /// Whether a node wants the target and may have it.
+    fn wants(&self, facts: &NodeFacts) -> bool {
+        let is_held = || facts.hold.is_some() || self.requested.contains(&facts.name);
+        !self.snapshot.nodes.goal().is_desired_by(facts) && !is_held() && !facts.is_foreign_and_working()
     }
 
     /// Tells a person that their choice of a node's config is being put back.
     fn note_hand_set(&mut self, facts: &NodeFacts) {
         let Some(desired) = &facts.desired else { return };
-        let claimed = self.claims.get(&facts.name).is_some_and(|(claim, _)| claim.config == *desired);
+        let claimed = self.claims.get(facts.name.as_str()).is_some_and(|open| open.claim.config == *desired);
         let earlier = |config: Option<&String>| config == Some(desired);
         let status = self.snapshot.pool.status.configuration.as_ref().and_then(|status| status.name.as_ref());
         let ledger = self.snapshot.ledger.spec.target.as_ref().map(|target| &target.config);
@@ -342,14 +351,14 @@ impl<'a> Draft<'a> {
     }
 
     /// Claims a node and gives it the target.
-    fn target(&mut self, facts: &NodeFacts) {
+    fn target(&mut self, facts: &'a NodeFacts) {
         let config = self.snapshot.pool.target();
         let version = &facts.resource_version;
         let is_same = |claim: &Claim| {
             claim.config == config && claim.node_resource_version.as_deref() == Some(version.text.as_str())
         };
-        if !self.claims.get(&facts.name).is_some_and(|(claim, _)| is_same(claim)) {
-            self.claims.insert(facts.name.clone(), (self.claim(facts), Stand::Pending));
+        if !self.claims.get(facts.name.as_str()).is_some_and(|open| is_same(&open.claim)) {
+            self.claims.insert(&facts.name, self.pending(facts));
         }
         let goal = self.snapshot.nodes.goal();
         self.targets.push(Target {
@@ -400,16 +409,20 @@ impl<'a> Draft<'a> {
 
     fn finish(mut self) -> (Vec<Action>, Vec<Event>) {
         let ledger = &self.snapshot.ledger;
-        let said = ledger.by_node();
-        let says = |claim: &Claim| said.get(claim.node.as_str()) == Some(&claim);
+        let is_new = |open: &OpenClaim<'_>| matches!(open.claim, Cow::Owned(_));
+        let said = if self.claims.values().any(is_new) { ledger.by_node() } else { HashMap::new() };
+        let says = |open: &OpenClaim<'_>| match &open.claim {
+            Cow::Borrowed(_) => true,
+            Cow::Owned(claim) => said.get(claim.node.as_str()) == Some(&claim),
+        };
         // What the ledger says already is not kept waiting for the next write of it.
-        let is_known = |target: &Target| self.claims.get(&target.node).is_some_and(|(claim, _)| says(claim));
+        let is_known = |target: &Target| self.claims.get(target.node.as_str()).is_some_and(says);
         let (known, new): (Vec<_>, Vec<_>) = std::mem::take(&mut self.targets).into_iter().partition(is_known);
         let targeted_nodes: Vec<String> = known.iter().chain(&new).map(|target| target.node.clone()).collect();
         let mut actions: Vec<_> = known.into_iter().map(Action::Target).collect();
         if self.is_worth_a_write(says) {
-            self.spec.claims = self.claims.into_values().map(|(claim, _)| claim).collect();
-            self.spec.next = self.next;
+            self.spec.claims = self.claims.into_values().map(|open| open.claim.into_owned()).collect();
+            self.spec.next = self.next.into_iter().map(|open| open.claim.into_owned()).collect();
             // Those in line get what the pool wants when their turn comes.
             self.spec.next.iter_mut().for_each(|one| self.snapshot.pool.target().clone_into(&mut one.config));
             self.spec.budget = i32::try_from(self.spending.limit).ok();
@@ -433,13 +446,13 @@ impl<'a> Draft<'a> {
 
     /// A ledger is long, so it is written for what others must know, and not to strike out each share that is given back:
     /// anyone can see that on the node. The budget alone is no reason either: it follows the number of nodes.
-    fn is_worth_a_write(&self, says: impl Fn(&Claim) -> bool) -> bool {
+    fn is_worth_a_write(&self, says: impl Fn(&OpenClaim<'_>) -> bool) -> bool {
         let old = &self.snapshot.ledger.spec;
         let is_over = self.claims.is_empty() && self.next.is_empty();
         // Of a node that was busy when it was claimed nobody could tell later that it had been through.
-        let must_go = |claim: &Claim| claim.instead_of.is_some() && !self.claims.contains_key(&claim.node);
+        let must_go = |claim: &Claim| claim.instead_of.is_some() && !self.claims.contains_key(claim.node.as_str());
         (&old.target, &old.held) != (&self.spec.target, &self.spec.held)
-            || self.claims.values().any(|(claim, _)| !says(claim))
+            || self.claims.values().any(|open| !says(open))
             || self.is_refilled
             || old.claims.iter().any(must_go)
             || (is_over && !(old.claims.is_empty() && old.next.is_empty()))

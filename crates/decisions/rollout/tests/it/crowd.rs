@@ -91,6 +91,39 @@ fn a_node_that_refused_its_target_and_one_that_was_led_astray_do_not_wait_for_ea
 }
 
 #[test]
+fn a_node_that_was_led_astray_in_line_waits_for_a_failing_one_that_tries_again() {
+    let works = node("n0", OLD, annotated(&[("desiredConfig", OTHER), ("state", "Working")]));
+    let failing = node("n1", OLD, annotated(&[("desiredConfig", OTHER), ("state", "Degraded")]));
+    let elsewhere = ("desiredConfig", "rendered-worker-elsewhere");
+    let asking = node("n2", OLD, annotated(&[elsewhere, ("state", "Working"), ("desiredDrain", "drain-elsewhere")]));
+    let claims = ["n0", "n1", "n2"].map(|name| claim(name, None));
+    let world = workers(json!(2), vec![NodeFacts { ours: false, ..works }, failing, asking]);
+    assert_eq!(targeted(&with_claims(world, &claims)), ["n1"], "it may be at its change, whatever it says");
+}
+
+#[test]
+fn a_node_that_was_led_astray_and_serves_waits_for_one_that_is_kept_empty() {
+    let elsewhere = |drained: &str| {
+        let asked = [("desiredConfig", "rendered-worker-elsewhere"), ("desiredDrain", "drain-elsewhere")];
+        annotated(&[asked[0], asked[1], ("state", "Working"), ("lastAppliedDrain", drained)])
+    };
+    let (serving, empty) = (node("n0", OLD, elsewhere("")), node("n1", OLD, elsewhere("drain-elsewhere")));
+    let claims = ["n0", "n1"].map(|name| claim(name, None));
+    let of = |limit| with_claims(workers(json!(limit), vec![serving.clone(), empty.clone()]), &claims);
+    assert_eq!(targeted(&of(1)), ["n1"]);
+    assert_eq!(targeted(&of(2)), ["n0", "n1"]);
+}
+
+#[test]
+fn a_claim_ends_with_its_node_although_nothing_else_changes() {
+    let pending = json!({"node": "n0", "nodeResourceVersion": "10", "config": NEW});
+    let mut world = with_claims(workers(json!(1), vec![garbled("n0"), node("n1", OLD, json!({}))]), &[pending]);
+    assert!(!targeted(&world).contains(&"n1".to_owned()));
+    world.nodes.forget("n0");
+    assert_eq!(targeted(&world), ["n1"]);
+}
+
+#[test]
 fn a_claimed_node_that_never_had_a_config_gives_its_place_to_one_that_is_on_its_way() {
     let blank = NodeFacts { current: None, desired: None, ..garbled("m0") };
     let moving = annotated(&[("desiredConfig", OTHER), ("state", "Working"), ("desiredDrain", "drain-other")]);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use api::machinist::Claim;
+use api::managed::Writer;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
 use rollout::node::{State, Unready};
@@ -120,7 +120,11 @@ impl Fleet {
             }
             6 => {
                 self.machines.get_mut(&name).unwrap().by_hand = true;
-                self.write(&name, |facts| facts.desired = Some(new));
+                let at = self.world.now;
+                self.write(&name, |facts| {
+                    facts.set_by = Some(Writer { manager: "kubectl-edit".to_owned(), at: Some(at) });
+                    facts.desired = Some(new);
+                });
             }
             _ => self.write(&name, |facts| {
                 if facts.state == State::Done {
@@ -174,9 +178,8 @@ impl Fleet {
     fn begin(&mut self, name: &str, facts: &NodeFacts) {
         let wanted = facts.desired.clone().unwrap();
         let drains = self.machines[name].drains;
-        let mut claims = self.world.ledger.spec.claims.iter().chain(&self.world.ledger.spec.next);
-        let allows = |claim: &Claim| claim.config == wanted || claim.instead_of.as_ref() == Some(&wanted);
-        let begins = !drains || claims.any(|claim| claim.node == name && allows(claim));
+        let asking = NodeFacts { desired_drain: Some(format!("drain-{wanted}")), ..facts.clone() };
+        let begins = !drains || rollout::ledger::lets_drain(&self.world.ledger.spec, &asking);
         if begins {
             self.machines.get_mut(name).unwrap().change = Some((wanted.clone(), 0));
         }
@@ -234,9 +237,10 @@ impl Fleet {
         nodes.chain(claims).collect::<Vec<_>>().join("\n")
     }
 
-    /// Machines that are being changed because a planner asked for it.
+    /// Machines that are being changed because a planner asked for it, or were emptied for what a person asked.
     fn changed(&self) -> BTreeSet<&str> {
-        let changed = self.machines.iter().filter(|(_, machine)| machine.change.is_some() && !machine.by_hand);
+        let is_ours = |machine: &Machine| machine.change.is_some() && (machine.drains || !machine.by_hand);
+        let changed = self.machines.iter().filter(|(_, machine)| is_ours(machine));
         changed.map(|(name, _)| name.as_str()).collect()
     }
 
@@ -302,11 +306,26 @@ fn comes_to_its_end(fleet: &Fleet, limit: usize) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn never_more_machines_are_changed_than_the_limit_and_those_that_answer_come_to_their_end(
         seed: u64, limit in 1usize..4,
     ) {
         run(seed, limit)?;
     }
+}
+
+/// Seeds and limits that once broke a rule.
+const ONCE_BROKEN: [(u64, usize); 4] = [
+    (702_496_753_486_056_028, 2),
+    (811_398_228_457_232_750, 2),
+    (16_820_183_991_329_650_732, 3),
+    (6_716_445_749_302_657_573, 3),
+];
+
+#[test]
+fn fleets_that_once_broke_a_rule_keep_it() {
+    let broken = ONCE_BROKEN.iter().filter_map(|(seed, limit)| Some((seed, run(*seed, *limit).err()?)));
+    let broken: Vec<String> = broken.map(|(seed, why)| format!("{seed}: {why}")).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
 }

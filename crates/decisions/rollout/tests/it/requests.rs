@@ -5,7 +5,7 @@ use rollout::node::State;
 use rollout::{Action, NodeFacts, Plan, Snapshot, Waiting, plan};
 use serde_json::{Value, json};
 
-use crate::world::{NEW, OLD, carry_out, change, ledger, node, workers};
+use crate::world::{NEW, OLD, annotated, carry_out, change, ledger, node, workers};
 
 /// Nodes that run the pool's target, one of which a person has just sent back to an older config.
 fn sent_back() -> Snapshot {
@@ -188,4 +188,36 @@ fn only_what_no_controller_wrote_is_a_request() {
     assert!(!written_by(&["kubectl-edit", "machinist-rollout"]).is_hand_set(), "both wrote the same");
     assert!(!written_by(&["before-first-apply"]).is_hand_set(), "nobody knows who it was");
     assert!(!written_at("2026-01-01T00:00:00Z", &["kubectl-create"]).is_hand_set(), "it was created so");
+}
+
+#[test]
+fn a_node_in_line_that_a_person_sends_to_the_target_is_emptied_only_once_it_has_a_place() {
+    let busy = annotated(&[("desiredConfig", NEW), ("state", "Working")]);
+    let line = ["w1", "w2"].map(|name| node(name, OLD, busy.clone())).into_iter().chain([node("w3", OLD, json!({}))]);
+    let mut world = workers(json!(2), line.collect());
+    let claim = |name: &str, version: &str| json!({"node": name, "nodeResourceVersion": version, "config": NEW});
+    let claims = ["w1", "w2"].map(|name| claim(name, "9"));
+    world.ledger = ledger(json!({
+        "target": {"config": NEW, "since": "2025-12-31T00:00:00Z"}, "claims": claims, "next": [claim("w3", "10")],
+    }));
+    send(&mut world, "w3", NEW);
+    let asks = |facts: &mut NodeFacts| {
+        facts.state = State::Working;
+        facts.desired_drain = Some(format!("drain-{NEW}"));
+    };
+    change(&mut world, "w3", "12", asks);
+    let lets = |world: &Snapshot| rollout::ledger::lets_drain(&world.ledger.spec, world.nodes.get("w3").unwrap());
+    let next = plan(&world);
+    carry_out(&mut world, &next);
+    assert!(!lets(&world), "two are away already");
+    let version = (world.nodes.newest() + 1).to_string();
+    change(&mut world, "w1", &version, |facts| {
+        facts.current = Some(NEW.to_owned());
+        facts.state = State::Done;
+    });
+    for _ in 0..2 {
+        let next = plan(&world);
+        carry_out(&mut world, &next);
+    }
+    assert!(lets(&world), "one has come back: {:?}", world.ledger.spec);
 }

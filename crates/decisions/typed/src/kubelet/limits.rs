@@ -227,3 +227,47 @@ fn negative_durations(members: &Map<String, Value>, at: &str, fields: &'static [
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is said of one value at a path.
+    fn said(path: &str, value: Value) -> Vec<Violation> {
+        let value = path.rsplit('.').fold(value, |value, step| json!({ step: value }));
+        let Value::Object(fields) = value else { return Vec::new() };
+        let found = violations(&fields, false);
+        found.into_iter().filter(|violation| violation.field == path).collect()
+    }
+
+    #[test]
+    fn every_number_is_taken_at_its_bounds_and_refused_beyond_them_with_an_example() {
+        for (path, least, most, example) in RANGES {
+            for fits in [least, most, example] {
+                assert_eq!(said(path, json!(fits)), [], "{path}: {fits}");
+            }
+            let beyond = [least.checked_sub(1), most.checked_add(1)];
+            for wrong in beyond.into_iter().flatten() {
+                let found = said(path, json!(wrong));
+                assert!(
+                    matches!(&found[..], [one] if one.message.contains(&format!("for example {example}, but is {wrong}"))),
+                    "{path}: {wrong}: {found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_word_is_taken_and_others_are_refused_with_those_that_fit() {
+        for (path, allowed) in WORDS {
+            for word in allowed.iter().chain(&[""]) {
+                assert_eq!(said(path, json!(word)), [], "{path}: {word:?}");
+            }
+            let found = said(path, json!("Sometimes"));
+            let expected = format!("must be one of {}, but is \"Sometimes\"", allowed.join(", "));
+            assert!(matches!(&found[..], [one] if one.message == expected), "{path}: {found:?}");
+        }
+    }
+}

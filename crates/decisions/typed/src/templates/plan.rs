@@ -18,7 +18,7 @@ use serde_json::json;
 use super::profile::Kubelet;
 use super::{Config, Parameters, Profile, Runtime, Templates};
 use crate::defaults::Rendered;
-use crate::plan::{Existing, Object, Plan, Standing, Update, seal};
+use crate::plan::{Existing, Object, Plan, Standing, Update, seal, standing};
 
 /// What the planner looks at.
 #[derive(Clone)]
@@ -163,9 +163,16 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
         generation.unwrap_or_default(),
         snapshot.version
     );
-    let kept = match plan.kept.is_empty() {
-        true => String::new(),
-        false => format!("; kept as another controller made them: {}", plan.kept.join(", ")),
+    // Those of other planners too: this is the one place that tells of all.
+    let is_kept = |live: &&MachineConfig| {
+        let name = live.metadata.name.as_deref().unwrap_or_default();
+        standing(live) == Standing::Foreign && !snapshot.adopt.contains(name)
+    };
+    let existing = Existing::new(&snapshot.machine_configs);
+    let kept = existing.iter().filter(is_kept).filter_map(|it| it.metadata.name.as_deref());
+    let kept = match kept.collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        kept => format!("; kept as another controller made them: {}", kept.join(", ")),
     };
     let (completed, failing, message) = match outcome {
         Ok(()) if snapshot.templates.is_empty() => {

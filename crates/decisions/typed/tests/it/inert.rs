@@ -32,7 +32,7 @@ const KINDS: &[(&str, &str, Tells)] = &[
     ("machineconfiguration.openshift.io", "ContainerRuntimeConfig", Effect),
     ("machineconfiguration.openshift.io", "ControllerConfig", Effect),
     ("machineconfiguration.openshift.io", "MachineConfigNode", Record),
-    ("machineconfiguration.openshift.io", "PinnedImageSet", Nothing),
+    ("machineconfiguration.openshift.io", "PinnedImageSet", Effect),
     ("machineconfiguration.openshift.io", "MachineOSConfig", Nothing),
     ("machineconfiguration.openshift.io", "MachineOSBuild", Nothing),
     ("operator.openshift.io", "MachineConfiguration", Nothing),
@@ -61,6 +61,8 @@ const KINDS: &[(&str, &str, Tells)] = &[
     ("healthchecking.openshift.io", "MachineHealthCheck", Effect),
     ("machinist.dev", "BootstrapToken", Effect),
     ("machinist.dev", "ClusterSettings", Effect),
+    ("machinist.dev", "KeptConfig", Record),
+    ("machinist.dev", "NodeSurvey", Record),
     ("machinist.dev", "PoolLedger", Record),
     ("machinist.dev", "PoolPolicy", Effect),
     ("machinist.dev", "RenderedProvenance", Record),
@@ -242,12 +244,12 @@ fn the_condition_goes_once_the_field_is_gone_and_conditions_of_others_stay() {
 
 #[test]
 fn an_object_without_conditions_carries_the_sentence_and_is_told_once() {
-    let mut inert = Inert { bare: vec![Bare::new("PinnedImageSet", named("release"))], ..Inert::default() };
+    let mut inert = Inert { bare: vec![Bare::new("Cluster", named("release"))], ..Inert::default() };
     check(
         &inert,
         expect![[r#"
-        PinnedImageSet release:Machinist pulls and pins no images, so no node keeps these; pull them on the nodes with a systemd unit in a MachineConfig
-        event NotSupported: PinnedImageSet release: Machinist pulls and pins no images, so no node keeps these; pull them on the nodes with a systemd unit in a MachineConfig
+        Cluster release:Machinist runs no machines of cluster.k8s.io/v1alpha1; create the object in machine.openshift.io/v1beta1, which has the same fields
+        event NotSupported: Cluster release: Machinist runs no machines of cluster.k8s.io/v1alpha1; create the object in machine.openshift.io/v1beta1, which has the same fields
     "#]],
     );
     let sentence = inert.plan(Timestamp::UNIX_EPOCH).updates.remove(0).annotations[annotations::IGNORED].clone();

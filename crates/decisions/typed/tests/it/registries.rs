@@ -64,7 +64,7 @@ pub(crate) fn step(snapshot: &mut Snapshot) -> Vec<String> {
     }
     snapshot.machine_configs.retain(|live| !delete.contains(live.metadata.name.as_ref().unwrap()));
     snapshot.inputs.extend(inputs);
-    snapshot.originals.extend(originals);
+    snapshot.originals.extend(originals.into_iter().map(|(name, kept)| (name, kept.original)));
     events.into_iter().map(|event| format!("{} {}: {}", event.about.kind, event.about.name, event.message)).collect()
 }
 

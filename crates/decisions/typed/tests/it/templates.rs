@@ -203,7 +203,7 @@ pub(crate) mod planning {
             snapshot.machine_configs.push(config);
         }
         snapshot.machine_configs.retain(|live| !found.delete.contains(live.metadata.name.as_ref().unwrap()));
-        snapshot.originals.extend(found.originals);
+        snapshot.originals.extend(found.originals.into_iter().map(|(name, kept)| (name, kept.original)));
         for update in found.updates {
             snapshot.controller_config.status = serde_json::from_value(update.status.unwrap()).unwrap();
         }

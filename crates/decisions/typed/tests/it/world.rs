@@ -160,7 +160,7 @@ impl World {
             self.writes.deletions += 1;
             self.snapshot.machine_configs.retain(|live| live.metadata.name.as_deref() != Some(&name));
         }
-        self.snapshot.originals.extend(plan.originals);
+        self.snapshot.originals.extend(plan.originals.into_iter().map(|(name, kept)| (name, kept.original)));
         self.snapshot.inputs.extend(plan.inputs);
         self.events.extend(plan.events.into_iter().map(|event| format!("{}: {}", event.reason, event.message)));
         for update in plan.updates {

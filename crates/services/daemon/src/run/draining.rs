@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use api::names::drain;
 use cluster::events::Severity;
+use protocol::DrainRequest;
 use tokio::time::Instant;
 
 use super::report::RETRY;
@@ -18,7 +18,7 @@ impl Daemon {
     /// Asks for a drain and waits for it. `None` when writing may begin.
     pub(super) async fn drain(&mut self, ready: &Ready, to: &str) -> Result<Option<Next>, Problem> {
         let view = self.view.clone().unwrap_or_default();
-        let wanted = format!("{}-{to}", drain::DRAIN);
+        let wanted = DrainRequest::Drain(to.into()).to_string();
         if !ready.drain || view.topology == "SingleReplica" || view.last_applied_drain == wanted {
             self.waiting_since = None;
             return Ok(None);

@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
+use ::node::words;
 use api::annotations;
-use api::names::{drain, node_condition, state, status};
+use api::names::state;
 use cluster::events::Severity;
 use k8s_openapi::api::core::v1::Node as NodeObject;
+use protocol::DrainRequest;
 
 use super::{Daemon, Next, Problem, REQUEST, now};
 use crate::conditions::Identity;
@@ -22,8 +24,7 @@ impl Daemon {
     pub(super) async fn tell(&mut self, problem: Problem) -> Next {
         tracing::error!(reason = problem.reason, "{}", problem.state);
         let name = self.node.name().to_owned();
-        let message = format!("Node {name} upgrade failure. {}", problem.reason);
-        self.conditions.set(node_condition::NODE_DEGRADED, status::TRUE, "NodeDegraded", &message);
+        self.conditions.tell([words::failed(&name, &problem.reason)]);
         self.options.metrics.updated(&self.report.current, &problem.reason, now());
         if self.report.reason != problem.reason {
             self.event(Severity::Warning, "Degraded", &problem.reason);
@@ -67,19 +68,7 @@ impl Daemon {
             self.event(Severity::Normal, "NodeDone", &format!("Setting node {name}, currentConfig {current} to Done"));
             self.options.metrics.updated(&current, "", now());
         }
-        self.conditions.set(node_condition::UPDATED, status::TRUE, "Updated", &format!("Node {name} Updated"));
-        self.conditions.set(
-            node_condition::RESUMED,
-            status::TRUE,
-            "Resumed",
-            &format!("In desired config {current}. Resumed normal operations."),
-        );
-        self.conditions.set(
-            node_condition::NODE_DEGRADED,
-            status::FALSE,
-            "UpgradeSucceeded",
-            &format!("Node {name} upgrade succeeded"),
-        );
+        self.conditions.tell(words::done(&name, &current));
         let next = self.publish_or_retry().await;
         Ok(if is_introduced { next } else { Next::After(RETRY) })
     }
@@ -158,7 +147,7 @@ impl Daemon {
         if known.iter().any(|drain| !drain.is_empty()) {
             return true;
         }
-        let released = format!("{}-{current}", drain::UNCORDON);
+        let released = DrainRequest::Uncordon(current.into()).to_string();
         let first = [annotations::DESIRED_DRAIN, annotations::LAST_APPLIED_DRAIN].map(|key| (key, released.as_str()));
         match tokio::time::timeout(REQUEST, self.node.introduce(&first.into())).await {
             Ok(Ok(())) => {

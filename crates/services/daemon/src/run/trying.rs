@@ -1,15 +1,19 @@
 //! A config on trial: it passes, it waits, or the node goes back to the one before and says so.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use api::names::{drain, node_condition, state, status};
+use ::node::words;
+use api::names::state;
 use cluster::events::Severity;
+use protocol::DrainRequest;
 
 use super::{Daemon, Next, Problem, journal};
+use crate::access::Found;
 use crate::engine::{self, Engine};
 use crate::node::View;
 use crate::store::{self, Store};
-use crate::trial::{self, Verdict};
+use crate::trial::{self, Credential, Verdict};
 use crate::verify;
 
 /// How often a config on trial is looked at.
@@ -21,7 +25,7 @@ impl Daemon {
     pub(super) async fn try_out(&mut self) -> Result<Next, Problem> {
         if self.report.post_action == state::REBOOTING {
             self.report.post_action.clear();
-            self.conditions.set(node_condition::REBOOTED_NODE, status::TRUE, "RebootedNode", "Node has rebooted");
+            self.conditions.tell([words::rebooted()]);
         }
         let started = self.blocking(|host| {
             let elapsed = Engine::new(host).time_trial()?;
@@ -36,8 +40,16 @@ impl Daemon {
         let failed = self.blocking(move |host| Ok::<_, store::Error>(verify::failed_units(host, &units))).await?;
         let checks = trial.clone();
         let inactive = self.blocking(move |host| Ok::<_, store::Error>(trial::inactive_units(host, &checks))).await?;
+        let credential = match self.found().await {
+            Found::Other => return Ok(Next::Reconnect),
+            Found::Broken(reason) => Credential::Broken(reason),
+            Found::Same { way } => match &trial.way {
+                Some(before) if *before != self.way(way) => Credential::Other,
+                _ => Credential::Same,
+            },
+        };
         let api_is_heard = self.view.is_some() && self.hears_api().await;
-        let seen = trial::observe(&trial, &self.options, api_is_heard, failed, inactive).await;
+        let seen = trial::observe(&trial, &self.options, (api_is_heard, credential), failed, inactive).await;
         match trial::judge(&trial, &seen, elapsed) {
             Verdict::Passed => {
                 tracing::info!("the new config has passed its trial");
@@ -56,6 +68,18 @@ impl Daemon {
                 Ok(Next::Again)
             }
         }
+    }
+
+    /// What the host says now about how to reach the cluster.
+    pub(super) async fn found(&self) -> Found {
+        let access = self.options.access.clone();
+        let found = self.blocking(move |host| Ok::<_, Infallible>(access.look(host.files()))).await;
+        found.unwrap_or_else(|never| match never {})
+    }
+
+    /// Who asks is a part of the way: a node of another name is refused.
+    pub(super) fn way(&self, way: Option<String>) -> String {
+        format!("{}@{}", self.options.node, way.unwrap_or_default())
     }
 
     /// Whether the API answers now. A view says nothing about that: it may be of before the change.
@@ -95,7 +119,7 @@ impl Daemon {
         state::DEGRADED.clone_into(&mut self.report.state);
         reason.clone_into(&mut self.report.reason);
         if self.view.as_ref().is_some_and(View::is_drained_by_us) {
-            self.report.desired_drain = format!("{}-{}", drain::UNCORDON, self.report.current);
+            self.report.desired_drain = DrainRequest::Uncordon(self.report.current.as_str().into()).to_string();
         }
         Ok(self.publish_or_retry().await)
     }

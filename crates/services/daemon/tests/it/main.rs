@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod adoption;
+mod asked;
 mod configs;
 mod directory;
 mod drift;
 mod honest;
+mod metrics;
 mod once;
 mod power;
 mod stage;

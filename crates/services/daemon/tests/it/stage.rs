@@ -144,6 +144,7 @@ impl Stage {
             witness: Some(witness.to_owned()),
             kubelet: String::new(),
             namespace: api::names::NAMESPACE.to_owned(),
+            access: daemon::access::Access::default(),
         };
         let (host, stopped) = (Arc::clone(&self.host) as Arc<dyn Host>, self.stop.subscribe());
         tokio::spawn(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::annotations;
 use api::machineconfiguration::MachineConfig;
 use change::host::Host;
-use daemon::engine::{Engine, Prepared};
+use daemon::engine::{Engine, Prepared, Standing};
 use daemon::journal::Trial;
 use daemon::trial::{Seen, Verdict, judge};
 use host::memory::Memory;
@@ -65,6 +65,29 @@ async fn a_config_that_cuts_the_network_without_a_reboot_is_given_back() {
     let reason = &node.metadata.annotations.unwrap()[annotations::REASON];
     assert!(reason.contains("neither the API nor the witness can be reached"), "{reason}");
     assert!(!stage.root().join(&NETWORK[1..]).exists());
+    daemon.abort();
+}
+
+#[tokio::test]
+async fn a_daemon_that_restarts_on_a_node_that_gave_a_config_back_does_not_try_it_again() {
+    let stage = stage().await;
+    let engine = Engine::new(&*stage.host);
+    let steps = engine.prepare(&one(), &two()).unwrap();
+    let trial = Some(Trial { deadline_seconds: 60, live: true, ..Trial::default() });
+    engine.execute(&Prepared { from: one(), to: two(), steps, actions: Vec::new(), trial }).unwrap();
+    engine.go_back("it does not work here").unwrap_err();
+    assert!(matches!(engine.recover().unwrap(), Standing::WentBack { .. }));
+    stage.ask_for("rendered-worker-two").await;
+    // The first requests find no API, as after most boots: the daemon looks at its host before it is told anything.
+    let refused = Arc::new(AtomicBool::new(true));
+    let cut = Arc::clone(&refused);
+    let daemon = stage.run(REFUSES, Arc::new(move |_| cut.load(Ordering::SeqCst)));
+    stage.loses(1).await;
+    refused.store(false, Ordering::SeqCst);
+    let held = stage.node("the daemon to report", |get| !get(annotations::DAEMON).is_empty()).await;
+    let annotations = held.metadata.annotations.unwrap();
+    assert_eq!(annotations.get(annotations::REVERTED).map(String::as_str), Some("rendered-worker-two"));
+    assert_eq!(annotations[annotations::REASON], "it does not work here");
     daemon.abort();
 }
 

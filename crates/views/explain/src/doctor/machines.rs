@@ -1,5 +1,5 @@
 //! What goes wrong with Machines: instances claimed twice, machines that failed or never joined, sets that get no capacity,
-//! health checks that disagree.
+//! health checks that are held back or disagree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,7 @@ pub(super) fn look(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
         }
     }
     starved(snapshot, findings);
+    braked(snapshot, findings);
     disagreeing(snapshot, findings);
 }
 
@@ -98,6 +99,28 @@ fn starved(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
                     format!("kubectl -n {namespace} edit machineset {set}"),
                 ),
                 Move::new("see the other sets", format!("kubectl -n {namespace} get machinesets")),
+            ],
+            fix: None,
+        });
+    }
+}
+
+/// Checks that see unhealthy machines and replace none of them.
+fn braked(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
+    for check in &snapshot.health_checks {
+        let (Some(held), HealthCheckFacts { name, namespace, .. }) = (&check.held, check) else { continue };
+        findings.push(Finding {
+            id: "health-check-held",
+            severity: Severity::Problem,
+            subject: format!("machinehealthcheck/{name}"),
+            problem: format!("MachineHealthCheck {name} replaces no machine: {}", held.message),
+            effect: "unhealthy machines stay as they are until the check may act again".to_owned(),
+            moves: vec![
+                Move::new("see which nodes are unhealthy", "kubectl get nodes"),
+                Move::new(
+                    "see how many it may replace at once",
+                    format!("kubectl -n {namespace} describe machinehealthcheck {name}"),
+                ),
             ],
             fix: None,
         });

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use api::machine::{LifecycleHook, Machine, MachineCondition, MachineHealthCheck, MachineSet, condition as types};
+use api::machine::{
+    LifecycleHook, Machine, MachineCondition, MachineHealthCheck, MachineSet, condition as types, health_condition,
+};
 use api::names::{MACHINE_API_NAMESPACE, status};
 use api::selector::Selector;
 use jiff::Timestamp;
@@ -75,6 +77,8 @@ pub struct HealthCheckFacts {
     pub startup_timeout: Option<String>,
     /// Leaves the repair to another controller.
     pub remediation_template: Option<String>,
+    /// Why it replaces nobody, in the words of its condition.
+    pub held: Option<Trouble>,
 }
 
 /// A node condition that makes a machine unhealthy when it lasts.
@@ -173,6 +177,10 @@ impl HealthCheckFacts {
             }),
             startup_timeout: spec.node_startup_timeout.clone(),
             remediation_template: spec.remediation_template.as_ref().and_then(|template| template.name.clone()),
+            held: check
+                .status
+                .as_ref()
+                .and_then(|status| trouble(&status.conditions, health_condition::REMEDIATION_ALLOWED)),
         })
     }
 

@@ -235,3 +235,17 @@ fn a_deployment_scaled_to_zero() {
     world.0.deployments = vec![deployment(1, 1)];
     check(&world, &expect![[""]]);
 }
+
+#[test]
+fn a_node_that_a_person_holds_back_is_told_while_its_pool_wants_something_else() {
+    let held = |current: &str| {
+        World::new().node("a", current, current, "Done", &[("machinist.dev/hold", "rendered-worker-a by kubectl-edit")])
+    };
+    check(
+        &held("a"),
+        &expect![[r#"
+        Warning node-held node/a: a person holds node a on rendered-worker-a: rendered-worker-a by kubectl-edit
+    "#]],
+    );
+    check(&held("b"), &expect![[""]]);
+}

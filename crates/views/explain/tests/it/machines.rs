@@ -500,3 +500,49 @@ fn health_checks_that_disagree_about_a_machine_are_told_and_those_that_complete_
     elsewhere["selector"] = json!({"matchLabels": {"role": "master"}});
     doctor(&machines().check("one", &ready).check("two", &elsewhere), &expect![[""]]);
 }
+
+#[test]
+fn a_health_check_that_replaces_nobody_is_told_with_its_reason() {
+    let check = |status: &str| {
+        let mut world = Machines::new().check("workers", &json!({"selector": {"matchLabels": {"role": "worker"}}}));
+        let message =
+            "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy";
+        let condition =
+            json!({"type": "RemediationAllowed", "status": status, "reason": "TooManyUnhealthy", "message": message});
+        world.0.0.health_checks[0].status = Some(serde_json::from_value(json!({"conditions": [condition]})).unwrap());
+        world
+    };
+    doctor(&check("True"), &expect![[""]]);
+    doctor(
+        &check("False"),
+        &expect![[r#"
+        Problem health-check-held machinehealthcheck/workers: MachineHealthCheck workers replaces no machine: Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy
+          see which nodes are unhealthy: kubectl get nodes
+          see how many it may replace at once: kubectl -n openshift-machine-api describe machinehealthcheck workers
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_fell_silent_is_told_with_who_would_replace_it() {
+    let silent = |minutes: i64| {
+        let mut world = Machines::new().machine("m", None, |_| {});
+        world.0 = world.0.node("node-m", "b", "b", "Done", &[]);
+        let conditions = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": ago(minutes)}]);
+        world.0.0.nodes[0].status.as_mut().unwrap().conditions = Some(serde_json::from_value(conditions).unwrap());
+        world
+    };
+    doctor(&silent(0), &expect![[""]]);
+    doctor(
+        &silent(5),
+        &expect![[r#"
+        Problem node-not-ready node/node-m: node node-m has not been Ready for 5m
+          see what the kubelet last said: kubectl describe node node-m
+          look at the kubelet, on the node: systemctl status kubelet
+          see its machine: machinist why machine m
+    "#]],
+    );
+    let check = json!({"selector": {"matchLabels": {"role": "worker"}}});
+    let findings = explain::doctor(&silent(5).check("workers", &check).0.snapshot());
+    expect!["MachineHealthCheck workers replaces its machine when its timeout is over"].assert_eq(&findings[0].effect);
+}

@@ -75,6 +75,8 @@ pub(crate) fn kinds() -> Vec<Kind> {
         healthchecking::MachineHealthCheck,
         machinist::BootstrapToken,
         machinist::ClusterSettings,
+        machinist::KeptConfig,
+        machinist::NodeSurvey,
         machinist::PoolLedger,
         machinist::PoolPolicy,
         machinist::RenderedProvenance,

@@ -5,11 +5,13 @@
 //! unavailable nodes hold up those that are well, never each other. One that serves is taken only while fewer nodes are
 //! away than the limit, whatever its annotations say.
 
+use std::borrow::Cow;
+
 use api::machinist::Claim;
 
 use super::{Draft, Waiting};
 use crate::control_plane;
-use crate::ledger::Stand;
+use crate::ledger::{OpenClaim, Stand};
 use crate::node::{NodeFacts, ResourceVersion, State};
 use crate::order::Place;
 
@@ -20,7 +22,7 @@ enum Room {
     None,
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
     /// Nodes that were claimed and whose patch has not been seen to land: it is sent again. When the limit has become
     /// smaller meanwhile, others have become unavailable or etcd needs the node by now, some are let go instead.
     pub(super) fn retarget_claimed(&mut self) {
@@ -30,8 +32,10 @@ impl Draft<'_> {
         let mut missing = self.away.saturating_sub(limit);
         // Our view may be too old to tell which of them have landed, so none is sent before the others are let go.
         let (is_crowded, is_over, is_short) = (crowd > 0, excess > 0, missing > 0);
-        for node in self.claimed(Stand::Pending) {
-            let Some(facts) = self.wanting(&node) else { continue };
+        for facts in self.claimed(Stand::Pending) {
+            if !self.wants(facts) {
+                continue;
+            }
             let is_well = !facts.consumes_budget();
             // One that is not well may serve all the same, for example before its first config.
             let is_spared = !is_well && self.is_spared(facts);
@@ -40,13 +44,13 @@ impl Draft<'_> {
                 if self.keeps_quorum(facts) {
                     self.target(facts);
                 } else {
-                    self.unwanted.insert(node);
+                    self.unwanted.insert(facts.name.clone());
                 }
             } else if crowd > 0 || (is_well && excess > 0) || (is_spared && missing > 0) {
                 crowd = crowd.saturating_sub(1);
                 excess = excess.saturating_sub(usize::from(is_well));
                 missing = missing.saturating_sub(usize::from(facts.is_serving()));
-                self.unwanted.insert(node);
+                self.unwanted.insert(facts.name.clone());
             }
         }
     }
@@ -61,18 +65,21 @@ impl Draft<'_> {
     /// Nodes that were asked and have not finished: the newest target costs nothing more. When the limit has become smaller
     /// meanwhile, there may be too many of them, or too many others may have become unavailable. Then one that works and was
     /// not emptied goes on with the target that it has, as does one that has not begun. Those that failed are taken again
-    /// only while fewer than the limit are at it.
+    /// only while fewer than the limit are at it. Those that try again by themselves do not wait for nodes that were led
+    /// astray and still serve, which wait for them.
     pub(super) fn retarget_taken(&mut self) {
         let limit = self.spending.limit;
         let is_crowded = self.claims.len() > limit;
-        let is_failing = |node: &String| is_crowded && self.waits_for_a_fix(node);
+        let is_failing = |facts: &&NodeFacts| is_crowded && self.waits_for_a_fix(facts);
         let (failing, taken): (Vec<_>, Vec<_>) = self.claimed(Stand::Taken).into_iter().partition(is_failing);
-        let has_given_up = |node: &String| self.wanting(node).is_some_and(NodeFacts::has_given_up);
-        let (mut given_up, mut retrying): (Vec<_>, Vec<_>) = failing.into_iter().partition(has_given_up);
+        let (mut given_up, mut retrying): (Vec<_>, Vec<_>) =
+            failing.into_iter().partition(|facts: &&NodeFacts| facts.has_given_up());
         // One that tries again from time to time is away while it does.
         let busy = self.claims.len() - given_up.len();
-        for node in taken {
-            let Some(facts) = self.wanting(&node) else { continue };
+        for facts in taken {
+            if !self.wants(facts) {
+                continue;
+            }
             // Overwriting the state of a working daemon does not make it rest.
             let works = matches!(facts.state, State::Working | State::Unknown(_));
             let is_away = facts.is_at_work() || facts.drain_started.is_some();
@@ -87,17 +94,20 @@ impl Draft<'_> {
         }
         // What the one that was claimed last reports may still be about its target before that. So it comes last of those
         // that go on by themselves, and first of those that do not.
-        retrying.sort_by_key(|node| self.claimed_at(node));
-        given_up.sort_by_key(|node| std::cmp::Reverse(self.claimed_at(node)));
-        self.retarget_failed(&retrying, busy - retrying.len());
+        retrying.sort_by_key(|facts| self.claimed_at(&facts.name));
+        given_up.sort_by_key(|facts| std::cmp::Reverse(self.claimed_at(&facts.name)));
+        let astray = self.claimed(Stand::Loose).iter().filter(|facts| !facts.is_kept_empty()).count();
+        self.retarget_failed(&retrying, busy - retrying.len() - astray);
         self.retarget_failed(&given_up, busy);
     }
 
     /// Gives nodes that failed the newest target while fewer than the limit are at it.
-    fn retarget_failed(&mut self, nodes: &[String], mut busy: usize) {
+    fn retarget_failed(&mut self, nodes: &[&'a NodeFacts], mut busy: usize) {
         let limit = self.spending.limit;
-        for node in nodes {
-            let Some(facts) = self.wanting(node).filter(|facts| facts.is_running()) else { continue };
+        for facts in nodes {
+            if !self.wants(facts) || !facts.is_running() {
+                continue;
+            }
             if busy >= limit {
                 self.blocked.get_or_insert(Waiting::Budget { limit, used: busy });
             } else if self.keeps_quorum(facts) {
@@ -110,58 +120,58 @@ impl Draft<'_> {
     /// Lets nodes be emptied that hold a place and ask for that with an older target: a daemon that is not ours looks at its
     /// target only when it has finished, so it would wait for ever.
     pub(super) fn let_drain(&mut self) {
-        for node in self.claimed(Stand::Taken) {
-            let Some(facts) = self.snapshot.nodes.get(&node).filter(|facts| !facts.ours && facts.is_draining()) else {
+        for facts in self.claimed(Stand::Taken) {
+            if facts.ours || !facts.is_draining() {
                 continue;
-            };
+            }
+            let node = facts.name.as_str();
             let asked = facts.drains_for();
             let is_covered =
                 |claim: &Claim| asked == Some(claim.config.as_str()) || asked == claim.instead_of.as_deref();
-            let is_known = self.claims.get(&node).is_none_or(|(claim, _)| is_covered(claim));
+            let is_known = self.claims.get(node).is_none_or(|open| is_covered(&open.claim));
             if !is_known
                 && self.keeps_quorum(facts)
-                && let Some((claim, _)) = self.claims.get_mut(&node)
+                && let Some(open) = self.claims.get_mut(node)
             {
-                claim.instead_of = asked.map(str::to_owned);
+                open.claim.to_mut().instead_of = asked.map(str::to_owned);
             }
         }
     }
 
     /// Whether a claimed node has failed at an older target and serves. What it says about the newest one may still be about
     /// the one before.
-    fn waits_for_a_fix(&self, node: &str) -> bool {
-        self.wanting(node).is_some_and(NodeFacts::waits_for_a_fix)
+    fn waits_for_a_fix(&self, facts: &NodeFacts) -> bool {
+        self.wants(facts) && facts.waits_for_a_fix()
     }
 
     /// The version of the node that its claim names.
     fn claimed_at(&self, node: &str) -> u64 {
-        let version = self.claims.get(node).and_then(|(claim, _)| claim.node_resource_version.as_deref());
-        ResourceVersion::parse(version.unwrap_or_default()).number
+        let version = self.claims.get(node).and_then(|open| open.claim.node_resource_version.as_deref());
+        ResourceVersion::number_of(version.unwrap_or_default())
     }
 
-    fn claimed(&self, wanted: Stand) -> Vec<String> {
-        let claims = self.claims.iter().filter(|(_, (_, stand))| *stand == wanted);
-        claims.map(|(node, _)| node.clone()).collect()
+    /// The nodes whose claims stand like this, by name. A claim of a node that we do not see stands ahead or is over.
+    fn claimed(&self, wanted: Stand) -> Vec<&'a NodeFacts> {
+        let claims = self.claims.values().filter(|open| open.stand == wanted);
+        claims.filter_map(|open| open.facts).collect()
     }
 
     /// Nodes that are on their way although no claim of ours sent them: a person set their target, or another controller
     /// did before us. They come first, because they may be gone at any moment, and they are emptied only once they have
     /// a place.
     pub(super) fn place_moving(&mut self) {
-        for node in self.moving_without_place() {
-            let Some(facts) = self.snapshot.nodes.get(&node) else { continue };
-            if self.wanting(&node).is_none() {
-                self.claim_as_it_is(facts);
-            } else {
+        for facts in self.moving_without_place() {
+            if self.wants(facts) {
                 self.place(facts);
+            } else {
+                self.claim_as_it_is(facts);
             }
         }
     }
 
     /// The same while nobody is to get a target: they only take their places.
     pub(super) fn claim_moving(&mut self) {
-        for node in self.moving_without_place() {
-            let Some(facts) = self.snapshot.nodes.get(&node) else { continue };
+        for facts in self.moving_without_place() {
             self.claim_as_it_is(facts);
         }
     }
@@ -169,25 +179,26 @@ impl Draft<'_> {
     /// Nodes that do not serve, and then those that serve although something is wrong with them.
     pub(super) fn place_others(&mut self) {
         let nodes = &self.snapshot.nodes;
-        let astray = self.claimed(Stand::Loose);
+        let mut astray = self.claimed(Stand::Loose);
         let is_candidate = |facts: &&NodeFacts| {
             let place = Place::of(facts);
             nodes.index().away.contains(&place) || nodes.index().impaired.contains(&place)
         };
-        for facts in astray.iter().filter_map(|node| nodes.get(node)).filter(is_candidate) {
+        astray.retain(is_candidate);
+        for facts in astray {
             self.place(facts);
         }
         for candidates in [&nodes.index().away, &nodes.index().impaired] {
             for facts in candidates.iter().filter_map(|place| nodes.get(&place.name)) {
                 // Where one finds no room, neither do the others.
-                if !self.claims.contains_key(&facts.name) && self.place(facts) == Room::None {
+                if !self.claims.contains_key(facts.name.as_str()) && self.place(facts) == Room::None {
                     break;
                 }
             }
         }
     }
 
-    fn place(&mut self, facts: &NodeFacts) -> Room {
+    fn place(&mut self, facts: &'a NodeFacts) -> Room {
         if !self.lacks_place(&facts.name) || self.requested.contains(&facts.name) {
             return Room::Enough;
         }
@@ -200,27 +211,38 @@ impl Draft<'_> {
         Room::Enough
     }
 
-    fn moving_without_place(&self) -> Vec<String> {
-        let moving = self.snapshot.nodes.index().moving.iter();
-        moving.filter(|node| self.lacks_place(node)).cloned().collect()
+    /// Both are sorted by name, so that nearly all of a large pool's nodes on their way are found without a search.
+    fn moving_without_place(&self) -> Vec<&'a NodeFacts> {
+        let nodes = &self.snapshot.nodes;
+        let mut placed = self.claims.iter().filter(|(_, open)| open.stand != Stand::Loose).map(|(node, _)| *node);
+        let mut next = placed.next();
+        let mut lacks_place = |node: &&String| {
+            while next.is_some_and(|placed| placed < node.as_str()) {
+                next = placed.next();
+            }
+            next != Some(node.as_str())
+        };
+        let moving = nodes.index().moving.iter().filter(&mut lacks_place);
+        moving.filter_map(|node| nodes.get(node)).collect()
     }
 
     /// Whether a node has no claim that it could be asked on.
     pub(super) fn lacks_place(&self, node: &str) -> bool {
-        self.claims.get(node).is_none_or(|(_, stand)| *stand == Stand::Loose)
+        self.claims.get(node).is_none_or(|open| open.stand == Stand::Loose)
     }
 
     /// Claims a node for what it is doing already.
-    fn claim_as_it_is(&mut self, facts: &NodeFacts) {
+    fn claim_as_it_is(&mut self, facts: &'a NodeFacts) {
         let config = facts.desired.clone().unwrap_or_default();
         // A daemon that does not look at its target while it works may ask to be emptied for an older one.
         let asked = facts.drains_for();
         let busy_with = asked.map(str::to_owned).or(facts.desired.clone());
         let is_same = |claim: &Claim| {
-            let lets_drain = |asked| asked == claim.config || Some(asked) == claim.instead_of.as_deref();
+            let is_asked = |asked| asked == claim.config && facts.set_by.is_none();
+            let lets_drain = |asked| is_asked(asked) || Some(asked) == claim.instead_of.as_deref();
             claim.config == config && asked.is_none_or(lets_drain)
         };
-        let is_known = self.claims.get(&facts.name).is_some_and(|(claim, _)| is_same(claim));
+        let is_known = self.claims.get(facts.name.as_str()).is_some_and(|open| is_same(&open.claim));
         if !is_known && self.has_place_for(facts) && self.keeps_quorum(facts) {
             self.count(facts);
             // No patch depends on this claim: the node has moved on from the version before the one that we see. Who sees
@@ -228,36 +250,41 @@ impl Draft<'_> {
             let before = facts.resource_version.number.saturating_sub(1).to_string();
             let claim =
                 Claim { config, node_resource_version: Some(before), instead_of: busy_with, ..self.claim(facts) };
-            self.claims.insert(facts.name.clone(), (claim, Stand::Taken));
+            let open = OpenClaim { claim: Cow::Owned(claim), stand: Stand::Taken, facts: Some(facts) };
+            self.claims.insert(&facts.name, open);
         }
     }
 
     /// Claims a node that has a place, and gives it the target.
-    fn take(&mut self, facts: &NodeFacts) {
+    fn take(&mut self, facts: &'a NodeFacts) {
         self.note_hand_set(facts);
         self.count(facts);
         self.target(facts);
     }
 
     fn count(&mut self, facts: &NodeFacts) {
-        let is_new = facts.is_serving() && !self.claims.contains_key(&facts.name);
+        let is_new = facts.is_serving() && !self.claims.contains_key(facts.name.as_str());
         self.away += usize::from(is_new);
     }
 
     /// Whether there is a place for a node that is not simply the next one in its turn.
     fn has_place_for(&mut self, facts: &NodeFacts) -> bool {
         let limit = self.spending.limit;
-        let is_claimed = self.claims.contains_key(&facts.name);
+        let is_claimed = self.claims.contains_key(facts.name.as_str());
         let places = if is_claimed {
-            // Of several that were led astray none waits for the others: each holds a place already. Nor does it wait for
-            // those that failed, which wait for it.
-            let others = self.claims.iter().filter(|(node, _)| **node != facts.name);
-            let is_at_it = |node: &str, stand: Stand| match stand {
-                Stand::Loose | Stand::Over => false,
-                Stand::Taken => !self.waits_for_a_fix(node),
-                Stand::Pending | Stand::Ahead => true,
+            // One that is kept empty costs nothing more: it waits neither for others that were led astray nor for those that
+            // failed. One that serves waits for all but those that gave up, which wait for it.
+            let others = self.claims.iter().filter(|(node, _)| **node != facts.name).map(|(_, open)| open);
+            let is_at_it = |open: &&OpenClaim<'_>| match (open.stand, open.facts) {
+                (Stand::Over, _) => false,
+                (Stand::Loose, other) => !facts.is_kept_empty() && other.is_none_or(NodeFacts::is_kept_empty),
+                (Stand::Taken, Some(other)) if self.waits_for_a_fix(other) => {
+                    !facts.is_kept_empty() && !other.has_given_up()
+                }
+                (Stand::Taken, _) => true,
+                (Stand::Pending | Stand::Ahead, _) => true,
             };
-            others.filter(|(node, (_, stand))| is_at_it(node, *stand)).count()
+            others.filter(is_at_it).count()
         } else {
             self.claims.len() + self.working_without_place(facts)
         };
@@ -281,7 +308,7 @@ impl Draft<'_> {
         }
         let nodes = &self.snapshot.nodes;
         let others =
-            nodes.index().moving.iter().filter(|node| **node != facts.name && !self.claims.contains_key(*node));
+            nodes.index().moving.iter().filter(|node| **node != facts.name && !self.claims.contains_key(node.as_str()));
         others.filter_map(|node| nodes.get(node)).filter(|other| other.works_undrained()).count()
     }
 
@@ -321,6 +348,6 @@ impl Draft<'_> {
     fn is_in_the_way(&self, other: &NodeFacts, facts: &NodeFacts) -> bool {
         let is_moving = other.is_in_motion() && !facts.is_in_motion();
         let is_off = !other.is_running() && !facts.is_degraded();
-        self.claims.contains_key(&other.name) || is_off || is_moving
+        self.claims.contains_key(other.name.as_str()) || is_off || is_moving
     }
 }

@@ -38,12 +38,12 @@ impl Draft<'_> {
         }
         let goal = self.snapshot.pool.target();
         let mut next: Option<SignedDuration> = None;
-        for (node, (claim, stand)) in &self.claims {
-            let Some(facts) = self.snapshot.nodes.get(node) else { continue };
-            if !matches!(stand, Stand::Taken | Stand::Loose) || !may_be_taken_back(facts) {
+        for open in self.claims.values() {
+            let Some(facts) = open.facts else { continue };
+            if !matches!(open.stand, Stand::Taken | Stand::Loose) || !may_be_taken_back(facts) {
                 continue;
             }
-            let since = claim.since.as_ref().map_or(self.snapshot.now, |since| since.0);
+            let since = open.claim.since.as_ref().map_or(self.snapshot.now, |since| since.0);
             let passed = self.snapshot.now.duration_since(since);
             // A time that is further ahead was written by a clock that is wrong. It must not stop us until that clock is right.
             let left = if passed < -PATIENCE { SignedDuration::ZERO } else { PATIENCE - passed };
@@ -52,7 +52,7 @@ impl Draft<'_> {
             } else {
                 let taken_back = TakenBack { config: facts.current.clone() };
                 self.probes.push(probe(facts, goal, Some(taken_back)));
-                self.events.push(taken_back_event(node, goal));
+                self.events.push(taken_back_event(&facts.name, goal));
             }
         }
         next

@@ -1,9 +1,25 @@
-//! What the daemon does next, from what it sees. Pure: every rule about nodes and configs is here, and tested without either.
+//! What the daemon does next, from what it sees.
 
-use api::names::drain;
+use protocol::DrainRequest;
 
-use crate::engine::Standing;
-use crate::node::View;
+use crate::View;
+
+/// Where the host stands when the daemon starts, after unfinished work was carried on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// No update is under way.
+    Settled,
+    /// All steps are done and the actions are not.
+    Applied,
+    /// A reboot was asked for and has not happened: same boot as before.
+    WaitsForReboot,
+    /// The new config is on trial.
+    Trying,
+    /// It went back and must still reboot to be back.
+    MustRebootBack { reason: String },
+    /// It went back. The reason is also in the store.
+    WentBack { reason: String },
+}
 
 /// What the daemon sees.
 #[derive(Clone, Debug)]
@@ -13,7 +29,8 @@ pub struct Situation<'a> {
     /// The config on disk. `None` on a host that never had one.
     pub on_disk: Option<&'a str>,
     pub standing: &'a Standing,
-    pub node: &'a View,
+    /// What the Node asks for; `None` until the API was heard.
+    pub node: Option<&'a View>,
     /// The force file is there.
     pub forced: bool,
     /// The config that was tried here and given back.
@@ -49,10 +66,11 @@ pub fn decide(situation: &Situation<'_>) -> Move {
         Standing::Trying => return Move::Try,
         Standing::Settled | Standing::WentBack { .. } => {}
     }
+    // What was given back here must not be forgotten before it is known what is wanted.
+    let Some(node) = situation.node else { return Move::Idle };
     if let Some(born) = situation.born {
         return Move::Adopt { config: born.to_owned() };
     }
-    let node = situation.node;
     let Some(on_disk) = situation.on_disk else {
         return match (node.current.as_str(), node.desired.as_str()) {
             ("", "") => Move::Idle,
@@ -74,7 +92,7 @@ pub fn decide(situation: &Situation<'_>) -> Move {
     if situation.forced || (forced && node.is_failing()) {
         return Move::Update { to: desired.to_owned(), forced: true };
     }
-    let release = format!("{}-{on_disk}", drain::UNCORDON);
+    let release = DrainRequest::Uncordon(on_disk.into()).to_string();
     if node.is_drained_by_us() || (node.desired_drain == release && node.waits_for_drain()) {
         return Move::Release { drain: release };
     }
@@ -91,8 +109,22 @@ mod tests {
 
     #[track_caller]
     fn check(on_disk: Option<&str>, standing: &Standing, node: &View, expected: &Move) {
-        let situation = Situation { born: None, on_disk, standing, node, forced: false, reverted: None };
+        let situation = Situation { born: None, on_disk, standing, node: Some(node), forced: false, reverted: None };
         assert_eq!(decide(&situation), *expected);
+    }
+
+    #[test]
+    fn nothing_new_is_begun_before_the_api_was_heard_and_work_under_way_goes_on() {
+        let unheard = |standing| Situation {
+            born: None,
+            on_disk: Some("a"),
+            standing,
+            node: None,
+            forced: false,
+            reverted: Some("b"),
+        };
+        assert_eq!(decide(&unheard(&Standing::Settled)), Move::Idle);
+        assert_eq!(decide(&unheard(&Standing::Trying)), Move::Try);
     }
 
     #[test]
@@ -113,7 +145,7 @@ mod tests {
             born: Some("a"),
             on_disk: Some("a"),
             standing: &standing,
-            node: &node,
+            node: Some(&node),
             forced: false,
             reverted: None,
         };
@@ -149,7 +181,7 @@ mod tests {
             born: None,
             on_disk: Some("a"),
             standing: &standing,
-            node: &node,
+            node: Some(&node),
             forced: false,
             reverted: Some("b"),
         };
@@ -161,7 +193,7 @@ mod tests {
             born: None,
             on_disk: Some("a"),
             standing: &standing,
-            node: &node,
+            node: Some(&node),
             forced: false,
             reverted: Some("b"),
         };
@@ -175,7 +207,7 @@ mod tests {
             born: None,
             on_disk: Some("a"),
             standing: &standing,
-            node: &node,
+            node: Some(&node),
             forced: true,
             reverted: None,
         };

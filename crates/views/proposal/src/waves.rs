@@ -1,0 +1,170 @@
+//! In which order nodes would go: the rollout's own plan, carried out on paper until it rests.
+
+use std::collections::BTreeMap;
+
+use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolConfiguration};
+use jiff::SignedDuration;
+use kube::ResourceExt as _;
+use rollout::node::State;
+use rollout::{Action, Ledger, NodeFacts, ResourceVersion};
+
+use crate::cluster::Cluster;
+use crate::plan::Left;
+
+/// How often a plan may write the ledger and target nobody: it does so when others have to be fenced off first.
+const WRITES: usize = 16;
+
+/// Where a rollout would get.
+pub(crate) struct Reach {
+    pub(crate) waves: Vec<Vec<String>>,
+    pub(crate) left: Vec<Left>,
+    /// What each node runs now.
+    pub(crate) current: BTreeMap<String, Option<String>>,
+}
+
+pub(crate) fn of(pool: &MachineConfigPool, to: &str, objects: &Cluster) -> Reach {
+    let mut pool = pool.clone();
+    pool.spec.configuration = Some(MachineConfigPoolConfiguration { name: Some(to.to_owned()), ..Default::default() });
+    pool.spec.paused = Some(false);
+    let mut pools = objects.pools.clone();
+    match pools.iter_mut().find(|it| it.name_any() == pool.name_any()) {
+        Some(it) => *it = pool.clone(),
+        None => pools.push(pool.clone()),
+    }
+    let input = rollout::Objects {
+        machine_config_nodes: &objects.machine_config_nodes,
+        ledger: objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any()),
+        pods: objects.etcd.as_ref().map(Vec::as_slice),
+        ..rollout::Objects::new(&pool, &pools, &objects.nodes)
+    };
+    let settings = rollout::Settings { settle: SignedDuration::ZERO, ..Default::default() };
+    let mut snapshot = rollout::Snapshot::from_objects(input, settings, objects.now);
+    let current = snapshot.nodes.iter().map(|node| (node.name.clone(), node.current.clone())).collect();
+    let mut waves = Vec::new();
+    let mut writes = 0;
+    loop {
+        let plan = rollout::plan(&snapshot);
+        let is_written = keep(&mut snapshot.ledger, &plan.actions);
+        let targets: Vec<String> = plan
+            .actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Target(target) => Some(target.node.clone()),
+                _ => None,
+            })
+            .collect();
+        if targets.is_empty() && is_written && writes < WRITES {
+            writes += 1;
+            continue;
+        }
+        if targets.is_empty() {
+            return Reach { waves, left: left(&snapshot, to, &plan.next), current };
+        }
+        for name in &targets {
+            let Some(facts) = snapshot.nodes.get(name).cloned() else { continue };
+            // A node that has moved on has a newer version than the one it was claimed with.
+            let newest = snapshot.nodes.iter().map(|node| node.resource_version.number).max().unwrap_or(0);
+            let version = ResourceVersion::parse(&newest.saturating_add(1).to_string());
+            snapshot.observe_node(NodeFacts { resource_version: version, ..arrived(facts, to) });
+        }
+        waves.push(targets);
+    }
+}
+
+/// Takes over what a plan writes into the ledger. Whether that is anything new.
+fn keep(ledger: &mut Ledger, actions: &[Action]) -> bool {
+    let written = actions.iter().find_map(|action| match action {
+        Action::WriteLedger { spec, .. } => Some((**spec).clone()),
+        _ => None,
+    });
+    let Some(spec) = written.filter(|spec| *spec != ledger.spec) else { return false };
+    ledger.spec = spec;
+    true
+}
+
+/// A node that has made the change.
+fn arrived(facts: NodeFacts, to: &str) -> NodeFacts {
+    NodeFacts {
+        current: Some(to.to_owned()),
+        desired: Some(to.to_owned()),
+        state: State::Done,
+        unready: None,
+        unschedulable: false,
+        reason: None,
+        reverted: None,
+        ..facts
+    }
+}
+
+fn left(snapshot: &rollout::Snapshot, to: &str, next: &rollout::Next) -> Vec<Left> {
+    let (rollout::Next::OnChange(waiting) | rollout::Next::After(_, waiting)) = next;
+    let there = |node: &&NodeFacts| node.desired.as_deref() != Some(to);
+    let left = snapshot.nodes.iter().filter(there).map(|node| Left {
+        node: node.name.clone(),
+        why: match &node.hold {
+            Some(_) => "a person holds it".to_owned(),
+            None => waiting.to_string(),
+        },
+    });
+    left.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use api::known::Reading;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn objects(ledger: &serde_json::Value) -> Cluster {
+        let node = |name: &str, version: &str| {
+            let annotations = json!({
+                "machineconfiguration.openshift.io/currentConfig": "rendered-worker-a",
+                "machineconfiguration.openshift.io/desiredConfig": "rendered-worker-a",
+                "machineconfiguration.openshift.io/state": "Done",
+            });
+            let metadata = json!({"name": name, "resourceVersion": version, "annotations": annotations, "labels": {"pool": "worker"}});
+            serde_json::from_value(json!({
+                "metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }))
+            .expect("it is valid")
+        };
+        let pool = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": "worker"},
+            "spec": {"nodeSelector": {"matchLabels": {"pool": "worker"}}, "configuration": {"name": "rendered-worker-a"}},
+        });
+        let ledger = json!({
+            "apiVersion": "machinist.dev/v1alpha1", "kind": "PoolLedger",
+            "metadata": {"name": "worker", "resourceVersion": "9"}, "spec": ledger,
+        });
+        Cluster {
+            pools: vec![serde_json::from_value(pool).expect("it is valid")],
+            nodes: vec![node("one", "5"), node("two", "6")],
+            ledgers: vec![serde_json::from_value(ledger).expect("it is valid")],
+            etcd: Reading::known(Vec::new(), Timestamp::UNIX_EPOCH),
+            ..Cluster::default()
+        }
+    }
+
+    #[test]
+    fn nodes_go_one_after_the_other_whatever_the_ledger_remembers() {
+        let target = json!({"config": "rendered-worker-a", "since": "2026-01-01T00:00:00Z"});
+        let over = json!([{"node": "one", "config": "rendered-worker-a", "nodeResourceVersion": "3"}]);
+        let objects = objects(&json!({"target": target, "claims": over}));
+        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects);
+        assert_eq!(reach.waves, [["one"], ["two"]]);
+        assert_eq!(reach.left.len(), 0);
+    }
+
+    #[test]
+    fn a_config_that_was_tried_and_taken_back_reaches_nobody() {
+        let target = json!({"config": "rendered-worker-b", "since": "2026-01-01T00:00:00Z"});
+        let held = json!([{"config": "rendered-worker-b", "node": "one", "reason": "sshd does not answer"}]);
+        let objects = objects(&json!({"target": target, "held": held}));
+        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects);
+        assert_eq!(reach.waves, Vec::<Vec<String>>::new());
+        let left: Vec<&str> = reach.left.iter().map(|left| left.node.as_str()).collect();
+        assert_eq!(left, ["one", "two"]);
+    }
+}
