@@ -201,7 +201,19 @@ function listen() {
   };
 }
 
-for (const section of document.querySelectorAll(".band")) bands.set(section.dataset.pool, new Band(section));
+// A file that is dropped on the plan's form is put into it; nothing is sent before the button is pressed.
+for (const field of document.querySelectorAll("[data-drop]")) {
+  field.addEventListener("dragover", (event) => { event.preventDefault(); field.classList.add("over"); });
+  field.addEventListener("dragleave", () => field.classList.remove("over"));
+  field.addEventListener("drop", async (event) => {
+    event.preventDefault();
+    field.classList.remove("over");
+    const texts = await Promise.all([...event.dataTransfer.files].map((file) => file.text()));
+    if (texts.length) field.value = texts.join("\n---\n");
+  });
+}
+
+for (const section of document.querySelectorAll(".band[data-pool]")) bands.set(section.dataset.pool, new Band(section));
 if (bands.size) cells();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const band of bands.values()) band.paint(); });
 if (contact) { follow(); document.addEventListener("visibilitychange", follow); }

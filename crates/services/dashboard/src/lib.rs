@@ -1,10 +1,15 @@
 //! The dashboard: the fleet as a web page, live.
 //!
-//! It shows what `status`, `why` and `doctor` say, drawn from the same views, and has no rule of its own. It reads the cluster
-//! with the rights of whoever started it, keeps one cache for all visitors, and never writes to the cluster.
+//! It shows what `status`, `why`, `plan`, `diff`, `blame` and `doctor` say, drawn from the same views, and has no rule of its
+//! own. It reads the cluster with the rights of whoever started it, keeps one cache for all visitors, and never writes to the
+//! cluster. In a cluster each visitor sees of that cache what the API would let them list.
 
 mod access;
+mod configs;
 mod live;
+mod planning;
+mod rights;
+pub mod roles;
 mod scene;
 mod timeline;
 mod web;
@@ -23,6 +28,17 @@ use access::Keys;
 pub struct Settings {
     /// Loopback unless a person says otherwise.
     pub listen: SocketAddr,
+    pub entry: Entry,
+}
+
+/// How people get in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// By a link that works once: they see what this process may read.
+    #[default]
+    Link,
+    /// By a token of the cluster: they see what its API lets them list.
+    Token,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +68,7 @@ impl Dashboard {
         let mut tasks = JoinSet::new();
         let live = live::Live::default();
         tasks.spawn(live.clone().follow(client.clone()));
-        let router = web::router(web::State::new(live, keys.clone(), client, address));
+        let router = web::router(web::State::new(live, keys.clone(), client, address, settings.entry));
         tasks.spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the dashboard ended");

@@ -4,12 +4,16 @@
 //! text: it is escaped where it is written, and the content policy lets no script run but our own.
 
 mod assets;
+mod compare;
+mod config;
 mod doctor;
 mod filter;
 mod fleet;
 mod frame;
+mod login;
 mod machines;
 mod node;
+mod plan;
 mod rollout;
 
 use std::convert::Infallible;
@@ -17,18 +21,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, Query, Request, State as Shared};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::body::Bytes;
+use axum::extract::{Extension, Path, Query, Request, State as Shared};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures::stream::{self, Stream};
 use kube::Client;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::access::Keys;
+use crate::Entry;
+use crate::access::{Keys, RIGHTS, Visitor};
+use crate::configs::Configs;
 use crate::live::Live;
+use crate::rights::{Kind, Rights};
 use crate::scene::Scene;
 use filter::Filter;
 
@@ -39,14 +47,33 @@ pub(crate) struct State {
     pub(crate) keys: Keys,
     pub(crate) client: Client,
     pub(crate) address: SocketAddr,
+    pub(crate) entry: Entry,
+    pub(crate) configs: Configs,
+    /// Plans that are made at once: each reads the whole cluster.
+    planning: Arc<tokio::sync::Semaphore>,
     events: Arc<node::Recent>,
 }
 
+/// Who asks, and what they may see.
+#[derive(Clone)]
+pub(crate) struct Guest {
+    pub(crate) rights: Rights,
+    /// The name that the API knows a person by; nothing for whoever has the link.
+    pub(crate) name: Option<String>,
+}
+
 impl State {
-    pub(crate) fn new(live: Live, keys: Keys, client: Client, address: SocketAddr) -> Self {
-        Self { live, keys, client, address, events: Arc::default() }
+    pub(crate) fn new(live: Live, keys: Keys, client: Client, address: SocketAddr, entry: Entry) -> Self {
+        let planning = Arc::new(tokio::sync::Semaphore::new(PLANS));
+        Self { live, keys, client, address, entry, configs: Configs::default(), planning, events: Arc::default() }
     }
 }
+
+/// How soon a page asks again when its stream has ended.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Plans that are made at once.
+const PLANS: usize = 2;
 
 /// The name of the session's cookie. Cookies know no ports, so it has ours in it.
 fn cookie(address: SocketAddr) -> String {
@@ -66,6 +93,12 @@ pub(crate) fn router(state: State) -> Router {
         .route("/rollout/{pool}", get(rollout_page))
         .route("/machines", get(machines_page))
         .route("/doctor", get(doctor_page))
+        .route("/configs", get(configs_page))
+        .route("/config/{name}", get(config_page))
+        .route("/compare", get(compare_page))
+        .route("/plan", get(plan_page).post(plan_answer))
+        .route("/login", get(login_page).post(login))
+        .route("/logout", post(logout))
         .route("/events", get(events))
         .route("/assets/{name}", get(asset))
         .fallback(async || problem(StatusCode::NOT_FOUND, "There is no such page. Begin at the fleet."))
@@ -74,35 +107,44 @@ pub(crate) fn router(state: State) -> Router {
 }
 
 /// Lets known browsers in, exchanges a link for a session, and sends everybody else away with a sentence.
-async fn admit(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
+async fn admit(Shared(state): Shared<State>, mut request: Request, next: Next) -> Response {
     // A name that somebody else's DNS points at loopback would make their page ours.
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let mut answer = if !is_ours(host, state.address) {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
+    let path = request.uri().path();
+    let mut answer = if !is_ours(&host, state.address) {
         problem(StatusCode::MISDIRECTED_REQUEST, "This dashboard is not called by that name. Use the printed address.")
-    } else if let Some(link) = token(request.uri().query()) {
+    } else if request.method() == Method::POST && !is_from_here(request.headers(), &host) {
+        problem(StatusCode::FORBIDDEN, "This was sent from a page that is not the dashboard's.")
+    } else if path.starts_with("/assets/") || (path == "/login" && state.entry == Entry::Token) {
+        next.run(request).await
+    } else if let Some(link) = token(request.uri().query()).filter(|_| state.entry == Entry::Link) {
         match state.keys.exchange(&link) {
             Some(session) => {
-                state.live.want();
+                state.live.want(&Rights::all());
                 welcome(&cookie(state.address), &session)
             }
-            None if is_known(&state, request.headers()) => Redirect::to("/").into_response(),
+            None if visitor(&state, request.headers()).is_some() => Redirect::to("/").into_response(),
             None => {
                 problem(StatusCode::FORBIDDEN, "That link was used already. Run machinist dashboard for a new one.")
             }
         }
-    } else if is_known(&state, request.headers()) {
-        state.live.want();
-        next.run(request).await
-    } else if request.uri().path().starts_with("/assets/") {
+    } else if let Some(visitor) = visitor(&state, request.headers()) {
+        let rights = visitor.rights(&state.client, &state.live).await;
+        state.live.want(&rights);
+        let name = match &visitor {
+            Visitor::Owner => None,
+            Visitor::Person(known) => Some(known.person.name.clone()),
+        };
+        request.extensions_mut().insert(Guest { rights, name });
         next.run(request).await
     } else {
-        problem(StatusCode::FORBIDDEN, "Open the link that machinist dashboard printed; it lets this browser in.")
+        stranger(state.entry, request.method())
     };
     let headers = answer.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
@@ -123,11 +165,45 @@ fn token(query: Option<&str>) -> Option<String> {
     pairs.into_iter().find(|(key, _)| key == "token").map(|(_, value)| value.into_owned())
 }
 
-fn is_known(state: &State, headers: &HeaderMap) -> bool {
+/// What somebody without a session is told.
+fn stranger(entry: Entry, method: &Method) -> Response {
+    match entry {
+        Entry::Link => {
+            problem(StatusCode::FORBIDDEN, "Open the link that machinist dashboard printed; it lets this browser in.")
+        }
+        // The script looks by HEAD whether its session is still good.
+        Entry::Token if method == Method::GET => {
+            let page = frame::bare("Sign in", login::form(None), None);
+            (StatusCode::FORBIDDEN, Html(page.into_string())).into_response()
+        }
+        Entry::Token => problem(StatusCode::FORBIDDEN, "Sign in first."),
+    }
+}
+
+/// Browsers say which page a form was sent from.
+fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text(&HeaderName::from_static("sec-fetch-site")) {
+        return site == "same-origin";
+    }
+    text(&header::ORIGIN).is_none_or(|origin| origin.split_once("://").is_some_and(|(_, from)| from == host))
+}
+
+fn session(state: &State, headers: &HeaderMap) -> Option<String> {
     let name = cookie(state.address);
     let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = all.flat_map(|all| all.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.into_iter().any(|(key, value)| key == name && state.keys.knows(value))
+    let mut pairs = all.flat_map(|all| all.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+}
+
+fn visitor(state: &State, headers: &HeaderMap) -> Option<Visitor> {
+    state.keys.visitor(&session(state, headers)?)
+}
+
+/// A field of a form.
+fn field(body: &[u8], name: &str) -> String {
+    let mut pairs = url::form_urlencoded::parse(body);
+    pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
 /// The link's secret leaves the address line, and the session stays where no script reads it.
@@ -143,26 +219,36 @@ fn problem(status: StatusCode, sentence: &str) -> Response {
     (status, Html(page.into_string())).into_response()
 }
 
-async fn fleet_page(Shared(state): Shared<State>, Query(filter): Query<Filter>) -> Response {
-    shown(&state, |scene| Some(fleet::page(scene, &filter, &state.live)))
+type Who = Extension<Guest>;
+
+async fn fleet_page(Shared(state): Shared<State>, Extension(guest): Who, Query(filter): Query<Filter>) -> Response {
+    shown(&state, &guest, |scene| Some(fleet::page(scene, &filter, |pool| state.live.rollouts(&guest.rights, pool))))
 }
 
-async fn fleet_cells(Shared(state): Shared<State>, Query(filter): Query<Filter>) -> Response {
-    match state.live.scene() {
+async fn fleet_cells(Shared(state): Shared<State>, Extension(guest): Who, Query(filter): Query<Filter>) -> Response {
+    match state.live.scene(&guest.rights) {
         Some(scene) => axum::Json(fleet::cells(&scene, &filter)).into_response(),
         None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
 
-async fn node_page(Shared(state): Shared<State>, Path(name): Path<String>) -> Response {
-    let is_there = state.live.scene().is_some_and(|scene| scene.snapshot.nodes.contains_key(&name));
-    let events = if is_there { node::events(&state, &name).await } else { Ok(Vec::new()) };
-    shown(&state, |scene| node::page(scene, &name, &state.live, &events))
+async fn node_page(Shared(state): Shared<State>, Extension(guest): Who, Path(name): Path<String>) -> Response {
+    let is_there = state.live.scene(&guest.rights).is_some_and(|scene| scene.snapshot.nodes.contains_key(&name));
+    let events = match is_there {
+        true if guest.rights.has(Kind::Events) => node::events(&state, &name).await,
+        true => Err("you may not list events".to_owned()),
+        false => Ok(Vec::new()),
+    };
+    let drift = node::drift(&state, &guest, &name).await;
+    shown(&state, &guest, |scene| {
+        let rollouts = state.live.rollouts(&guest.rights, scene.pool_of(&name));
+        node::page(scene, &name, &rollouts, &events, &drift)
+    })
 }
 
 /// One sentence about a node, for whoever points at its cell.
-async fn node_sentence(Shared(state): Shared<State>, Path(name): Path<String>) -> Response {
-    let scene = state.live.scene();
+async fn node_sentence(Shared(state): Shared<State>, Extension(guest): Who, Path(name): Path<String>) -> Response {
+    let scene = state.live.scene(&guest.rights);
     let node = scene.as_ref().and_then(|scene| scene.fleet.nodes.iter().find(|node| node.name == name));
     match node {
         Some(node) => format!("{}: {} {}", node.name, node.state, node.summary).into_response(),
@@ -170,37 +256,110 @@ async fn node_sentence(Shared(state): Shared<State>, Path(name): Path<String>) -
     }
 }
 
-async fn rollout_page(Shared(state): Shared<State>, Path(pool): Path<String>) -> Response {
-    shown(&state, |scene| rollout::page(scene, &pool, &state.live.rollouts(&pool)))
+async fn rollout_page(Shared(state): Shared<State>, Extension(guest): Who, Path(pool): Path<String>) -> Response {
+    shown(&state, &guest, |scene| rollout::page(scene, &pool, &state.live.rollouts(&guest.rights, &pool)))
 }
 
-async fn machines_page(Shared(state): Shared<State>) -> Response {
-    shown(&state, |scene| Some(machines::page(scene)))
+async fn machines_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
+    shown(&state, &guest, |scene| Some(machines::page(scene)))
 }
 
-async fn doctor_page(Shared(state): Shared<State>) -> Response {
-    shown(&state, |scene| Some(doctor::page(scene)))
+async fn doctor_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
+    shown(&state, &guest, |scene| Some(doctor::page(scene)))
+}
+
+async fn configs_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
+    shown(&state, &guest, |scene| Some(config::list(scene)))
+}
+
+async fn config_page(
+    Shared(state): Shared<State>,
+    Extension(guest): Who,
+    Path(name): Path<String>,
+    Query(search): Query<config::Search>,
+) -> Response {
+    match config::read(&state, &guest, &name).await {
+        Ok(read) => shown(&state, &guest, |scene| Some(config::page(scene, &name, &read, &search))),
+        Err(refused) => refused,
+    }
+}
+
+async fn compare_page(
+    Shared(state): Shared<State>,
+    Extension(guest): Who,
+    Query(pair): Query<compare::Pair>,
+) -> Response {
+    let compared = compare::read(&state, &guest, &pair).await;
+    shown(&state, &guest, |scene| Some(compare::page(scene, &pair, &compared)))
+}
+
+async fn plan_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
+    shown(&state, &guest, |scene| Some(plan::page(scene, "", None)))
+}
+
+/// What a manifest would do. Nothing is applied from here.
+async fn plan_answer(Shared(state): Shared<State>, Extension(guest): Who, body: Bytes) -> Response {
+    let text = field(&body, "manifest");
+    let _turn = state.planning.acquire().await;
+    let answer = crate::planning::plan(&state.client, &guest.rights, &text).await;
+    shown(&state, &guest, |scene| Some(plan::page(scene, &text, Some(&answer))))
+}
+
+async fn login_page() -> Response {
+    Html(frame::bare("Sign in", login::form(None), None).into_string()).into_response()
+}
+
+/// Takes a token once for a session. Only whose it is stays.
+async fn login(Shared(state): Shared<State>, body: Bytes) -> Response {
+    let refused = |status: StatusCode, why: &str| {
+        let page = frame::bare("Sign in", login::form(Some(why)), None);
+        (status, Html(page.into_string())).into_response()
+    };
+    let token = field(&body, "token");
+    if token.trim().is_empty() {
+        return refused(StatusCode::BAD_REQUEST, "There is no token in the form.");
+    }
+    match crate::access::review(&state.client, token.trim()).await {
+        Ok(Some(person)) => welcome(&cookie(state.address), &state.keys.welcome(person)),
+        Ok(None) => refused(StatusCode::FORBIDDEN, "The cluster does not know this token, or it has expired."),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a token cannot be reviewed");
+            refused(StatusCode::BAD_GATEWAY, "The cluster cannot be asked about the token now. Try again.")
+        }
+    }
+}
+
+async fn logout(Shared(state): Shared<State>, headers: HeaderMap) -> Response {
+    if let Some(session) = session(&state, &headers) {
+        state.keys.leave(&session);
+    }
+    let gone = format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", cookie(state.address));
+    ([(header::SET_COOKIE, gone)], Redirect::to("/")).into_response()
 }
 
 /// A page of the newest scene, or why there is none.
-fn shown(state: &State, page: impl FnOnce(&Scene) -> Option<maud::Markup>) -> Response {
-    let Some(scene) = state.live.scene() else {
+fn shown(state: &State, guest: &Guest, page: impl FnOnce(&Scene) -> Option<maud::Markup>) -> Response {
+    let Some(scene) = state.live.scene(&guest.rights) else {
         let page = frame::bare("Machinist", maud::html! { p { "Reading the cluster…" } }, Some(""));
         return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], Html(page.into_string()))
             .into_response();
     };
     match page(&scene) {
-        Some(page) => Html(page.into_string()).into_response(),
+        Some(page) => Html(frame::signed(page.into_string(), guest.name.as_deref())).into_response(),
         None => problem(StatusCode::NOT_FOUND, "It is not there any more, or never was."),
     }
 }
 
 /// Every change as it happens. A page that was too slow is told to fetch everything anew.
-async fn events(Shared(state): Shared<State>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    // First the stream, then the version: a change in between is told twice rather than not at all.
-    let news = state.live.news();
-    let version = state.live.scene().map_or(0, |scene| scene.version);
-    let hello = Event::default().event("hello").data(version.to_string());
+async fn events(
+    Shared(state): Shared<State>,
+    Extension(guest): Who,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    // First the stream, then the version: a change in between is told twice rather than not at all. A view that was dropped in
+    // between ends the stream, and the page asks again.
+    let news = state.live.news(&guest.rights).unwrap_or_else(|| tokio::sync::broadcast::channel(1).1);
+    let version = state.live.scene(&guest.rights).map_or(0, |scene| scene.version);
+    let hello = Event::default().event("hello").retry(RETRY).data(version.to_string());
     let told = stream::unfold((news, Some(hello)), async |(mut news, hello)| {
         if let Some(hello) = hello {
             return Some((hello, (news, None)));
@@ -212,6 +371,14 @@ async fn events(Shared(state): Shared<State>) -> Sse<impl Stream<Item = Result<E
         };
         Some((event, (news, None)))
     });
+    // A person's rights are asked about again whenever the stream is, so no stream is older than the answer.
+    let end = async move {
+        match guest.name {
+            Some(_) => tokio::time::sleep(RIGHTS).await,
+            None => std::future::pending().await,
+        }
+    };
+    let told = futures::StreamExt::take_until(told, Box::pin(end));
     Sse::new(futures::StreamExt::map(told, Ok)).keep_alive(KeepAlive::default())
 }
 

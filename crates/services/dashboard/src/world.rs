@@ -124,7 +124,7 @@ impl World {
             ..Objects::default()
         };
         if objects.pools.iter().any(|pool| rollout::control_plane::is_control_plane(&pool.name_any())) {
-            objects.etcd = self.etcd().await;
+            objects.etcd = etcd(&self.client).await;
         }
         let mut notes = self.notes();
         if let Reading::Unknown(why) = &objects.configs {
@@ -202,19 +202,20 @@ impl World {
         }
         names.configs.clone()
     }
+}
 
-    async fn etcd(&self) -> Reading<Vec<Pod>> {
-        let mut pods = Reading::known(Vec::new(), jiff::Timestamp::now());
-        for (namespace, selector) in rollout::control_plane::ETCD {
-            let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-            let some = cluster::read::list(&api, ListParams::default().labels(selector)).await;
-            pods = pods.and(some).map(|(mut all, some)| {
-                all.extend(some);
-                all
-            });
-        }
-        pods
+/// Pods of etcd, from the namespaces where it runs as static pods.
+pub(crate) async fn etcd(client: &Client) -> Reading<Vec<Pod>> {
+    let mut pods = Reading::known(Vec::new(), jiff::Timestamp::now());
+    for (namespace, selector) in rollout::control_plane::ETCD {
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let some = cluster::read::list(&api, ListParams::default().labels(selector)).await;
+        pods = pods.and(some).map(|(mut all, some)| {
+            all.extend(some);
+            all
+        });
     }
+    pods
 }
 
 /// Sets up watches that all say when there is news.

@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use super::filter::{Filter, ROWS};
 use super::frame::{self, badge, class, node_path};
-use crate::live::Live;
 use crate::scene::{Band, Cells, Scene, letter};
+use crate::timeline::Rollout;
 
 /// The states that a node can be in, in the order in which people look for them.
 const STATES: [State; 7] =
     [State::Degraded, State::Blocked, State::Updating, State::Waiting, State::Paused, State::Updated, State::Unmanaged];
 
-pub(super) fn page(scene: &Scene, filter: &Filter, live: &Live) -> Markup {
+pub(super) fn page(scene: &Scene, filter: &Filter, rollouts: impl Fn(&str) -> Vec<Rollout>) -> Markup {
     let main = html! {
         h1 { "Fleet" }
         (form(scene, filter))
         div #bands {
             @for band in scene.bands() {
-                @if filter.pool.is_empty() || filter.pool == band.name { (pool(scene, &band, live)) }
+                @if filter.pool.is_empty() || filter.pool == band.name { (pool(scene, &band, &rollouts(&band.name))) }
             }
         }
         (legend())
@@ -50,9 +50,9 @@ pub(super) fn cells(scene: &Scene, filter: &Filter) -> impl Serialize + use<> {
     Answer { version: scene.version, pools: pools.collect() }
 }
 
-fn pool(scene: &Scene, band: &Band, live: &Live) -> Markup {
+fn pool(scene: &Scene, band: &Band, rollouts: &[Rollout]) -> Markup {
     let name = if band.name.is_empty() { "No pool" } else { &band.name };
-    let forecast = live.rollouts(&band.name).first().and_then(|rollout| rollout.forecast(scene.snapshot.now));
+    let forecast = rollouts.first().and_then(|rollout| rollout.forecast(scene.snapshot.now));
     html! {
         section.band data-pool=(band.name) aria-label=(name) {
             h2 {

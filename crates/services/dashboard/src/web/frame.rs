@@ -2,12 +2,25 @@
 
 use explain::{Explanation, Move, Snapshot, State, ago};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use proposal::comparison::{Comparison, Entry, Tag, because, verb};
 
 use super::assets::{SCRIPT, STYLE};
 use crate::scene::{Scene, sign};
 
 /// The pages that are named at the top of each.
-const PLACES: [(&str, &str); 3] = [("/", "Fleet"), ("/machines", "Machines"), ("/doctor", "Doctor")];
+const PLACES: [(&str, &str); 5] =
+    [("/", "Fleet"), ("/configs", "Configs"), ("/plan", "Plan"), ("/machines", "Machines"), ("/doctor", "Doctor")];
+
+/// Where a page says who is signed in. No text of the cluster has it in it: `<` is escaped there.
+const SIGNED: &str = "<!--signed-->";
+
+/// The page with the name of whoever is signed in, and the way out.
+pub(super) fn signed(page: String, name: Option<&str>) -> String {
+    let who = name.map(|name| {
+        html! { form.who method="post" action="/logout" { span { (name) } " " button { "Sign out" } } }.into_string()
+    });
+    page.replacen(SIGNED, &who.unwrap_or_default(), 1)
+}
 
 /// A page with its place at the top.
 pub(super) fn page(scene: &Scene, title: &str, here: &str, main: &Markup) -> Markup {
@@ -25,6 +38,7 @@ pub(super) fn page(scene: &Scene, title: &str, here: &str, main: &Markup) -> Mar
                         }
                     }
                     span #contact role="status" {}
+                    (PreEscaped(SIGNED))
                 }
                 main #main tabindex="-1" {
                     div #notes data-live="" {
@@ -109,6 +123,56 @@ pub(super) fn moves(all: &[Move]) -> Markup {
 /// The path of a node's page. Names of nodes have no characters that a path could not carry.
 pub(super) fn node_path(name: &str) -> String {
     format!("/node/{name}")
+}
+
+/// The name of a rendered config, as a link to its page.
+pub(super) fn config_link(name: &str) -> Markup {
+    html! { a href={ "/config/" (name) } { (name) } }
+}
+
+/// What differs between two configs, line by line, with a sign for each line.
+pub(super) fn entries(all: &[Entry]) -> Markup {
+    html! {
+        @for it in all {
+            section.change aria-label=(it.what) {
+                h3 { span class={ "verb " (verb(it.kind)) } { (verb(it.kind)) } " " (it.what) @if !it.attributes.is_empty() { small { " " (it.attributes) } } }
+                @if !it.lines.is_empty() {
+                    pre.diff tabindex="0" role="region" aria-label={ "Lines of " (it.what) } {
+                        @for line in &it.lines { span class=(tag(line.tag)) { (line.text) "\n" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tag(tag: Tag) -> &'static str {
+    match tag {
+        Tag::Added => "added",
+        Tag::Removed => "removed",
+        Tag::Place => "place",
+        Tag::Context => "context",
+    }
+}
+
+/// What a comparison means for a running node.
+pub(super) fn verdict(it: &Comparison) -> Markup {
+    let disruption = &it.disruption;
+    let actions: Vec<String> = disruption.actions.iter().map(ToString::to_string).collect();
+    html! {
+        dl.verdict {
+            dt { "In place" } dd {
+                @if it.obstacles.is_empty() { "yes" } @else {
+                    strong { "no" } ul { @for obstacle in &it.obstacles { li { (obstacle) } } }
+                }
+            }
+            dt { "Disruption" } dd { strong { (disruption.class()) } @if disruption.drain { ", after the node is drained" } }
+            @if !disruption.reasons.is_empty() {
+                dt { "Because" } dd { ul { @for reason in &disruption.reasons { li { (reason.subject) ": " (because(reason)) } } } }
+            }
+            @if !actions.is_empty() { dt { "Actions" } dd { (actions.join(", ")) } }
+        }
+    }
 }
 
 /// Nothing.

@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use explain::{Phase, ago};
+use explain::{Phase, ago, span};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use maud::{Markup, html};
 use parking_lot::Mutex;
+use proposal::{Comparison, Secrets};
 
-use super::State;
-use super::frame::{self, explanation};
+use super::frame::{self, config_link, entries, explanation, verdict};
 use super::rollout::bars;
-use crate::live::Live;
+use super::{Guest, State};
+use crate::rights::Kind;
 use crate::scene::Scene;
+use crate::timeline::{Rollout, Segment};
 
 /// Events that a page shows.
 const EVENTS: usize = 20;
@@ -58,7 +61,27 @@ async fn read(client: &Client, node: &str) -> Events {
     Ok(events)
 }
 
-pub(super) fn page(scene: &Scene, name: &str, live: &Live, events: &Events) -> Option<Markup> {
+/// The change that a node is on its way through, or the one that it should make.
+pub(super) type Change = Option<Result<Comparison, String>>;
+
+/// Compares what a node runs with what it should run, where the two differ.
+pub(super) async fn drift(state: &State, guest: &Guest, name: &str) -> Change {
+    let scene = state.live.scene(&guest.rights)?;
+    let facts = scene.snapshot.nodes.get(name)?;
+    let (current, desired) = (facts.current.as_deref()?, facts.desired.as_deref()?);
+    if current == desired || !guest.rights.has(Kind::Configs) {
+        return None;
+    }
+    Some(super::compare::two(state, current, desired).await)
+}
+
+pub(super) fn page(
+    scene: &Scene,
+    name: &str,
+    rollouts: &[Rollout],
+    events: &Events,
+    change: &Change,
+) -> Option<Markup> {
     let facts = scene.snapshot.nodes.get(name)?;
     let it = scene.fleet.nodes.iter().find(|node| node.name == name)?;
     let pool = scene.pool_of(name);
@@ -72,8 +95,8 @@ pub(super) fn page(scene: &Scene, name: &str, live: &Live, events: &Events) -> O
                 dt { "Pool" } dd { @if pool.is_empty() { "none" } @else { a href={ "/rollout/" (pool) } { (pool) } } }
                 dt { "Phase" } dd { (Phase::of(facts).word()) }
                 dt { "Ready" } dd { (if facts.ready { "yes" } else { "no" }) @if facts.unschedulable { ", cordoned" } }
-                dt { "Current config" } dd { (facts.current.as_deref().unwrap_or("none yet")) }
-                dt { "Desired config" } dd { (facts.desired.as_deref().unwrap_or("none yet")) }
+                dt { "Current config" } dd { @if let Some(name) = &facts.current { (config_link(name)) } @else { "none yet" } }
+                dt { "Desired config" } dd { @if let Some(name) = &facts.desired { (config_link(name)) } @else { "none yet" } }
                 @if let Some(zone) = &facts.zone { dt { "Zone" } dd { (zone) } }
                 @if let Some(step) = &facts.step { dt { "Step" } dd { (step) } }
                 @if let Some(reason) = &facts.reason { dt { "Reason" } dd { pre { (reason) } } }
@@ -89,8 +112,17 @@ pub(super) fn page(scene: &Scene, name: &str, live: &Live, events: &Events) -> O
                         ", protected by " (pod.budgets.join(", ")) }
                 } }
             }
-            h2 { "Rollouts seen here" }
-            (history(scene, name, live))
+            @match change {
+                Some(Ok(it)) => {
+                    h2 { "What changes on it" }
+                    (verdict(it))
+                    (entries(&proposal::comparison::entries(&it.diff, Secrets::Masked)))
+                },
+                Some(Err(why)) => { h2 { "What changes on it" } p.note { (why) } },
+                None => {},
+            }
+            h2 { "Last configs" }
+            (history(scene, name, rollouts))
             h2 { "Events" }
             @match events {
                 Ok(events) if events.is_empty() => p { "None." },
@@ -114,14 +146,20 @@ fn told(scene: &Scene, event: &Event) -> Markup {
     }
 }
 
-fn history(scene: &Scene, name: &str, live: &Live) -> Markup {
-    let rollouts = live.rollouts(scene.pool_of(name));
-    let here: Vec<_> = rollouts.iter().filter(|rollout| rollout.nodes.contains_key(name)).collect();
+fn history(scene: &Scene, name: &str, rollouts: &[Rollout]) -> Markup {
+    let here: Vec<_> = rollouts.iter().filter_map(|rollout| Some((rollout, rollout.nodes.get(name)?))).collect();
     html! {
         @if here.is_empty() { p { "None since the dashboard began to look." } }
-        @for rollout in here {
-            h3 { (rollout.target) }
+        @for (rollout, segments) in here {
+            h3 { (config_link(&rollout.target)) }
+            @if let Some(took) = took(segments, rollout, scene.snapshot.now) { p { "It took " (span(took)) "." } }
             (bars(rollout, scene.snapshot.now, Some(name)))
         }
     }
+}
+
+/// How long a node was on its way, from its first phase to the end of its last.
+fn took(segments: &[Segment], rollout: &Rollout, now: Timestamp) -> Option<SignedDuration> {
+    let end = segments.last()?.to.or(rollout.ended).unwrap_or(now);
+    Some(end.duration_since(segments.first()?.from))
 }

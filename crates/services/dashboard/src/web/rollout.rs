@@ -4,7 +4,7 @@ use explain::{Phase, ago, span};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::frame::{self, explanation, node_path};
+use super::frame::{self, config_link, explanation, node_path};
 use crate::scene::Scene;
 use crate::timeline::{Rollout, Segment};
 
@@ -25,8 +25,8 @@ pub(super) fn page(scene: &Scene, pool: &str, rollouts: &[Rollout]) -> Option<Ma
         div #pool data-live="" {
             (explanation(&scene.snapshot, it))
             dl {
-                dt { "Target" } dd { (if facts.target.is_empty() { "none yet" } else { &facts.target }) }
-                @if let Some(last) = &facts.last_good { dt { "Last config of all nodes" } dd { (last) } }
+                dt { "Target" } dd { @if facts.target.is_empty() { "none yet" } @else { (config_link(&facts.target)) } }
+                @if let Some(last) = &facts.last_good { dt { "Last config of all nodes" } dd { (config_link(last)) } }
             }
             @if rollouts.is_empty() { p { "No rollout since the dashboard began to look." } }
             @for rollout in rollouts {
@@ -34,7 +34,7 @@ pub(super) fn page(scene: &Scene, pool: &str, rollouts: &[Rollout]) -> Option<Ma
                     h2 { (rollout.target) }
                     p { (state(rollout, now)) }
                     @if let Some(from) = &rollout.from {
-                        p { "What it changes: " code { "machinist diff " (from) " " (rollout.target) } }
+                        p { a href={ "/compare?a=" (from) "&b=" (rollout.target) } { "What it changes" } ", in a terminal " code { "machinist diff " (from) " " (rollout.target) } }
                     }
                     (bars(rollout, now, None))
                     (table(rollout, now))
