@@ -39,12 +39,16 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("libvirtd", "libvirt-daemon"),
     ("qemu-img", "qemu-utils"),
     ("promtool", "prometheus"),
+    // A key of a service account, for tests of GCP.
+    ("openssl", "openssl"),
     // They read what is generated for container runtimes.
     ("containerd", "containerd"),
     ("skopeo", "skopeo"),
     // A real browser looks at the dashboard.
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
+    // It brings axe-core, which looks whether everybody can use the pages.
+    ("npm", "npm"),
     // The real Ignition is built against it.
     ("/usr/include/blkid/blkid.h", "libblkid-dev"),
 ];
@@ -63,6 +67,14 @@ const PROGRAMS_OF_VM: &[(&str, &str)] = &[
     ("sfdisk", "fdisk"),
 ];
 
+/// The same for `cargo xtask test openstack`.
+const PROGRAMS_OF_OPENSTACK: &[(&str, &str)] = &[
+    ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"),
+    ("/usr/share/python-wheels", "python3-venv"),
+    ("gcc", "build-essential"),
+    ("curl", "curl"),
+];
+
 /// What to run instead of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
@@ -76,6 +88,9 @@ pub(crate) enum Suite {
     Kubernetes,
     /// Too heavy for CI (see `docs/proofs.md`): a MachineSet of two becomes two virtual machines of libvirt that boot for real
     Vm,
+    /// Too heavy for CI (see `docs/proofs.md`): the OpenStack provider on the real keystone, nova, neutron, glance and placement
+    #[value(name = "openstack")]
+    OpenStack,
 }
 
 pub(crate) fn run(suite: Option<Suite>, filter: Option<&str>) -> anyhow::Result<()> {
@@ -89,6 +104,11 @@ pub(crate) fn run(suite: Option<Suite>, filter: Option<&str>) -> anyhow::Result<
         Some(Suite::Product) => part(Part::Product, filter),
         Some(Suite::Real) => part(Part::Real, filter),
         Some(Suite::Kubernetes) => part(Part::Kubernetes, filter),
+        Some(Suite::OpenStack) => {
+            install_programs(PROGRAMS_OF_OPENSTACK)?;
+            let script = "crates/providers/openstack/examples/real/run.sh";
+            step("openstack", || workspace::run("bash", &[script]))
+        }
         Some(Suite::Vm) => {
             install_programs(PROGRAMS_OF_VM)?;
             step("vm", || {

@@ -9,14 +9,14 @@ use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use clap::Args;
 use jiff::SignedDuration;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams, Preconditions};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
+use proposal::saved::Saved;
 use serde_json::Value;
 
 use crate::gather::{self, Cluster, refusal};
 use crate::manifests::Manifest;
 use crate::output;
-use crate::plan::Proposal;
-use crate::plan::saved::Saved;
+use crate::plan::Proposed;
 
 const MANAGER: &str = "machinist-apply";
 
@@ -42,8 +42,8 @@ async fn apply(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let saved = Saved::parse(&text).with_context(|| format!("{} is not a plan", path.display()))?;
     let change = saved.change()?;
     let client = arguments.cluster.connect().await?;
-    let proposal = Proposal::compute(&client, &change, SignedDuration::ZERO).await?;
-    let differences = saved.differences(&proposal);
+    let proposal = Proposed::compute(&client, &change, SignedDuration::ZERO).await?;
+    let differences = saved.differences(&proposal.plan, &proposal.cluster);
     if !differences.is_empty() {
         let list: Vec<_> = differences.iter().take(10).map(|line| format!("\n  {line}")).collect();
         bail!(
@@ -81,7 +81,7 @@ pub(crate) async fn put(client: &Client, manifest: &Manifest, dry_run: bool) -> 
         None => api.create(&parameters, &serde_json::from_value(manifest.value.clone())?).await,
         Some(present) => {
             let old: Value = serde_json::to_value(&present)?;
-            let new = crate::plan::laid_over(&old, &manifest.value);
+            let new = proposal::request::laid_over(&old, &manifest.value);
             api.replace(&manifest.name, &parameters, &serde_json::from_value(new)?).await
         }
     };
@@ -99,9 +99,9 @@ pub(crate) async fn put(client: &Client, manifest: &Manifest, dry_run: bool) -> 
     }
 }
 
-async fn delete(client: &Client, name: &str, proposal: &Proposal, dry_run: bool) -> anyhow::Result<()> {
+async fn delete(client: &Client, name: &str, proposal: &Proposed, dry_run: bool) -> anyhow::Result<()> {
     let api: Api<MachineConfig> = Api::all(client.clone());
-    let planned = proposal.configs.iter().find(|config| config.name_any() == name);
+    let planned = proposal.cluster.config(name);
     let uid = planned.and_then(|config| config.metadata.uid.clone());
     let parameters = DeleteParams {
         dry_run,

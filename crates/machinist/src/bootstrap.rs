@@ -17,14 +17,13 @@ use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt as _};
+use proposal::generated::{Typed, refusals};
 use serde::de::DeserializeOwned;
 use typed::objects::{Given, Kubelets, Memory, Objects, Registries};
 use typed::plan::Plan;
 use typed::templates::Templates;
 
 use crate::manifests::{self, Manifest};
-use crate::plan::generated::{Typed, refusals};
-use crate::plan::manifest_of;
 use crate::{server, templates};
 
 #[derive(Args)]
@@ -53,7 +52,7 @@ pub(crate) fn render(arguments: &Rendering) -> anyhow::Result<ExitCode> {
     let given = arguments.templates.as_deref().map(templates::load).transpose()?;
     for config in generate(&manifests, secret, given)? {
         manifests.retain(|manifest| manifest.kind != "MachineConfig" || manifest.name != config.name_any());
-        manifests.push(manifest_of(&config)?);
+        manifests.push(Manifest::of(&config)?);
     }
     let api_server = manifests.iter().find(|manifest| manifest.kind == "APIServer").cloned();
     server::bootstrap::render(manifests, &arguments.dest_dir)?;

@@ -122,6 +122,9 @@ fn is_label(name: &str) -> bool {
 pub(crate) struct Arguments {
     #[command(flatten)]
     names: Names,
+    /// Install the dashboard too: `kubectl port-forward` reaches it, and people sign in with their own tokens
+    #[arg(long)]
+    dashboard: bool,
     /// How to print the objects
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     output: Format,
@@ -130,7 +133,15 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let installation = arguments.names.installation()?;
     let halves = operate::installed(&installation).into_iter().chain(operate::machine_api::installed(&installation));
-    let objects: Vec<Value> = halves.map(|one| one.object).collect();
+    let mut objects: Vec<Value> = halves.map(|one| one.object).collect();
+    if arguments.dashboard {
+        let name = operate::dashboard::DASHBOARD;
+        let access = cluster::rights::manifests(name, &installation.namespace, ::dashboard::roles::ROLES);
+        // A role without rules is an object that says nothing.
+        let says = |object: &Value| object["kind"] != "Role" && object["kind"] != "RoleBinding";
+        let access: Vec<Value> = access.into_iter().filter(says).collect();
+        objects.extend(operate::dashboard::objects(&installation, &access));
+    }
     output::print(&arguments.output.write_all(&objects)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,20 +10,25 @@ use ::machines::{End, Orphans, Settings};
 use anyhow::Context;
 use aws::Aws;
 use clap::{Args, ValueEnum};
+use external::External;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use libvirt::{Acceleration, Libvirt};
 use machine::provider::Provider;
 use memory::{Cloud, Memory, Nothing};
+use metal::Metal;
+use openstack::OpenStack;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use vsphere::Vsphere;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Cloud that the machines are in
-    #[arg(long, value_enum)]
-    provider: Platform,
+    /// Cloud that the machines are in (aws, libvirt, bare metal, openstack, vsphere; simulated: memory, kubemark), or the socket of a provider that is a
+    /// process of its own, as unix:PATH
+    #[arg(long, value_name = "PLATFORM|unix:SOCKET", value_parser = Chosen::parse)]
+    provider: Chosen,
     /// With the simulated cloud: file that keeps its instances across restarts; absent, they are gone with this process
     #[arg(long, value_name = "FILE")]
     account: Option<PathBuf>,
@@ -71,17 +76,54 @@ enum Platform {
     Aws,
     /// Domains of libvirt, on the hosts that Machines name
     Libvirt,
+    /// Hosts of Metal3, in the cluster itself
+    #[value(name = "baremetal")]
+    BareMetal,
+    /// Servers of OpenStack, on the clouds that Machines name
+    #[value(name = "openstack")]
+    OpenStack,
+    /// VMware vSphere, on the vCenters that Machines name
+    Vsphere,
     /// Simulated: instances that nothing boots on
     Memory,
     /// The simulated cloud, with the spec of kubemark
     Kubemark,
 }
 
+/// Who makes the machines: one of ours, or a process of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Chosen {
+    Platform(Platform),
+    Socket(PathBuf),
+}
+
+impl Chosen {
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            // Also in the form of an address: unix:///run/provider.sock.
+            let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
+            return match path.is_absolute() {
+                true => Ok(Self::Socket(path)),
+                false => Err("name the socket by its whole path, such as unix:/run/provider.sock".to_owned()),
+            };
+        }
+        Platform::from_str(text, false).map(Self::Platform).map_err(|_| {
+            let known = Platform::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
+            format!("there is no such provider; there are {}, and unix:PATH for one of your own", known.join(", "))
+        })
+    }
+
+    fn is(&self, platforms: &[Platform]) -> bool {
+        matches!(self, Self::Platform(platform) if platforms.contains(platform))
+    }
+}
+
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    if arguments.account.is_some() && !matches!(arguments.provider, Platform::Memory | Platform::Kubemark) {
+    if arguments.account.is_some() && !arguments.provider.is(&[Platform::Memory, Platform::Kubemark]) {
         anyhow::bail!("--account is for the simulated cloud; real ones keep their own");
     }
-    if arguments.emulate && arguments.provider != Platform::Libvirt {
+    if arguments.emulate && !arguments.provider.is(&[Platform::Libvirt]) {
         anyhow::bail!("--emulate is for libvirt");
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=error"));
@@ -138,9 +180,15 @@ async fn provider(arguments: &Arguments, client: &Client) -> anyhow::Result<Arc<
         cloud.resume();
         anyhow::Ok(cloud)
     };
-    Ok(match arguments.provider {
+    let platform = match &arguments.provider {
+        Chosen::Platform(platform) => *platform,
+        // It need not be there yet: its Machines say that it does not answer until it does.
+        Chosen::Socket(path) => return Ok(Arc::new(External::new(external::Settings::new(path)))),
+    };
+    Ok(match platform {
         Platform::Aws => {
-            let settings = aws::Settings::from_platform_status(&platform_status(client).await?);
+            let infrastructure = infrastructure(client).await?;
+            let settings = aws::Settings::from_platform_status(&infrastructure["status"]["platformStatus"]);
             Arc::new(Aws::new(settings).context("AWS cannot be used")?)
         }
         Platform::Libvirt => {
@@ -148,18 +196,31 @@ async fn provider(arguments: &Arguments, client: &Client) -> anyhow::Result<Arc<
             let settings = libvirt::Settings { acceleration, ..libvirt::Settings::default() };
             Arc::new(Libvirt::new(&arguments.virsh, settings))
         }
+        Platform::BareMetal => Arc::new(Metal::new(client.clone())),
+        Platform::OpenStack => {
+            let infrastructure = infrastructure(client).await?;
+            let settings = openstack::Settings::from_platform_status(&infrastructure["status"]["platformStatus"]);
+            // As the cloud controller manager is told.
+            let regional = std::env::var("OS_CCM_REGIONAL").is_ok_and(|value| value == "true");
+            Arc::new(OpenStack::new(openstack::Settings { regional, ..settings }))
+        }
+        Platform::Vsphere => {
+            let infrastructure = infrastructure(client).await?;
+            let settings = vsphere::Settings::from_platform_spec(&infrastructure["spec"]["platformSpec"]);
+            Arc::new(Vsphere::new(settings, Arc::new(vsphere::claims::InCluster::new(client.clone()))))
+        }
         Platform::Memory => Arc::new(Memory::new(simulated()?)),
         Platform::Kubemark => Arc::new(Memory::kubemark(simulated()?)),
     })
 }
 
-/// `status.platformStatus` of the Infrastructure object; nothing on a cluster that has none.
-async fn platform_status(client: &Client) -> anyhow::Result<Value> {
+/// The Infrastructure object; nothing on a cluster that has none.
+async fn infrastructure(client: &Client) -> anyhow::Result<Value> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "Infrastructure"));
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
     let found = cluster::error::if_found(cluster::write::in_time(api.get("cluster")).await);
     let found = found.map_err(|error| crate::gather::refusal(error, "get", "infrastructures"))?;
-    Ok(found.map(|object| object.data["status"]["platformStatus"].clone()).unwrap_or_default())
+    Ok(found.map(|object| object.data).unwrap_or_default())
 }
 
 /// Two processes on one host must not take each other for themselves, so a host's name alone is not enough.
@@ -171,6 +232,17 @@ fn identity() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_provider_is_a_platform_or_a_socket() {
+        assert_eq!(Chosen::parse("aws"), Ok(Chosen::Platform(Platform::Aws)));
+        for text in ["unix:/run/shed.sock", "unix:///run/shed.sock"] {
+            assert_eq!(Chosen::parse(text), Ok(Chosen::Socket(PathBuf::from("/run/shed.sock"))));
+        }
+        assert!(Chosen::parse("unix:shed.sock").expect_err("whose folder?").contains("whole path"));
+        let error = Chosen::parse("nutanix").expect_err("there is none");
+        assert!(error.contains("libvirt") && error.contains("unix:PATH"), "{error}");
+    }
 
     #[test]
     fn every_provider_that_the_operator_deploys_is_one_that_can_be_run() {

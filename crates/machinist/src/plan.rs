@@ -1,10 +1,8 @@
 //! `machinist plan`: what a change would do, node by node, before it is applied. It changes nothing.
 
-pub(crate) mod generated;
-mod proposal;
-pub(crate) mod saved;
+pub(crate) mod gathered;
+mod machines;
 pub(crate) mod text;
-mod waves;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,12 +10,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::SignedDuration;
+use proposal::saved::Saved;
+use proposal::{Change, Secrets};
 
 use crate::gather::{self, Cluster};
+use crate::manifests;
 use crate::output::{self, Format};
-use crate::{manifests, secrets::Secrets};
 
-pub(crate) use proposal::{Change, Proposal, laid_over, manifest_of};
+pub(crate) use gathered::Proposed;
 
 /// There is something to do.
 pub(crate) const TO_DO: u8 = 3;
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Look into folders within folders
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// A MachineConfig that would be deleted; may be given several times
+    /// What would be deleted: a MachineConfig, or machine/NAME, machineset/NAME, machinedeployment/NAME; may be given several times
     #[arg(long, value_name = "NAME")]
     delete: Vec<String>,
     /// How long one reboot takes, in seconds, for the estimate
@@ -57,13 +57,25 @@ async fn plan(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.save.is_some() && arguments.filename.is_empty() && arguments.delete.is_empty() {
         bail!("--save keeps a change, and none was given; name its manifests with -f or --delete");
     }
-    let manifests = match arguments.filename.as_slice() {
+    let mut manifests = match arguments.filename.as_slice() {
         [] => Vec::new(),
         paths => manifests::load(paths, arguments.recursive)?,
     };
-    let change = Change::new(manifests, arguments.delete.clone())?;
+    let mut deletes = arguments.delete.clone();
+    let of_machines = machines::taken_from(&mut manifests, &mut deletes);
+    let is_about_machines = !of_machines.apply.is_empty() || !of_machines.delete.is_empty();
+    if is_about_machines && arguments.save.is_some() {
+        bail!("--save keeps changes of configs only; leave the machines out of it");
+    }
+    let is_about_configs = !manifests.is_empty() || !deletes.is_empty() || !is_about_machines;
+    let change = is_about_configs.then(|| Change::new(manifests, deletes)).transpose()?;
     let client = arguments.cluster.connect().await?;
-    let proposal = Proposal::compute(&client, &change, SignedDuration::from_secs(arguments.reboot_time.into())).await?;
+    let code = match is_about_machines {
+        true => plan_machines(&client, &of_machines, arguments).await?,
+        false => ExitCode::SUCCESS,
+    };
+    let Some(change) = change else { return Ok(code) };
+    let proposal = Proposed::compute(&client, &change, SignedDuration::from_secs(arguments.reboot_time.into())).await?;
     output::warn(proposal.notes.iter());
     let plan = &proposal.plan;
     let secrets = if arguments.show_secrets { Secrets::Shown } else { Secrets::Masked };
@@ -73,10 +85,27 @@ async fn plan(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     output::print(&text)?;
     if let Some(path) = &arguments.save {
-        let saved = saved::Saved::of(&change, &proposal);
+        let saved = Saved::of(&change, &proposal.plan, &proposal.cluster);
         let bytes = serde_json::to_vec_pretty(&saved)?;
         std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
         anstream::eprintln!("Saved. `machinist apply {}` does exactly this, or refuses.", path.display());
     }
+    Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(TO_DO) })
+}
+
+/// Prints what becomes of machines.
+async fn plan_machines(
+    client: &kube::Client,
+    change: &proposal::machines::Change,
+    arguments: &Arguments,
+) -> anyhow::Result<ExitCode> {
+    let mut notes = Vec::new();
+    let plan = machines::plan(client, change, &mut notes).await?;
+    output::warn(notes.iter());
+    let text = match arguments.output {
+        Some(format) => format.write_one(&serde_json::to_value(&plan)?)?,
+        None => proposal::machines::report(&plan),
+    };
+    output::print(&text)?;
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(TO_DO) })
 }

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use api::machineconfiguration::MachineConfig;
 use clap::Args;
+use proposal::inputs::Inputs;
+use proposal::{Secrets, pools};
 
-use crate::inputs::Inputs;
+use crate::manifests;
 use crate::output::{self, Format};
-use crate::secrets::Secrets;
-use crate::{manifests, pools};
 
 #[derive(Args)]
 pub(crate) struct Arguments {

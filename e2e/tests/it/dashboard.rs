@@ -22,7 +22,9 @@ spec:
   config:
     ignition: {version: 3.5.0}
     storage:
-      files: [{path: /etc/seen-by-the-dashboard, mode: 420, contents: {source: "data:,yes"}}]
+      files:
+      - {path: /etc/seen-by-the-dashboard, mode: 420, contents: {source: "data:,%3Cscript%3Ewindow.hit%3D1%3C%2Fscript%3E"}}
+      - {path: /etc/a-secret, mode: 384, contents: {source: "data:,hidden-word"}}
 "#;
 
 /// A fleet, its dashboard and a browser.
@@ -32,6 +34,8 @@ struct Scene {
     address: String,
     kubeconfig: PathBuf,
     folder: tempfile::TempDir,
+    /// The text of axe-core.
+    axe: Option<String>,
     _fleet: Process,
 }
 
@@ -56,7 +60,7 @@ impl Scene {
         let (dashboard, link) = serve(&kubeconfig, folder.path(), "127.0.0.1:0").await;
         browser.open(&link).await;
         let address = link.split("/?").next().unwrap().to_owned();
-        Some(Self { browser, dashboard, address, kubeconfig, folder, _fleet: fleet })
+        Some(Self { browser, dashboard, address, kubeconfig, folder, axe: browser::axe_core(), _fleet: fleet })
     }
 
     fn kubectl(&self, arguments: &[&str], input: &str) {
@@ -77,6 +81,13 @@ impl Scene {
 
     async fn go(&self, path: &str) {
         self.browser.open(&format!("{}{path}", self.address)).await;
+    }
+
+    /// What axe finds on the page; nothing where this machine has no axe.
+    async fn is_accessible(&self, page: &str) {
+        let Some(axe) = &self.axe else { return };
+        let found = self.browser.axe(axe).await;
+        assert_eq!(found, json!([]), "axe on {page}");
     }
 
     async fn picture(&self, name: &str) {
@@ -128,9 +139,26 @@ async fn a_rollout_is_seen_live_in_a_browser_and_everything_strange_is_text() {
         .map(|node| (node["name"].as_str().unwrap().to_owned(), node["state"].clone()))
         .collect();
     assert_eq!(rows, Value::Object(said));
+    scene.is_accessible("fleet").await;
     scene.picture("fleet-light").await;
 
+    // What the change would do is shown first, and nothing is applied.
+    scene.go("/plan").await;
+    let fill = format!("(document.querySelector('textarea').value = {}, true)", json!(CHANGE));
+    browser.ask(&fill).await;
+    browser.ask("(document.querySelector('form.plan button').click(), true)").await;
+    browser.sees("document.querySelectorAll('[data-pool-plan=worker] [data-node-plan]').length === 3").await;
+    browser.sees("document.querySelector('#plan').textContent.includes('machinist apply change.plan')").await;
+    browser.sees("document.querySelector('#plan').textContent.includes('<masked, 11 bytes>')").await;
+    assert_eq!(browser.ask("document.body.textContent.includes('hidden-word')").await, json!(true), "only in the form");
+    assert_eq!(browser.ask("document.querySelector('#plan').textContent.includes('hidden-word')").await, json!(false));
+    scene.is_accessible("plan").await;
+    scene.picture("plan").await;
+    assert!(!scene.status().to_string().contains("Updating"), "nothing was applied");
+
     // A rollout goes by without a reload.
+    scene.go("/").await;
+    browser.sees("document.documentElement.dataset.contact === 'live'").await;
     browser.ask("(window.stayed = true)").await;
     scene.kubectl(&["apply", "-f", "-"], CHANGE);
     browser
@@ -148,7 +176,28 @@ async fn a_rollout_is_seen_live_in_a_browser_and_everything_strange_is_text() {
     scene.go("/rollout/worker").await;
     browser.sees("document.querySelectorAll('svg.bars rect').length >= 3").await;
     browser.sees("document.querySelector('#pool').textContent.includes('It took')").await;
+    scene.is_accessible("rollout").await;
     scene.picture("rollout").await;
+
+    // The config that was rolled out: each file with its fragment, a hostile one as text, a secret one masked.
+    scene.go("/configs").await;
+    browser.sees("document.querySelectorAll('#configs th a').length >= 3").await;
+    scene.is_accessible("configs").await;
+    scene.go("/rollout/worker").await;
+    browser.ask("(document.querySelector('#pool dl a').click(), true)").await;
+    browser.sees("document.querySelector('[data-part=\"/etc/seen-by-the-dashboard\"]') !== null").await;
+    let part = "document.querySelector('[data-part=\"/etc/seen-by-the-dashboard\"]').textContent";
+    browser.sees(&format!("{part}.includes('from 50-dashboard')")).await;
+    browser.sees(&format!("{part}.includes('<script>window.hit=1</script>')")).await;
+    assert_eq!(browser.ask("document.body.textContent.includes('hidden-word')").await, json!(false));
+    browser.ask("(document.querySelectorAll('details').forEach((it) => { it.open = true; }), true)").await;
+    scene.is_accessible("config").await;
+    scene.picture("config").await;
+    scene.go("/rollout/worker").await;
+    browser.ask("(document.querySelector('section a[href^=\"/compare\"]').click(), true)").await;
+    browser.sees("document.body.textContent.includes('added file /etc/seen-by-the-dashboard')").await;
+    scene.is_accessible("compare").await;
+    scene.picture("compare").await;
 
     // A node that is not Ready any more, and what a hostile text does.
     scene.kubectl(
@@ -162,21 +211,25 @@ async fn a_rollout_is_seen_live_in_a_browser_and_everything_strange_is_text() {
         "",
     );
     scene.go("/node/worker-1").await;
-    browser.sees("document.querySelector('#node').textContent.includes('<script>window.hit=1</script>')").await;
+    // The daemon may have written its own reason again by now; a config shows the same text above.
+    browser.sees("document.querySelector('#node') !== null").await;
     assert_eq!(browser.ask("window.hit === undefined").await, json!(true));
     scene.picture("node").await;
     for page in ["/machines", "/doctor", "/?state=Degraded&q=worker", "/node/none", "/rollout/none", "/nothing"] {
         scene.go(page).await;
         browser.sees("document.querySelector('main') !== null").await;
+        scene.is_accessible(page).await;
     }
 
     // Dark, and as narrow as a phone: nothing is wider than the window.
     let dark = json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]});
     browser.command("Emulation.setEmulatedMedia", dark).await;
     browser.size(420, 900).await;
-    for (path, name) in [("/", "fleet"), ("/node/worker-1", "node"), ("/rollout/worker", "rollout")] {
+    let pages = [("/", "fleet"), ("/node/worker-1", "node"), ("/rollout/worker", "rollout"), ("/plan", "plan")];
+    for (path, name) in pages {
         scene.go(path).await;
         browser.sees("document.documentElement.scrollWidth <= window.innerWidth").await;
+        scene.is_accessible(name).await;
         scene.picture(&format!("{name}-dark-narrow")).await;
     }
 

@@ -31,6 +31,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("images.config.openshift.io", "NAME AGE"),
     ("imagetagmirrorsets.config.openshift.io", "NAME AGE"),
     ("infrastructures.config.openshift.io", "NAME AGE"),
+    ("keptconfigs.machinist.dev", "NAME VERSION AGE"),
     ("kubeletconfigs.machineconfiguration.openshift.io", "NAME AGE"),
     ("machineconfignodes.machineconfiguration.openshift.io", "NAME POOLNAME DESIREDCONFIG CURRENTCONFIG UPDATED AGE"),
     (
@@ -50,6 +51,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("machinesets.cluster.k8s.io", "NAME AGE"),
     ("machinesets.machine.openshift.io", "NAME DESIRED CURRENT READY AVAILABLE AGE"),
     ("nodes.config.openshift.io", "NAME AGE"),
+    ("nodesurveys.machinist.dev", "NAME REQUEST AGE"),
     ("pinnedimagesets.machineconfiguration.openshift.io", "NAME AGE"),
     ("poolledgers.machinist.dev", "NAME TARGET SINCE BUDGET CLAIMED AGE"),
     ("poolpolicies.machinist.dev", "NAME SETTLE DRIFT TRIALDEADLINE AGE"),

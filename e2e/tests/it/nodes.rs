@@ -2,6 +2,7 @@
 
 pub(crate) mod base;
 mod dying;
+mod metrics;
 mod node;
 mod rights;
 mod rolling_out;
@@ -183,6 +184,26 @@ async fn a_failing_unit_ends_the_trial_and_the_node_reverts_by_itself() {
     let done = world.done("n1", &base).await;
     assert_eq!(get(&done, annotations::REVERTED), "");
     assert_eq!(node.boots(), 3);
+}
+
+#[tokio::test]
+async fn a_config_that_breaks_the_kubelets_kubeconfig_is_taken_back() {
+    let Some(world) = World::new().await else { return };
+    let policy = json!({"apiVersion": "machinist.dev/v1alpha1", "kind": "PoolPolicy", "metadata": {"name": "worker"}, "spec": {"trial": {"deadline": "5s"}}});
+    world.control_plane.apply(&policy.to_string());
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let broken = json!({"storage": {"files": [file("/var/lib/kubelet/kubeconfig", "not a kubeconfig\n")]}});
+    let broken = world.config("rendered-worker-broken", broken).await;
+    let node = world.node("n1", 14, &base).await;
+    world.answer_drains("n1");
+    let credential = node.read("/var/lib/kubelet/kubeconfig").unwrap();
+    world.want("n1", &broken).await;
+    let held = world.state("n1", "Degraded", |node| get(node, annotations::REVERTED) == broken).await;
+    let reason = get(&held, annotations::REASON);
+    assert!(reason.contains("/var/lib/kubelet/kubeconfig"), "{reason}");
+    assert_eq!(get(&held, annotations::CURRENT_CONFIG), base);
+    assert_eq!(node.boots(), 3, "into the broken config and back");
+    assert_eq!(node.read("/var/lib/kubelet/kubeconfig").unwrap(), credential);
 }
 
 #[tokio::test]

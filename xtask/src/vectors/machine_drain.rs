@@ -6,7 +6,7 @@ use machine::draining::{Action, Emptying, Next, Snapshot, plan};
 use serde_json::{Value, json};
 
 use super::fleet::list;
-use super::judge::{Expected, Judge, Rule};
+use super::judge::{Check, Expected, Judge, Rule};
 use super::machines::{object, plains, untimed};
 use super::same;
 
@@ -65,7 +65,24 @@ const RULES: &[Rule] = &[
     Rule { name: "hooks-that-were-not-waited-for-are-named", covers: |_| true, answer: named },
     Rule { name: "a-refused-drain-says-who-goes-first", covers: |_| true, answer: refused },
     Rule { name: "a-drain-is-announced-once", covers: |_| true, answer: once },
+    // Upstream goes by the condition alone; the node may have registered again and taken pods since.
+    Rule { name: "a-node-that-is-not-cordoned-is-not-drained", covers: is_uncordoned_since, answer: taken_back },
 ];
+
+/// The machine says that its node is drained, and the node takes pods.
+pub(super) fn is_uncordoned_since(input: &Value) -> bool {
+    let status = &input["machine"]["status"];
+    let says = list(&status["conditions"]).any(|it| it["type"] == json!("Drained") && it["status"] == json!("True"));
+    let node = list(&input["nodes"]).find(|node| node["metadata"]["name"] == status["nodeRef"]["name"]);
+    says && node.is_some_and(|node| node["spec"]["unschedulable"] != json!(true))
+}
+
+fn taken_back(_: &Value, _: Expected) -> Expected {
+    Expected::Checked(Check(|_, ours| {
+        let is_drained = |it: &Value| it["type"] == json!("Drained") && it["status"] == json!("True");
+        list(&ours["conditions"]).any(is_drained).then(|| "a node that takes pods counts as drained".to_owned())
+    }))
+}
 
 fn drained(output: &mut Value, condition: Value) {
     let others = list(&output["conditions"]).filter(|other| other["type"] != json!("Drained")).cloned();

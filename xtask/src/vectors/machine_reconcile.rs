@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::fleet::list;
 use super::judge::{Check, Expected, Judge, Rule};
+use super::machine_drain::is_uncordoned_since;
 use super::machines::{object, plains, untimed};
 use super::same;
 
@@ -203,7 +204,21 @@ const RULES: &[Rule] = &[
     Rule { name: "the-provider-says-when-to-come-back", covers: |_| true, answer: honoured },
     Rule { name: "a-running-machine-does-not-begin-anew", covers: |_| true, answer: stays_running },
     Rule { name: "a-node-that-is-gone-is-told", covers: |input| !is_deleting(input), answer: node_gone },
+    Rule {
+        name: "a-node-that-is-not-cordoned-is-not-drained",
+        covers: |input| is_deleting(input) && is_uncordoned_since(input),
+        answer: not_gone_yet,
+    },
 ];
+
+fn not_gone_yet(_: &Value, expected: Expected) -> Expected {
+    match &expected {
+        Expected::Output(output) if output["machineGone"] == json!(true) => Expected::Checked(Check(|_, ours| {
+            (ours["machineGone"] == json!(true)).then(|| "the machine goes before its node is drained".to_owned())
+        })),
+        _ => expected,
+    }
+}
 
 fn is_deleting(input: &Value) -> bool {
     !input["machine"]["metadata"]["deletionTimestamp"].is_null()

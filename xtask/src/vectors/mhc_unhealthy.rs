@@ -39,7 +39,7 @@ impl Judge for MhcUnhealthy {
         let [mut deleted, mut annotated, mut events] = [const { Vec::new() }; 3];
         for action in plan.actions {
             match action {
-                Action::DeleteMachine { name, uid: _ } => deleted.push(name),
+                Action::DeleteMachine { name, uid: _, resource_version: _ } => deleted.push(name),
                 Action::AnnotateMachine { name } => annotated.push(name),
                 Action::RebootNode { node } => return Err(format!("reboots {node}")),
                 Action::CreateRequest { machine, uid: _ } => requests.push(machine),

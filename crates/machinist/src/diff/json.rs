@@ -2,14 +2,12 @@
 
 use api::operator::NodeDisruptionPolicyAction;
 use change::content::{Directory, File, Link, Unit, User};
-use change::diff::{Change, Changed, Kind};
+use change::diff::{Change, Changed};
 use change::disruption::Reason;
 use change::policy::Action;
+use proposal::comparison::{Comparison, Shown, octal, owner, shown, verb};
+use proposal::secrets::{Secrets, mask};
 use serde_json::{Map, Value, json};
-
-use super::Comparison;
-use super::text::{Shown, octal, owner, shown};
-use crate::secrets::{Secrets, mask};
 
 pub(super) fn report(comparison: &Comparison, secrets: Secrets) -> Value {
     let disruption = &comparison.disruption;
@@ -59,12 +57,7 @@ fn entries<T>(changes: &[Change<T>], key: &str, describe: impl Fn(&str, &T) -> V
     let list = changes.iter().map(|change| {
         let mut entry = Map::new();
         entry.insert(key.to_owned(), json!(change.name));
-        let kind = match change.kind() {
-            Kind::Added => "added",
-            Kind::Removed => "removed",
-            Kind::Updated => "changed",
-        };
-        entry.insert("change".to_owned(), json!(kind));
+        entry.insert("change".to_owned(), json!(verb(change.kind())));
         for (name, side) in [("before", &change.before), ("after", &change.after)] {
             if let Some(side) = side {
                 entry.insert(name.to_owned(), describe(&change.name, side));

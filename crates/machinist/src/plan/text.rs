@@ -6,14 +6,15 @@ use change::disruption::Class;
 use explain::span;
 use jiff::SignedDuration;
 use owo_colors::OwoColorize as _;
+use proposal::Secrets;
+use proposal::plan::{NodePlan, PoolPlan};
 
-use super::proposal::{NodePlan, PoolPlan, Proposal};
-use crate::secrets::Secrets;
+use super::Proposed;
 
 /// Of more waves or nodes than this the rest is counted, not listed; `-o json` has everything.
 const LISTED: usize = 20;
 
-pub(crate) fn report(proposal: &Proposal, secrets: Secrets) -> String {
+pub(crate) fn report(proposal: &Proposed, secrets: Secrets) -> String {
     let plan = &proposal.plan;
     if plan.is_empty() {
         return "Nothing to do: every pool would stay as it is, and every node has what its pool wants.\n".to_owned();

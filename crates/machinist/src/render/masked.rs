@@ -1,9 +1,8 @@
 //! Takes the secrets out of a rendered config before it is printed.
 
 use ignition::Resource;
+use proposal::secrets::{Secrets, mask};
 use serde_json::Value;
-
-use crate::secrets::{Secrets, mask};
 
 /// Replaces every secret by what can be said about it; returns how many there were.
 pub(super) fn hide(config: &mut Value, secrets: Secrets) -> usize {

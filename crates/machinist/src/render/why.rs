@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use anyhow::bail;
 use api::machinist::Entry;
 use owo_colors::OwoColorize as _;
-
-use crate::inputs::Inputs;
-use crate::pools::Pool;
+use proposal::inputs::Inputs;
+use proposal::pools::Pool;
 
 /// The provenance of `part` in every pool that has it.
 pub(super) fn report(part: &str, pools: &[Pool], inputs: &Inputs) -> anyhow::Result<String> {

@@ -15,9 +15,8 @@ use kube::ResourceExt as _;
 use serde::Serialize;
 
 use super::Listen;
-use crate::inputs::Inputs;
 use crate::manifests::{self, Manifest};
-use crate::{output, pools};
+use crate::output;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -85,11 +84,11 @@ pub(crate) fn render(manifests: Vec<Manifest>, folder: &Path) -> anyhow::Result<
     let tokens: Vec<Manifest> = manifests.iter().filter(|manifest| is(manifest, "BootstrapToken")).cloned().collect();
     let controller_config = controller_config.context("no ControllerConfig in the input; a machine needs its CAs")?;
     let _: api::machineconfiguration::ControllerConfig = controller_config.parse()?;
-    let inputs = Inputs::sort(manifests, false)?;
+    let inputs = proposal::inputs::Inputs::sort(manifests, false)?;
     if inputs.fragments.is_empty() {
         bail!("no MachineConfig to render in the input");
     }
-    let rendered = pools::render_all(&inputs, None)?;
+    let rendered = proposal::pools::render_all(&inputs, None)?;
     output::warn(rendered.iter().flat_map(|pool| &pool.warnings));
     let path = folder.join("controller-config").join("machine-config-controller.yaml");
     write(&path, &controller_config.value)?;

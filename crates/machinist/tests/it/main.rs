@@ -9,6 +9,7 @@ mod fleet;
 mod guide;
 mod help;
 mod machines;
+mod provider;
 mod readme;
 mod render;
 mod server;

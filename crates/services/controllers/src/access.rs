@@ -105,7 +105,8 @@ impl Access {
         loop {
             let matters = tokio::select! {
                 Some(change) = changes.pools.recv() => !same(&change, |pool| {
-                    (pool.metadata.uid.clone(), pool.spec.node_selector.clone(), pool.spec.machine_selector.clone())
+                    let selectors = (pool.spec.node_selector.clone(), pool.spec.machine_selector.clone());
+                    (pool.metadata.uid.clone(), selectors, pool.spec.pinned_image_sets.clone())
                 }),
                 Some(change) = changes.nodes.recv() => !same(&change, |node: &NodeFacts| node.labels.clone()),
                 Some(change) = changes.configs.recv() => !same(&change, rendered_for),
@@ -189,7 +190,8 @@ impl Access {
         world.bindings.fresh("clusterrolebindings")?;
         let empty = |pool: &Arc<MachineConfigPool>| {
             let (name, uid) = (pool.name_any(), pool.uid().unwrap_or_default());
-            (name.clone(), Pool { name, uid, ..Pool::default() })
+            let image_sets = pool.spec.pinned_image_sets.iter().map(|set| set.name.clone()).collect();
+            (name.clone(), Pool { name, uid, image_sets, ..Pool::default() })
         };
         let mut pools: BTreeMap<String, Pool> = objects.iter().map(empty).collect();
         let selectors = Pools::from_objects(objects.iter().map(|pool| &**pool));

@@ -5,6 +5,7 @@
 
 mod apply;
 mod gather;
+mod pinning;
 mod seen;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use api::known::Unread;
 use cluster::{Events, Outcome, Queue};
 use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
+use typed::objects::Objects;
 use typed::plan::Plan;
 
 use crate::context::Context;
@@ -49,6 +51,18 @@ enum Error {
     },
     #[error("cannot delete MachineConfig {name}")]
     DeleteConfig {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("cannot remember MachineConfig {name} of another controller")]
+    Remember {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("cannot tell node {name} of its PinnedImageSets")]
+    TellNode {
         name: String,
         #[source]
         source: kube::Error,
@@ -89,28 +103,36 @@ impl Generate {
         if self.written.is_awaited(&self.context.world) {
             return Outcome::Again(LAG);
         }
-        let plans = self.plan(Timestamp::now()).await;
+        let now = Timestamp::now();
+        let done = match self.objects(now) {
+            Ok(objects) => self.carry_out(&objects, now).await,
+            Err(unread) => vec![Err(unread.into())],
+        };
         let mut outcome = Outcome::Done;
-        for plan in plans {
-            let done = match plan {
-                Ok(plan) => self.apply(plan).await,
-                Err(unread) => Err(unread.into()),
-            };
-            if let Err(error) = done {
-                tracing::warn!(error = &error as &dyn std::error::Error, "will try again");
-                outcome = Outcome::Retry;
-            }
+        for error in done.into_iter().filter_map(Result::err) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "will try again");
+            outcome = Outcome::Retry;
         }
         outcome
     }
 
+    /// Carries every plan out; one that cannot be made or written stops no other.
+    async fn carry_out(&self, objects: &Objects, now: Timestamp) -> Vec<Result<(), Error>> {
+        let mut done = Vec::new();
+        for plan in self.plan(objects, now).await {
+            done.push(match plan {
+                Ok(plan) => self.apply(plan).await,
+                Err(unread) => Err(unread.into()),
+            });
+        }
+        done.push(self.forget(&objects.memory.outdated).await);
+        done.push(self.pin(now).await);
+        done
+    }
+
     /// One plan for each kind of configuration.
-    async fn plan(&self, now: Timestamp) -> Vec<Result<Plan, Unread>> {
-        let objects = match self.objects(now) {
-            Ok(objects) => objects,
-            Err(unread) => return vec![Err(unread)],
-        };
-        let secret = self.pull_secret(&objects).await;
+    async fn plan(&self, objects: &Objects, now: Timestamp) -> Vec<Result<Plan, Unread>> {
+        let secret = self.pull_secret(objects).await;
         let certificates = objects.controller_config.as_ref().map(|config| gather::certificates(&config.spec));
         vec![
             Ok(objects.plan_templates(secret, certificates.unwrap_or_default())),

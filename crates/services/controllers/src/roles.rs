@@ -56,7 +56,10 @@ const GENERATE: Role = Role {
         right(api::cluster::GROUP, "machinedeployments", WATCH),
         right(api::cluster::GROUP, "machinedeployments", &["patch"]),
         right(OURS, "clustersettings", WATCH),
-        right("", "nodes", WATCH),
+        right(OURS, "keptconfigs", WATCH),
+        right(OURS, "keptconfigs", &["create", "update", "delete"]),
+        // The annotation that names a node's PinnedImageSets.
+        right("", "nodes", &["get", "list", "watch", "patch"]),
         // Events about ImagePolicies are written beside them.
         right("events.k8s.io", "events", &["create", "patch"]),
     ],
@@ -93,6 +96,8 @@ pub const ROLES: [Role; 7] = [
             right(MACHINE_CONFIG, "machineconfignodes", &["create", "patch", "delete"]),
             right(MACHINE_CONFIG, "machineconfignodes/status", &["patch"]),
             right(MACHINE_CONFIG, "controllerconfigs", WATCH),
+            // Which images nodes pull in advance is told to them by an annotation.
+            right(MACHINE_CONFIG, "pinnedimagesets", WATCH),
             right(api::config::GROUP, "schedulers", WATCH),
             right(OURS, "poolpolicies", WATCH),
             right(OURS, "poolledgers", WATCH),
@@ -108,6 +113,8 @@ pub const ROLES: [Role; 7] = [
     Role {
         name: "access",
         everywhere: &[
+            // What a pool's nodes may read of images; nobody can grant more than they have.
+            right(MACHINE_CONFIG, "pinnedimagesets", &["get"]),
             right(RBAC, "clusterroles", WATCH),
             right(RBAC, "clusterroles", &["create", "patch"]),
             right(RBAC, "clusterrolebindings", WATCH),

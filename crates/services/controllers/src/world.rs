@@ -321,7 +321,7 @@ mod matters {
     pub(super) fn pool(change: &Change<MachineConfigPool>) -> bool {
         differs(change, |pool| {
             let selectors = (pool.spec.machine_config_selector.clone(), pool.spec.node_selector.clone());
-            (pool.metadata.labels.clone(), selectors)
+            (pool.metadata.labels.clone(), selectors, pool.spec.pinned_image_sets.clone())
         })
     }
 

@@ -110,6 +110,8 @@ pub const DAEMON_ROLES: &[Role] = &[Role {
         Right { group: MCO, resource: "machineconfignodes/status", verbs: &["get", "create", "patch", "update"] },
         Right { group: "machinist.dev", resource: "poolpolicies", verbs: &["get"] },
         Right { group: "machinist.dev", resource: "clustersettings", verbs: &["get"] },
+        // Answers to `machinist adopt`. No node reads another's.
+        Right { group: "machinist.dev", resource: "nodesurveys", verbs: &["create", "patch"] },
         Right { group: "operator.openshift.io", resource: "machineconfigurations", verbs: &["get"] },
         Right { group: "events.k8s.io", resource: "events", verbs: KEEP },
     ],
@@ -119,7 +121,20 @@ pub const DAEMON_ROLES: &[Role] = &[Role {
 /// What the daemons' account needs where daemons use it: it is one account for the nodes of all pools.
 const EVERY_CONFIG: Role = Role {
     name: "every config",
-    everywhere: &[Right { group: MCO, resource: "machineconfigs", verbs: &["get"] }],
+    everywhere: &[
+        Right { group: MCO, resource: "machineconfigs", verbs: &["get"] },
+        Right { group: MCO, resource: "pinnedimagesets", verbs: &["get"] },
+    ],
+    at_home: &[],
+};
+
+/// What the daemons' account needs to check who reads metrics. A kubelet's credential has these rights by the Node authorizer.
+const REVIEWS: Role = Role {
+    name: "metrics",
+    everywhere: &[
+        Right { group: "authentication.k8s.io", resource: "tokenreviews", verbs: &["create"] },
+        Right { group: "authorization.k8s.io", resource: "subjectaccessreviews", verbs: &["create"] },
+    ],
     at_home: &[],
 };
 
@@ -310,7 +325,7 @@ pub fn access(installation: &operate::Installation, controller: &[Role], server:
     let namespace = &installation.namespace;
     let all: Vec<Role> = [ROLES, DAEMON_ROLES, controller, server].into_iter().flatten().copied().collect();
     let daemon = match installation.daemon_account {
-        true => [DAEMON_ROLES, &[EVERY_CONFIG]].concat(),
+        true => [DAEMON_ROLES, &[EVERY_CONFIG, REVIEWS]].concat(),
         false => vec![UNUSED],
     };
     let processes: [(&str, &[Role]); 4] = [
@@ -365,5 +380,6 @@ mod tests {
         };
         assert_eq!(verbs("nodes"), Some(json!(["get", "list", "patch", "watch"])));
         assert_eq!(verbs("machineconfigs"), Some(json!(["get"])));
+        assert_eq!(verbs("tokenreviews"), Some(json!(["create"])));
     }
 }

@@ -7,7 +7,7 @@ use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
     MachineConfigPoolCondition,
 };
-use api::machinist::ClusterSettings;
+use api::machinist::{ClusterSettings, KeptConfig};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use sandbox::fleet::Behaviour;
@@ -327,6 +327,29 @@ async fn an_edit_of_a_generated_config_is_put_back_and_another_controllers_is_ke
     .await;
     let words = ["01-master-kubelet was changed by somebody", "change ControllerConfig machine-config-controller"];
     stage.event("GeneratedConfigRestored", &words).await;
+
+    // An edit of upstream's MachineConfig is reverted to what it was.
+    let remembered: Api<KeptConfig> = Api::all(stage.client.clone());
+    let original = wait_for(&remembered, "00-worker", "it to be remembered", |kept| kept.is_some()).await.unwrap();
+    assert_eq!(original.spec.original, before.spec);
+    stage.configs.patch("00-worker", &PatchParams::default(), &edit).await.unwrap();
+    let restored = wait_for(&stage.configs, "00-worker", "the edit to be undone", |config| {
+        config.is_some_and(|config| config.spec == before.spec && config.metadata.generation > Some(2))
+    })
+    .await
+    .unwrap();
+    assert!(restored.annotations().contains_key("machineconfiguration.openshift.io/generated-by-controller-version"));
+    assert!(!restored.annotations().contains_key("machinist.dev/generated-from"), "it is still upstream's");
+    stage.event("GeneratedConfigRestored", &["00-worker was changed by somebody", "`machinist adopt`"]).await;
+    // What upstream writes itself, with another version, is no edit.
+    let version = json!({"machineconfiguration.openshift.io/generated-by-controller-version": "4c5b6a"});
+    let newer = Patch::Merge(json!({"metadata": {"annotations": version}, "spec": {"kernelArguments": ["theirs"]}}));
+    stage.configs.patch("00-worker", &PatchParams::default(), &newer).await.unwrap();
+    wait_for(&remembered, "00-worker", "the newer one to be remembered", |kept| {
+        kept.is_some_and(|kept| kept.spec.version == "4c5b6a" && kept.spec.original.kernel_arguments == ["theirs"])
+    })
+    .await;
+
     // After adoption, upstream's MachineConfig is replaced by ours.
     let adopt = Patch::Merge(json!({"metadata": {"annotations": {"machinist.dev/adopt": ""}}}));
     stage.configs.patch("00-worker", &PatchParams::default(), &adopt).await.unwrap();
@@ -334,6 +357,7 @@ async fn an_edit_of_a_generated_config_is_put_back_and_another_controllers_is_ke
         config.is_some_and(|config| file(config, "/etc/sysctl.d/inotify.conf").is_some())
     })
     .await;
+    wait_for(&remembered, "00-worker", "it to be forgotten", |kept| kept.is_none()).await;
 }
 
 async fn a_hundred_kubelet_configs_settle_with_one_write_for_each_part(kind: Kind) {

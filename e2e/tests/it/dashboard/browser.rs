@@ -33,6 +33,8 @@ impl Browser {
             }
         })
         .await;
+        // Other tests do the same, and this one may be the first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::new();
         let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
         let options = json!({"args": arguments, "binary": "/usr/bin/chromium"});
@@ -72,6 +74,14 @@ impl Browser {
         self.post("goog/cdp/execute", json!({"cmd": name, "params": parameters})).await;
     }
 
+    /// Every violation that axe finds on the page. It is put into the page by the debugger, which no content policy binds.
+    pub(super) async fn axe(&self, axe: &str) -> Value {
+        self.command("Runtime.evaluate", json!({"expression": format!("{axe};0")})).await;
+        let script = "const done = arguments[0]; axe.run().then((found) => done(found.violations.map((it) => \
+                      it.id + ': ' + it.nodes.map((node) => node.target.join(' ') + ' ' + node.failureSummary).join(' | '))))";
+        self.post("execute/async", json!({"script": script, "args": []})).await
+    }
+
     pub(super) async fn size(&self, width: u32, height: u32) {
         self.post("window/rect", json!({"width": width, "height": height})).await;
     }
@@ -85,4 +95,22 @@ impl Browser {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, bytes).unwrap();
     }
+}
+
+/// Axe-core from npm, in the cache folder of tests; nothing where npm is missing.
+pub(super) fn axe_core() -> Option<String> {
+    const VERSION: &str = "4.10.3";
+    if !needs::program("npm", "install Debian's npm") {
+        return None;
+    }
+    let folder = std::env::temp_dir().join(format!("machinist-axe-core-{VERSION}"));
+    let file = folder.join("node_modules/axe-core/axe.min.js");
+    if !file.exists() {
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut npm = std::process::Command::new("npm");
+        npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]).arg(&folder);
+        let done = npm.arg(format!("axe-core@{VERSION}")).stdout(std::process::Stdio::null()).status().unwrap();
+        assert!(done.success(), "npm install axe-core@{VERSION}");
+    }
+    Some(std::fs::read_to_string(file).unwrap())
 }

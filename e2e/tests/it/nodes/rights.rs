@@ -2,6 +2,7 @@
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigNode};
+use api::machinist::NodeSurvey;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
@@ -49,7 +50,7 @@ async fn a_node_writes_its_own_objects_and_no_others() {
     let first = wait_until("the foreign write to be refused", || async {
         all.patch_status("two", &parameters, &Patch::Apply(status("two"))).await.err()
     });
-    let only_its_own = "a node may only write its own MachineConfigNode";
+    let only_its_own = "a node may only write its own MachineConfigNode and NodeSurvey";
     refused(Err::<(), _>(first.await), only_its_own);
     refused(all.create(&PostParams::default(), &make("three")).await, only_its_own);
     let spec = json!({"spec": {"pool": {"name": "master"}}});
@@ -58,6 +59,17 @@ async fn a_node_writes_its_own_objects_and_no_others() {
     refused(all.list(&ListParams::default()).await, "cannot list");
     all.create(&PostParams::default(), &make("one")).await.unwrap();
     all.patch_status("one", &parameters, &Patch::Apply(status("one"))).await.unwrap();
+
+    // It answers surveys, and reads nobody's answer.
+    let surveys: Api<NodeSurvey> = Api::all(client.clone());
+    let survey = |name: &str| {
+        let spec = json!({"request": "1", "files": []});
+        json!({"apiVersion": "machinist.dev/v1alpha1", "kind": "NodeSurvey", "metadata": {"name": name}, "spec": spec})
+    };
+    surveys.patch("one", &parameters, &Patch::Apply(survey("one"))).await.unwrap();
+    refused(surveys.patch("two", &parameters, &Patch::Apply(survey("two"))).await, only_its_own);
+    refused(surveys.get("one").await, "cannot get");
+    refused(surveys.list(&ListParams::default()).await, "cannot list");
 
     let nodes: Api<Node> = Api::all(client.clone());
     let report = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"annotations": {annotations::STATE: "Done"}}});

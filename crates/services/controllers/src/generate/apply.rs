@@ -4,11 +4,13 @@
 
 use std::fmt::Debug;
 
-use api::annotations::KEPT_INPUTS;
+use api::annotations::{IGNORED, KEPT_INPUTS};
 use api::config::{ClusterImagePolicy, ImagePolicy, Node};
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineOSBuild, MachineOSConfig,
+    PinnedImageSet,
 };
+use api::machinist::{KeptConfig, KeptConfigSpec};
 use api::operator::MachineConfiguration;
 use cluster::error::if_found;
 use cluster::events::Severity;
@@ -28,10 +30,13 @@ use crate::world::bare_resource;
 
 impl Generate {
     pub(super) async fn apply(&self, plan: Plan) -> Result<(), Error> {
-        let Plan { apply, delete, updates, events, kept: _, originals: _, inputs } = plan;
+        let Plan { apply, delete, updates, events, kept: _, originals, inputs } = plan;
         // A write that is refused stops no other of its stage. Later stages rely on earlier ones: what was not written must
         // not be told as a success, and its predecessor must not go.
         let mut stage = Ok(());
+        for (name, kept) in originals {
+            stage = stage.and(self.remember(&name, kept).await.map_err(|source| Error::Remember { name, source }));
+        }
         for config in apply {
             let name = config.name_any();
             stage = stage.and(self.put(config).await.map_err(|source| Error::WriteConfig { name, source }));
@@ -83,6 +88,44 @@ impl Generate {
         Ok(())
     }
 
+    /// Remembers what a MachineConfig of another controller says, so that an edit of it can be taken back. Where somebody was
+    /// faster the write is refused, and the next plan sees what that one remembered.
+    async fn remember(&self, name: &str, spec: KeptConfigSpec) -> Result<(), kube::Error> {
+        let api: Api<KeptConfig> = Api::all(self.context.world.client.clone());
+        let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        let mut kept = KeptConfig::new(name, spec);
+        let object = Object::new("KeptConfig", name);
+        let written = match find(&self.context.world, &object) {
+            None => write::in_time(api.create(&parameters, &kept)).await,
+            Some(present) => {
+                kept.metadata.resource_version = present.resource_version;
+                write::in_time(api.replace(name, &parameters, &kept)).await
+            }
+        };
+        let written = if_found(written)?;
+        if written.is_none() {
+            // An upgrade may bring the kind after the controller; everything else goes on without it.
+            tracing::warn!(config = name, "KeptConfigs are not installed; an edit of this MachineConfig stays");
+        }
+        self.noted(&object, written.as_ref());
+        Ok(())
+    }
+
+    /// Forgets MachineConfigs of another controller that are ours by now, or gone.
+    pub(super) async fn forget(&self, outdated: &[String]) -> Result<(), Error> {
+        let api: Api<KeptConfig> = Api::all(self.context.world.client.clone());
+        for name in outdated {
+            let object = Object::new("KeptConfig", name);
+            let uid = find(&self.context.world, &object).and_then(|present| present.uid);
+            let exactly = Preconditions { uid: uid.clone(), resource_version: None };
+            let parameters = DeleteParams { preconditions: Some(exactly), ..DeleteParams::default() };
+            let deleted = if_found(write::in_time(api.delete(name, &parameters)).await);
+            deleted.map_err(|source| Error::Remember { name: name.clone(), source })?;
+            self.written.deleted(object, uid);
+        }
+        Ok(())
+    }
+
     /// Notes on a MachineConfig of another controller what it was made from, so that a change of that is noticed.
     async fn note_inputs(&self, name: &str, fingerprint: &str) -> Result<(), kube::Error> {
         let api: Api<MachineConfig> = Api::all(self.context.world.client.clone());
@@ -117,6 +160,7 @@ impl Generate {
                 let namespace = update.object.namespace.clone().unwrap_or_default();
                 self.write(&namespaced::<ImagePolicy>(client, &namespace), update).await
             }
+            "PinnedImageSet" => self.write(&cluster_wide::<PinnedImageSet>(client), update).await,
             "MachineOSConfig" => self.write(&cluster_wide::<MachineOSConfig>(client), update).await,
             "MachineOSBuild" => self.write(&cluster_wide::<MachineOSBuild>(client), update).await,
             "MachineConfiguration" => self.write(&cluster_wide::<MachineConfiguration>(client), update).await,
@@ -148,7 +192,12 @@ impl Generate {
                 metadata["resourceVersion"] = version.into();
             }
             if !annotations.is_empty() {
-                metadata["annotations"] = json!(annotations);
+                // The sentence about an object that has an effect again goes.
+                let shown = |(key, value): (&String, &String)| {
+                    let is_over = key == IGNORED && value.is_empty();
+                    (key.clone(), if is_over { Value::Null } else { json!(value) })
+                };
+                metadata["annotations"] = Value::Object(annotations.iter().map(shown).collect());
             }
             if let Some(finalizers) = finalizers {
                 metadata["finalizers"] = json!(finalizers);

@@ -1,5 +1,7 @@
 //! Reads what typed configuration is made from. What cannot be read is told apart from what is not there.
 
+use std::sync::Arc;
+
 use api::known::Unread;
 use api::machineconfiguration::{ContainerRuntimeConfig, ControllerCertificate, ControllerConfigSpec};
 use api::names;
@@ -11,6 +13,7 @@ use kube::api::Api;
 use rollout::{Membership, NodeFacts, Pools};
 use typed::inert::{BARE, Bare, Inert};
 use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
+use typed::pinned;
 use typed::templates::profile::NodeSigns;
 
 use super::Generate;
@@ -28,6 +31,8 @@ impl Generate {
         let mut machine_configs = world.configs.all();
         machine_configs
             .retain(|config| typed::objects::is_generated_name(config.metadata.name.as_deref().unwrap_or_default()));
+        let machine_configs: Vec<_> = machine_configs.iter().map(|config| (**config).clone()).collect();
+        let kept = all(&world.typed.kept, "keptconfigs", now)?;
         Ok(Objects {
             now,
             version: self.context.settings.version.clone(),
@@ -36,9 +41,9 @@ impl Generate {
             controller_config: one(&world.controller_configs, "controllerconfigs", names::CONTROLLER_CONFIG, now)?,
             api_server: one(&world.typed.api_servers, "apiservers", names::CLUSTER, now)?,
             nodes: nodes.iter().map(|node| pool_node(node, &members)).collect(),
-            machine_configs: machine_configs.iter().map(|config| (**config).clone()).collect(),
+            memory: Memory::from_objects(&kept, &machine_configs),
+            machine_configs,
             pools,
-            memory: Memory::default(),
         })
     }
 
@@ -65,6 +70,20 @@ impl Generate {
             cluster_policies: all(&stores.cluster_policies, "clusterimagepolicies", now)?,
             policies: all(&stores.policies, "imagepolicies", now)?,
         })
+    }
+
+    /// Which images nodes shall hold.
+    pub(super) fn pinned(&self, now: Timestamp) -> Result<pinned::Snapshot, Unread> {
+        let world = &self.context.world;
+        let pools = all(&world.pools, "machineconfigpools", now)?;
+        let members = Pools::from_objects(&pools);
+        let member = |node: &Arc<NodeFacts>| pinned::Member {
+            node: node.name.clone(),
+            pool: pool_of(node, &members),
+            told: node.software.pinned.clone(),
+        };
+        let nodes = world.nodes.fresh("nodes")?.iter().map(member).collect();
+        Ok(pinned::Snapshot { sets: all(&world.typed.pinned, "pinnedimagesets", now)?, nodes, pools })
     }
 
     /// What is there and does nothing. A kind that cannot be read is told nothing.
@@ -129,11 +148,15 @@ pub(super) fn certificates(spec: &ControllerConfigSpec) -> Vec<ControllerCertifi
     read.collect()
 }
 
-fn pool_node(node: &NodeFacts, pools: &Pools) -> PoolNode {
-    let pool = match pools.of_node(&node.name, &node.labels) {
+fn pool_of(node: &NodeFacts, pools: &Pools) -> String {
+    match pools.of_node(&node.name, &node.labels) {
         Membership::Member { primary, .. } => primary,
         Membership::Unmanaged | Membership::Contested(_) => String::new(),
-    };
+    }
+}
+
+fn pool_node(node: &NodeFacts, pools: &Pools) -> PoolNode {
+    let pool = pool_of(node, pools);
     let software = &node.software;
     let annotations = software.is_kubeadm.then(|| "kubeadm.alpha.kubernetes.io/cri-socket".to_owned());
     let signs = NodeSigns {

@@ -83,6 +83,8 @@ pub(super) fn find(world: &World, object: &Object) -> Option<ObjectMeta> {
         "ImagePolicy" => typed.policies.get(&key).map(|it| meta(&*it)),
         "MachineOSConfig" => typed.os_configs.get(&key).map(|it| meta(&*it)),
         "MachineOSBuild" => typed.os_builds.get(&key).map(|it| meta(&*it)),
+        "PinnedImageSet" => typed.pinned.get(&key).map(|it| meta(&*it)),
+        "KeptConfig" => typed.kept.get(&key).map(|it| meta(&*it)),
         "MachineConfiguration" => world.machine_configurations.get(&key).map(|it| meta(&*it)),
         kind => typed.bare(kind)?.get(&key).map(|it| (*it).clone()),
     }

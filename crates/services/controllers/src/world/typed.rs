@@ -3,7 +3,10 @@
 use api::config::{
     ApiServer, ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet, Node,
 };
-use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig, MachineOSBuild, MachineOSConfig};
+use api::machineconfiguration::{
+    ContainerRuntimeConfig, KubeletConfig, MachineOSBuild, MachineOSConfig, PinnedImageSet,
+};
+use api::machinist::KeptConfig;
 use api::operator::ImageContentSourcePolicy;
 use cluster::watch::State;
 use cluster::{Change, Store, Watch};
@@ -33,6 +36,8 @@ pub(crate) struct TypedStores {
     pub(crate) policies: Store<ImagePolicy>,
     pub(crate) os_configs: Store<MachineOSConfig>,
     pub(crate) os_builds: Store<MachineOSBuild>,
+    pub(crate) kept: Store<KeptConfig>,
+    pub(crate) pinned: Store<PinnedImageSet>,
     /// The kinds of [`BARE`], in that order.
     pub(crate) bare: [Store<ObjectMeta>; BARE.len()],
 }
@@ -54,6 +59,8 @@ impl TypedStores {
             policies: start(client, tasks, bell),
             os_configs: start(client, tasks, bell),
             os_builds: start(client, tasks, bell),
+            kept: start(client, tasks, bell),
+            pinned: start(client, tasks, bell),
             bare: BARE.map(|(kind, _)| start_bare(client, kind, tasks, bell)),
         }
     }
@@ -73,6 +80,8 @@ impl TypedStores {
         self.policies.settled().await;
         self.os_configs.settled().await;
         self.os_builds.settled().await;
+        self.kept.settled().await;
+        self.pinned.settled().await;
         for bare in &self.bare {
             bare.settled().await;
         }
@@ -97,6 +106,8 @@ impl TypedStores {
             ("imagepolicies", self.policies.state()),
             ("machineosconfigs", self.os_configs.state()),
             ("machineosbuilds", self.os_builds.state()),
+            ("keptconfigs", self.kept.state()),
+            ("pinnedimagesets", self.pinned.state()),
         ];
         let mut states = vec![
             ("kubeletconfigs", self.kubelet_configs.state()),
@@ -133,10 +144,7 @@ fn start_bare(client: &Client, kind: &str, tasks: &mut JoinSet<()>, bell: &Unbou
 
 /// Where the objects of one of the kinds of [`BARE`] are.
 pub(crate) fn bare_resource(kind: &str) -> ApiResource {
-    let (group, version) = match kind {
-        "PinnedImageSet" => (api::machineconfiguration::GROUP, "v1"),
-        _ => (api::cluster::GROUP, "v1alpha1"),
-    };
+    let (group, version) = (api::cluster::GROUP, "v1alpha1");
     let plural = format!("{}s", kind.to_lowercase());
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
 }

@@ -1,10 +1,12 @@
 //! Objects that do nothing say so on a running cluster, and are told once.
 
 use api::annotations;
-use api::machineconfiguration::{MachineOSConfig, PinnedImageSet};
+use api::machineconfiguration::{MachineConfigPool, MachineOSConfig, PinnedImageSet};
 use api::operator::MachineConfiguration;
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, PostParams};
 use serde_json::json;
+use testkit::objects::pool;
 use testkit::wait_for;
 
 use crate::stage::Stage;
@@ -40,10 +42,31 @@ async fn what_does_nothing_says_so_in_a_condition_or_an_annotation_and_an_event(
 
     wait_for(&sets, "tools", "the sentence on the set", |set| {
         let notes = set.and_then(|set| set.metadata.annotations.as_ref());
-        notes.and_then(|notes| notes.get(annotations::IGNORED)).is_some_and(|it| it.contains("pins no images"))
+        notes
+            .and_then(|notes| notes.get(annotations::IGNORED))
+            .is_some_and(|it| it.contains("no MachineConfigPool names this"))
     })
     .await;
-    stage.event("NotSupported", "PinnedImageSet tools").await;
+    stage.event("NotUsed", "PinnedImageSet tools").await;
+    // Once a pool names it, the sentence goes, and the pool's nodes are told of the set.
+    let pools: Api<MachineConfigPool> = Api::all(stage.client.clone());
+    let mut pool = pool("worker");
+    pool.spec.pinned_image_sets = serde_json::from_value(json!([{"name": "tools"}])).unwrap();
+    pools.create(&PostParams::default(), &pool).await.unwrap();
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
+        "name": "a", "labels": {"node-role.kubernetes.io/worker": ""},
+    }});
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    wait_for(&sets, "tools", "the sentence to be gone", |set| {
+        !set.is_some_and(|set| set.metadata.annotations.iter().flatten().any(|(key, _)| key == annotations::IGNORED))
+    })
+    .await;
+    wait_for(&nodes, "a", "the node to be told", |node| {
+        let notes = node.and_then(|node| node.metadata.annotations.as_ref());
+        notes.and_then(|notes| notes.get(annotations::PINNED_IMAGE_SETS)).is_some_and(|it| it == "tools@1")
+    })
+    .await;
     wait_for(&configurations, "cluster", "the condition about boot images", |object| {
         let conditions = object.and_then(|it| it.status.as_ref()).map(|status| &status.conditions);
         let mut conditions = conditions.into_iter().flatten();
