@@ -90,10 +90,10 @@ fn source(arguments: &Start) -> Source {
 }
 
 async fn connect(arguments: &Start, access: &mut Access) -> anyhow::Result<Client> {
-    access.used = access.source.read(open_host(arguments)?.files())?.map(Box::new);
     if arguments.node.is_none() {
         return Err(anyhow!("node-name is required: give --node or set NODE_NAME"));
     }
+    access.used = access.source.read(open_host(arguments)?.files())?.map(Box::new);
     Ok(match &access.used {
         None => cluster::connect(None).await?,
         Some(credential) => cluster::connect::connect_with(credential.kubeconfig.clone(), &credential.path).await?,

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use change::host::Host;
 use daemon::metrics::{self, Door, Guard, Identity, Metrics};
 use daemon::run::{Ended, Options, run};
+use daemon::trial::Witness;
 use host::directory::Directory;
 use host::machine::Machine;
 use tokio::net::TcpListener;
@@ -36,7 +37,7 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
         node: arguments.node.clone().unwrap_or_default(),
         watched_root: Some(arguments.root.clone()),
         metrics,
-        witness: arguments.witness.clone(),
+        witness: witness(arguments),
         kubelet: arguments.kubelet_healthz.clone(),
         namespace: arguments.namespace.clone(),
         access: line.access.clone(),
@@ -66,6 +67,14 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
             }
         }
         line = Line::open(arguments).await?;
+    }
+}
+
+fn witness(arguments: &Start) -> Witness {
+    match &arguments.witness {
+        Some(address) => Witness::At(address.clone()),
+        None if arguments.simulate => Witness::Nobody,
+        None => Witness::Gateway,
     }
 }
 

@@ -191,7 +191,7 @@ pub(super) async fn run(client: Client, place: Place, stopped: watch::Receiver<b
         node: name.clone(),
         watched_root: Some(root.clone()),
         metrics: daemon::metrics::Metrics::default(),
-        witness: None,
+        witness: daemon::trial::Witness::Nobody,
         kubelet: String::new(),
         namespace: api::names::NAMESPACE.to_owned(),
         access: daemon::access::Access::default(),

@@ -49,8 +49,7 @@ pub struct Options {
     /// Where files are watched for drift; nowhere on hosts that are not on a disk.
     pub watched_root: Option<PathBuf>,
     pub metrics: Metrics,
-    /// `host:port` that tells whether the network is there when the API is not.
-    pub witness: Option<String>,
+    pub witness: trial::Witness,
     /// Where the kubelet tells its health.
     pub kubelet: String,
     /// The namespace of the installation.
@@ -427,18 +426,11 @@ impl Daemon {
     async fn update(&mut self, to: &str, forced: bool) -> Result<Next, Problem> {
         let config = self.fetch(to).await?;
         let policy = self.policy(&config).await.map_err(Problem::degraded)?;
-        let options = self.options.clone();
         self.conditions.begin(to);
         let ready = self.blocking(move |host| prepare::prepare(host, config, &policy, forced)).await;
         let mut ready = ready.map_err(|error| Problem { state: error.state(), reason: error.to_string() })?;
         let actions: Vec<String> = ready.prepared.actions.iter().map(|action| format!("{action:?}")).collect();
         self.conditions.tell([words::prepared(&actions, ready.drain)]);
-        if let Some(trial) = &mut ready.prepared.trial {
-            trial::note_what_works(trial, &options).await;
-            if let Found::Same { way } = self.found().await {
-                trial.way = Some(self.way(way));
-            }
-        }
         if !self.view.as_ref().is_some_and(View::is_failing) {
             state::WORKING.clone_into(&mut self.report.state);
         }
@@ -454,6 +446,12 @@ impl Daemon {
             let cleared = self.node.clear_force().await;
             cleared.map_err(|error| Problem::degraded(format!("cannot take the force off this node: {error}")))?;
             view.forced.clear();
+        }
+        if let Some(trial) = &mut ready.prepared.trial {
+            trial::note_what_works(trial, &self.options).await;
+            if let Found::Same { way } = self.found().await {
+                trial.way = Some(self.way(way));
+            }
         }
         tracing::info!(from = ready.from, to, steps = ready.prepared.steps.len(), "Starting update");
         let changes_os = ready.prepared.steps.iter().any(engine::is_system);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use change::host::{Activity, Host};
 use change::step::Step;
 use change::target::Target;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -19,6 +21,20 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// Where a gateway may answer, if only with a refusal: the config server's port first, which many firewalls drop, then what
 /// routers listen on.
 const WITNESS_PORTS: [u16; 5] = [22623, 53, 443, 80, 22];
+/// How much later the next port is asked. A gateway that answers does so within milliseconds, at its first port; one that
+/// drops all of them must not hold up an update for the time limits of all of them together.
+const STAGGER: Duration = Duration::from_millis(300);
+
+/// Who tells whether the network is there when the API is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// The default gateway of this network namespace.
+    Gateway,
+    /// Whoever listens at `host:port`.
+    At(String),
+    /// Nobody: a simulated host shares its network with whoever simulates it, whose gateway is not asked.
+    Nobody,
+}
 
 /// A change is tried where the policy says so; else where it reboots or touches the kubelet, the runtime or the network.
 pub fn plan(policy: &ClusterPolicy, steps: &[Step], actions: &[PostAction], to: &Target) -> Option<Trial> {
@@ -102,19 +118,25 @@ fn seconds(text: &str) -> Option<u32> {
 pub async fn note_what_works(trial: &mut Trial, options: &Options) {
     trial.kubelet = kubelet_is_well(&options.kubelet).await;
     let candidates = match &options.witness {
-        Some(address) => vec![address.clone()],
-        None => {
+        Witness::At(address) => vec![address.clone()],
+        Witness::Gateway => {
             gateway().map(|gateway| WITNESS_PORTS.map(|port| format!("{gateway}:{port}")).into()).unwrap_or_default()
         }
+        Witness::Nobody => Vec::new(),
     };
     trial.witness = first_that_answers(candidates).await;
 }
 
-/// One after the other: a gateway is asked at its first port only, as a rule, and does not take this for a scan.
+/// Each a little after the one before: a gateway is asked at its first port only, as a rule, and does not take this for a scan.
 async fn first_that_answers(candidates: Vec<String>) -> Option<String> {
-    for address in candidates {
-        if answers(&address).await {
-            return Some(address);
+    let ask = |(place, address): (u32, String)| async move {
+        tokio::time::sleep(STAGGER * place).await;
+        answers(&address).await.then_some(address)
+    };
+    let mut asked: FuturesUnordered<_> = (0..).zip(candidates).map(ask).collect();
+    while let Some(answer) = asked.next().await {
+        if answer.is_some() {
+            return answer;
         }
     }
     None
@@ -239,6 +261,19 @@ mod tests {
         assert_eq!(found, Some(address(&first)));
         second.set_nonblocking(true).unwrap();
         assert!(second.accept().is_err(), "nobody has knocked there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_that_drops_every_port_is_given_up_soon() {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        // The queue of a listener that nobody serves has two places.
+        let _queued = [TcpStream::connect(&address).await.unwrap(), TcpStream::connect(&address).await.unwrap()];
+        let begun = tokio::time::Instant::now();
+        assert_eq!(first_that_answers(vec![address; WITNESS_PORTS.len()]).await, None);
+        assert_eq!(begun.elapsed().as_millis(), (CONNECT + 4 * STAGGER).as_millis());
     }
 
     #[test]

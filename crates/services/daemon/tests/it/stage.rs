@@ -141,7 +141,7 @@ impl Stage {
             node: NODE.to_owned(),
             watched_root: Some(self.root()),
             metrics: Metrics::default(),
-            witness: Some(witness.to_owned()),
+            witness: daemon::trial::Witness::At(witness.to_owned()),
             kubelet: String::new(),
             namespace: api::names::NAMESPACE.to_owned(),
             access: daemon::access::Access::default(),
