@@ -90,10 +90,13 @@ fn source(arguments: &Start) -> Source {
 }
 
 async fn connect(arguments: &Start, access: &mut Access) -> anyhow::Result<Client> {
+    let found = open_host(arguments).and_then(|host| Ok(access.source.read(host.files())?));
     if arguments.node.is_none() {
+        // The credential stays the one to compare with: a trial is still to be judged without a name.
+        access.used = found.ok().flatten().map(Box::new);
         return Err(anyhow!("node-name is required: give --node or set NODE_NAME"));
     }
-    access.used = access.source.read(open_host(arguments)?.files())?.map(Box::new);
+    access.used = found?.map(Box::new);
     Ok(match &access.used {
         None => cluster::connect(None).await?,
         Some(credential) => cluster::connect::connect_with(credential.kubeconfig.clone(), &credential.path).await?,
