@@ -21,6 +21,7 @@ mod played;
 mod systemd;
 mod templates;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,9 +32,10 @@ use anyhow::{Context, bail};
 use api::machineconfiguration::MachineConfigPool;
 use clap::Args;
 use dashboard::Dashboard;
+use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
-use kube::runtime::wait::await_condition;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use memory::Boot;
 use owo_colors::OwoColorize as _;
@@ -349,13 +351,17 @@ impl Fleet<'_> {
     /// Waits until every pool is updated and says how to go on.
     async fn announce(&mut self, server: &str, names: &[(String, &'static str)], begun: Instant) -> anyhow::Result<()> {
         let pools: Api<MachineConfigPool> = Api::all(self.client.clone());
+        // Also pools that a user has made: their nodes are counted there and no longer by the pool of their role.
         let ready = async {
-            for (pool, role) in nodes::POOLS {
-                let count = names.iter().filter(|(_, own)| *own == role).count();
-                await_condition(pools.clone(), pool, move |pool: Option<&MachineConfigPool>| is_updated(pool, count))
-                    .await?;
+            let mut known = BTreeMap::new();
+            let mut changes = std::pin::pin!(watcher(pools, watcher::Config::default()).applied_objects());
+            while let Some(pool) = changes.try_next().await? {
+                known.insert(pool.name_any(), pool);
+                if are_updated(known.values(), names.len()) {
+                    break;
+                }
             }
-            Ok::<_, kube::runtime::wait::Error>(())
+            Ok::<_, watcher::Error>(())
         };
         tokio::select! {
             ready = tokio::time::timeout(PATIENCE, ready) => match ready {
@@ -427,8 +433,18 @@ async fn told_to_stop(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
-fn is_updated(pool: Option<&MachineConfigPool>, nodes: usize) -> bool {
-    let Some(status) = pool.and_then(|pool| pool.status.as_ref()) else { return false };
-    let updated = status.conditions.iter().any(|condition| condition.type_ == "Updated" && condition.status == "True");
-    updated && status.machine_count.is_some_and(|count| usize::try_from(count).is_ok_and(|count| count >= nodes))
+/// Whether the pools count so many nodes together, and those of the fleet's roles have brought all of theirs to their config.
+/// One that a user made may be paused for as long as the user likes.
+fn are_updated<'a>(pools: impl Iterator<Item = &'a MachineConfigPool>, count: usize) -> bool {
+    let mut counted = 0;
+    for pool in pools {
+        let Some(status) = &pool.status else { continue };
+        let is_updated =
+            status.conditions.iter().any(|condition| condition.type_ == "Updated" && condition.status == "True");
+        if !is_updated && nodes::POOLS.iter().any(|(name, _)| pool.name_any() == *name) {
+            return false;
+        }
+        counted += status.machine_count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    }
+    counted >= count
 }
