@@ -13,6 +13,7 @@ mod provider;
 mod readme;
 mod render;
 mod server;
+mod upgrade;
 mod verbs;
 
 use std::io::Write as _;
