@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
 use typed::plan::{Plan, Update};
+use typed::runtime::main_file::Written;
 use typed::templates::profile::NodeSigns;
 
 use crate::cluster::Cluster;
@@ -90,6 +91,7 @@ impl Typed {
             api_server: named(over.lay(sources.api_servers)?, names::CLUSTER),
             pools: cluster.pools.clone(),
             nodes: nodes(cluster),
+            main_files: main_files(cluster, manifests),
             machine_configs: generated(&cluster.configs),
             memory: Memory::default(),
         };
@@ -141,6 +143,15 @@ fn named<K: Resource>(objects: Vec<K>, name: &str) -> Option<K> {
 fn generated(configs: &[MachineConfig]) -> Vec<MachineConfig> {
     let is_generated = |config: &&MachineConfig| typed::objects::is_generated_name(&config.name_any());
     configs.iter().filter(is_generated).cloned().collect()
+}
+
+/// containerd's main file as MachineConfigs write it, those among the manifests in place of the cluster's.
+fn main_files(cluster: &Cluster, manifests: &[Manifest]) -> Vec<Written> {
+    let given: Vec<MachineConfig> =
+        manifests.iter().filter(|it| it.is::<MachineConfig>()).filter_map(|it| it.parse().ok()).collect();
+    let is_replaced = |config: &&MachineConfig| given.iter().any(|it| it.name_any() == config.name_any());
+    let kept = cluster.configs.iter().filter(|config| !is_replaced(config));
+    kept.chain(&given).filter_map(Written::find).collect()
 }
 
 fn nodes(cluster: &Cluster) -> Vec<PoolNode> {

@@ -40,6 +40,7 @@ impl Cluster {
             pools: vec![worker],
             nodes: Vec::new(),
             machine_configs: Vec::new(),
+            main_files: Vec::new(),
             memory: Memory::default(),
         };
         let blocked: Image = image(&json!({"blockedRegistries": ["bad.io"]}));
