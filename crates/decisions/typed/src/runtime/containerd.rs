@@ -25,29 +25,33 @@ pub fn dropins(settings: &Settings, major: u64, main: &MainFile) -> Dropins {
     let version = main.content().map(|main| main.get("version").and_then(Value::as_integer).unwrap_or(1));
     let is_new = version.map_or(major >= 2, |version| version >= 3);
     let (version, plugin) = if is_new { (3, "io.containerd.cri.v1.runtime") } else { (2, "io.containerd.grpc.v1.cri") };
-    let file = |field: &str, key: &str, content: Table| {
-        let text = Table::from_iter([(key.to_owned(), Value::Table(content))]).to_string();
-        File::new(format!("{FOLDER}/01-ctrcfg-{field}.toml"), format!("version = {version}\n\n{text}"))
+    let file = |field: &str, content: &str| {
+        File::new(format!("{FOLDER}/01-ctrcfg-{field}.toml"), format!("version = {version}\n\n{content}"))
     };
     let mut dropins = Dropins::default();
     if let Some(level) = &settings.log_level {
-        let level = Table::from_iter([("level".to_owned(), Value::String(level.clone()))]);
-        dropins.files.push(file("logLevel", "debug", level));
+        dropins.files.push(file("logLevel", &format!("[debug]\n  level = {level:?}\n")));
     }
     match (&settings.default_runtime, main.content()) {
         (None, _) => {}
         (Some(runtime), Some(main)) => {
             let section = with_default(section(main, plugin), runtime);
-            dropins.files.push(file(
-                "defaultRuntime",
-                "plugins",
-                Table::from_iter([(plugin.to_owned(), Value::Table(section))]),
+            let plugins = Table::from_iter([(plugin.to_owned(), Value::Table(section))]);
+            let content = Table::from_iter([("plugins".to_owned(), Value::Table(plugins))]);
+            dropins.files.push(file("defaultRuntime", &content.to_string()));
+        }
+        (Some(runtime), None) => {
+            // What was accepted before that was known stays as it is, byte by byte.
+            let table = format!("plugins.{plugin:?}.containerd");
+            let content = format!(
+                "[{table}]\n  default_runtime_name = {runtime:?}\n\n[{table}.runtimes.{runtime}]\n  runtime_type = \"io.containerd.runc.v2\"\n\n[{table}.runtimes.{runtime}.options]\n  BinaryName = {runtime:?}\n  SystemdCgroup = true\n"
+            );
+            dropins.files.push(file("defaultRuntime", &content));
+            dropins.unsupported.push(format!(
+                "defaultRuntime needs a MachineConfig with {}, because containerd forgets what that file says of its runtimes when a drop-in names one",
+                main_file::PATH
             ));
         }
-        (Some(_), None) => dropins.unsupported.push(format!(
-            "defaultRuntime needs a MachineConfig with {}, because containerd forgets what that file says of its runtimes when a drop-in names one",
-            main_file::PATH
-        )),
     }
     let hint = |field: &str| match field {
         "pidsLimit" => "; set podPidsLimit in a KubeletConfig",
@@ -138,7 +142,8 @@ mod tests {
             SystemdCgroup = true
 
             containerd has no equivalent of pidsLimit; set podPidsLimit in a KubeletConfig
-            containerd has no equivalent of overlaySize"##]].assert_eq(&shown(&settings, 2, &MainFile::parse("a", NEW)));
+            containerd has no equivalent of overlaySize"##]]
+        .assert_eq(&shown(&settings, 2, &MainFile::parse("a", NEW)));
         expect![[r##"
             # /etc/containerd/conf.d/01-ctrcfg-logLevel.toml
             version = 2
@@ -159,7 +164,8 @@ mod tests {
             config_path = "/x"
 
             containerd has no equivalent of pidsLimit; set podPidsLimit in a KubeletConfig
-            containerd has no equivalent of overlaySize"##]].assert_eq(&shown(&settings, 2, &MainFile::parse("a", OLD)));
+            containerd has no equivalent of overlaySize"##]]
+        .assert_eq(&shown(&settings, 2, &MainFile::parse("a", OLD)));
         expect![[r##"
             # /etc/containerd/conf.d/01-ctrcfg-logLevel.toml
             version = 2
