@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
             let search = list(&sources["containerRuntimeSearchRegistries"]);
             let scopes = policies(input).flat_map(|policy| list(&policy["spec"]["scopes"]));
             let all = entries.chain(search).chain(scopes.filter(|scope| !is_wildcard(scope)));
-            all.filter_map(Value::as_str).any(|entry| !is_registry(entry))
+            all.filter_map(Value::as_str).any(|entry| !is_registry(entry.strip_prefix("*.").unwrap_or(entry)))
         },
         answer: |_, expected| {
             let mut phrases = match expected {
