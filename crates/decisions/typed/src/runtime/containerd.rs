@@ -123,7 +123,7 @@ mod tests {
             version = 3
 
             [debug]
-            level = "debug"
+              level = "debug"
 
             # /etc/containerd/conf.d/01-ctrcfg-defaultRuntime.toml
             version = 3
@@ -149,7 +149,7 @@ mod tests {
             version = 2
 
             [debug]
-            level = "debug"
+              level = "debug"
 
             # /etc/containerd/conf.d/01-ctrcfg-defaultRuntime.toml
             version = 2
@@ -171,7 +171,20 @@ mod tests {
             version = 2
 
             [debug]
-            level = "debug"
+              level = "debug"
+
+            # /etc/containerd/conf.d/01-ctrcfg-defaultRuntime.toml
+            version = 2
+
+            [plugins."io.containerd.grpc.v1.cri".containerd]
+              default_runtime_name = "crun"
+
+            [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun]
+              runtime_type = "io.containerd.runc.v2"
+
+            [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun.options]
+              BinaryName = "crun"
+              SystemdCgroup = true
 
             defaultRuntime needs a MachineConfig with /etc/containerd/config.toml, because containerd forgets what that file says of its runtimes when a drop-in names one
             containerd has no equivalent of pidsLimit; set podPidsLimit in a KubeletConfig
