@@ -250,6 +250,8 @@ fn fetches_signatures(_: &Value, ours: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::super::judge::assert_agrees;
     use super::*;
 
