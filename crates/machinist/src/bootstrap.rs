@@ -21,6 +21,7 @@ use proposal::generated::{Typed, refusals};
 use serde::de::DeserializeOwned;
 use typed::objects::{Given, Kubelets, Memory, Objects, Registries};
 use typed::plan::Plan;
+use typed::runtime::main_file::Written;
 use typed::templates::Templates;
 
 use crate::manifests::{self, Manifest};
@@ -116,6 +117,7 @@ fn read(manifests: &[Manifest], given: Option<Templates>) -> anyhow::Result<Type
         api_server: one(manifests, names::CLUSTER)?,
         pools: all(manifests)?,
         nodes: Vec::new(),
+        main_files: machine_configs.iter().filter_map(Written::find).collect(),
         machine_configs: machine_configs.into_iter().filter(is_generated).collect(),
         memory: Memory::default(),
     };

@@ -68,6 +68,7 @@ pub(crate) const RESUME: &str = "Examples:
 
 pub(crate) const ADOPT: &str = "Examples:
   machinist adopt                               what would change if all were ours; changes nothing
+                                                (where nothing is another's: what hosts have in common)
   machinist adopt 99-worker-generated-registries --yes
 
 Exit codes: 0 nothing to adopt or done, 3 something to adopt, 1 failed, 2 wrong use.";

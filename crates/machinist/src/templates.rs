@@ -69,6 +69,7 @@ pub(crate) fn fill(manifests: &[Manifest], given: Option<Templates>) -> anyhow::
         pools: Vec::new(),
         nodes: Vec::new(),
         machine_configs: Vec::new(),
+        main_files: Vec::new(),
         memory: Memory::default(),
     };
     let plan = objects.plan_templates(Ok(None), Vec::new());

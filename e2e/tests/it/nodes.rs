@@ -6,6 +6,7 @@ mod metrics;
 mod node;
 mod rights;
 mod rolling_out;
+mod typed;
 mod world;
 
 use std::fs;

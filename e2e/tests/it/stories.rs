@@ -19,12 +19,13 @@ use testkit::process::Process;
 use testkit::{Changes, ControlPlane, Kind, control_plane, needs, wait_until};
 
 /// Pages in the order in which they are read; each leaves the fleet as it found it.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "scale-machines.md",
     "change-the-kubelet.md",
     "kubelet-config.md",
     "image-mirrors.md",
     "pinned-images.md",
+    "adopt-hosts.md",
     "an-infra-pool.md",
     "an-old-manifest.md",
     "pace-and-order.md",

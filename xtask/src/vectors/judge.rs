@@ -81,6 +81,15 @@ pub(crate) fn judge_all(judge: &dyn Judge, cases: &[Case]) -> Tally {
     tally
 }
 
+/// Fails unless our result for an input equals upstream's, after the rules that cover the input.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_agrees(judge: &dyn Judge, input: Value, upstream: Result<Value, &str>) {
+    let answer = upstream.map_or_else(|error| Answer::Error(error.to_owned()), Answer::Output);
+    let tally = judge_all(judge, &[Case { name: "this case".to_owned(), input, answer }]);
+    assert_eq!(tally.failures, Vec::<String>::new());
+}
+
 /// Returns upstream's result after all rules that cover the input. A rule that changes nothing is not counted.
 fn expected(judge: &dyn Judge, case: &Case, tally: &mut Tally) -> Expected {
     let mut expected = match &case.answer {

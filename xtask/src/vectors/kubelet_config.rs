@@ -3,8 +3,10 @@
 //! This judges parsing and merging. Whether a kubelet would accept the values ([`typed::kubelet::limits`]) is checked
 //! later by the planner, and not at all by upstream.
 
-use api::machineconfiguration::{KubeletConfig, MachineConfigPool};
+use api::machineconfiguration::{KubeletConfig, MachineConfigPool, TlsSecurityProfile};
 use serde_json::{Map, Value, json};
+use typed::Quantity;
+use typed::kubelet::tls::Tls;
 use typed::kubelet::{self, Settings, fields};
 
 use super::fleet::list;
@@ -78,13 +80,7 @@ const RULES: &[Rule] = &[
         covers: |input| unknown_field(input).is_some(),
         answer: |input, expected| {
             let field = unknown_field(input).unwrap_or_default();
-            match expected {
-                Expected::Refusal(mut phrases) => {
-                    phrases.push(field);
-                    Expected::Refusal(phrases)
-                }
-                Expected::Output(_) | Expected::Checked(_) => Expected::Refusal(vec![field]),
-            }
+            refused_as_well(&field, expected)
         },
     },
     Rule {
@@ -105,8 +101,43 @@ const RULES: &[Rule] = &[
             other => other,
         },
     },
+    // Upstream writes it to the node, whose kubelet then does not start.
+    Rule {
+        name: "reservations-that-no-kubelet-takes-are-refused",
+        covers: |input| user(input)["systemReserved"].as_object().is_some_and(|it| it.iter().any(is_no_reservation)),
+        answer: |_, expected| refused_as_well("systemReserved", expected),
+    },
+    // Upstream leaves the list empty, and an empty list allows more ciphers than the profile.
+    Rule {
+        name: "a-profile-of-unknown-ciphers-is-refused",
+        covers: |input| {
+            let profile: Option<TlsSecurityProfile> =
+                serde_json::from_value(spec(input)["tlsSecurityProfile"].clone()).unwrap_or_default();
+            let ciphers = profile.as_ref().and_then(|profile| profile.custom.as_ref()).map(|it| it.ciphers.len());
+            ciphers.is_some_and(|count| count > 0) && Tls::from_profile(profile.as_ref()).cipher_suites.is_empty()
+        },
+        answer: |_, expected| refused_as_well("custom.ciphers", expected),
+    },
     Rule { name: "what-is-written-stands", covers: |input| !zeros(input).is_empty(), answer: written_stands },
 ];
+
+/// Ours refuses for this reason, or for the one that upstream has.
+fn refused_as_well(phrase: &str, expected: Expected) -> Expected {
+    let mut phrases = match expected {
+        Expected::Refusal(phrases) => phrases,
+        Expected::Output(_) | Expected::Checked(_) => Vec::new(),
+    };
+    phrases.push(phrase.to_owned());
+    Expected::Refusal(phrases)
+}
+
+fn is_no_reservation((resource, amount): (&String, &Value)) -> bool {
+    let is_known = ["cpu", "memory", "ephemeral-storage", "pid"].contains(&resource.as_str());
+    match amount.as_str() {
+        None | Some("") => false,
+        Some(amount) => !is_known || Quantity::parse(amount).is_none_or(|amount| amount.value() < 0),
+    }
+}
 
 fn object<T: serde::de::DeserializeOwned>(value: &Value, kind: &str) -> Result<T, String> {
     let mut value = value.clone();
@@ -216,5 +247,61 @@ fn written_stands(input: &Value, expected: Expected) -> Expected {
             }))
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::assert_agrees;
+    use super::*;
+
+    #[allow(clippy::needless_pass_by_value)]
+    fn input(spec: Value) -> Value {
+        let pool = json!({"metadata": {"name": "worker"}, "spec": {}});
+        let kubelet_config = json!({"metadata": {"name": "x"}, "spec": spec});
+        json!({"kubeletConfig": kubelet_config, "pool": pool, "default": {"kind": "KubeletConfiguration"}})
+    }
+
+    fn kubelet_conf() -> Value {
+        let object = json!({"kind": "KubeletConfiguration"});
+        json!({"path": kubelet::CONFIGURATION, "mode": 420, "overwrite": true, "object": object})
+    }
+
+    fn sizing() -> Value {
+        let text =
+            "NODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=1Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n";
+        json!({"path": kubelet::SIZING, "mode": 420, "overwrite": true, "contents": text})
+    }
+
+    #[test]
+    fn reservations_that_no_kubelet_takes_are_refused() {
+        for reserved in [json!({"memory": "abc"}), json!({"cpu": "-1"}), json!({"hugepages-2Mi": "1Gi"})] {
+            let upstream = json!({"files": [sizing(), kubelet_conf()]});
+            let spec = json!({"kubeletConfig": {"systemReserved": reserved}});
+            assert_agrees(&KubeletConfigs, input(spec), Ok(upstream));
+        }
+    }
+
+    #[test]
+    fn a_reservation_of_null_is_one_of_the_default() {
+        let reserved = json!({"systemReserved": {"memory": null}});
+        let upstream = json!({"files": [sizing(), kubelet_conf()]});
+        assert_agrees(&KubeletConfigs, input(json!({"kubeletConfig": reserved.clone()})), Ok(upstream));
+        let twice = "KubeletConfiguration: autoSizingReserved and systemdReserved cannot be set together";
+        let spec = json!({"kubeletConfig": reserved, "autoSizingReserved": true});
+        assert_agrees(&KubeletConfigs, input(spec), Err(twice));
+    }
+
+    #[test]
+    fn a_custom_profile_may_have_no_ciphers_but_not_only_unknown_ones() {
+        let mut file = kubelet_conf();
+        file["object"]["tlsMinVersion"] = "VersionTLS12".into();
+        let profile = |ciphers: Value| {
+            let custom = json!({"ciphers": ciphers, "minTLSVersion": "VersionTLS12"});
+            input(json!({"tlsSecurityProfile": {"type": "Custom", "custom": custom}}))
+        };
+        for ciphers in [Value::Null, json!([]), json!(["NO-SUCH-CIPHER"])] {
+            assert_agrees(&KubeletConfigs, profile(ciphers), Ok(json!({"files": [file]})));
+        }
     }
 }

@@ -65,6 +65,15 @@ const RULES: &[Rule] = &[
         covers: |input| highest_is_taken(input) && free_suffix(input).is_some(),
         answer: reuse,
     },
+    // Upstream takes the last number of anything that begins like a name of the pool, also of another pool's.
+    Rule {
+        name: "only-whole-names-are-read-from-finalizers",
+        covers: |input| list(&input["config"]["metadata"]["finalizers"]).any(|it| is_no_name(input, it)),
+        answer: |input, expected| match expected {
+            Expected::Output(output) if is_no_name(input, &output["name"]) => Expected::Checked(Check(is_free)),
+            other => other,
+        },
+    },
     Rule {
         name: "a-bad-selector-stops-nobody-else",
         covers: |input| is_well_formed(&input["config"]) && list(&input["configs"]).any(|one| !is_well_formed(one)),
@@ -115,7 +124,11 @@ fn highest_is_taken(input: &Value) -> bool {
 /// annotated yet.
 fn free_suffix(input: &Value) -> Option<&'static str> {
     let taken = suffixes(input);
-    ["1", "2", "3", "4", "5", "6", "7", "8", "9", ""].into_iter().find(|suffix| !taken.contains(suffix))
+    let is_taken = |suffix: &&str| {
+        let number = suffix.parse::<i64>().ok();
+        taken.iter().any(|taken| taken == suffix || number.is_some() && taken.parse().ok() == number)
+    };
+    ["1", "2", "3", "4", "5", "6", "7", "8", "9", ""].into_iter().find(|suffix| !is_taken(suffix))
 }
 
 fn reuse(input: &Value, expected: Expected) -> Expected {
@@ -137,15 +150,66 @@ fn pool_name(input: &Value) -> &str {
 /// Upstream refuses, so there is no name to compare with: ours must be one that is not taken.
 fn go_on(_: &Value, expected: Expected) -> Expected {
     match expected {
-        Expected::Refusal(_) => Expected::Checked(Check(|input, ours| {
-            let others =
-                list(&input["configs"]).filter(|one| one["metadata"]["name"] != input["config"]["metadata"]["name"]);
-            let taken = others.filter_map(suffix).map(|suffix| kind(input).suffixed(pool_name(input), suffix));
-            let name = ours["name"].as_str().unwrap_or_default();
-            let plain = kind(input).plain(pool_name(input));
-            let fits = name.starts_with(&plain) && !taken.into_iter().any(|taken| taken == name);
-            (!fits).then(|| format!("{name} is not a name of its own on the pool"))
-        })),
+        Expected::Refusal(_) => Expected::Checked(Check(is_free)),
         other => other,
+    }
+}
+
+fn is_free(input: &Value, ours: &Value) -> Option<String> {
+    let others = list(&input["configs"]).filter(|one| one["metadata"]["name"] != input["config"]["metadata"]["name"]);
+    let taken = others.filter_map(suffix).map(|suffix| kind(input).suffixed(pool_name(input), suffix));
+    let name = ours["name"].as_str().unwrap_or_default();
+    let plain = kind(input).plain(pool_name(input));
+    let fits = name.starts_with(&plain) && !is_no_name(input, &ours["name"]) && !taken.into_iter().any(|it| it == name);
+    (!fits).then(|| format!("{name} is not a name of its own on the pool"))
+}
+
+/// Whether a name begins like those of the pool and goes on with something else than a number.
+fn is_no_name(input: &Value, name: &Value) -> bool {
+    let plain = kind(input).plain(pool_name(input));
+    let rest = name.as_str().and_then(|name| name.strip_prefix(&plain)).filter(|rest| !rest.is_empty());
+    rest.is_some_and(|rest| rest.strip_prefix('-').and_then(|rest| rest.parse::<u64>().ok()).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::assert_agrees;
+    use super::*;
+
+    fn config(name: &str, suffix: Option<&str>, created: u32) -> Value {
+        let annotations = suffix.map(|suffix| json!({"machineconfiguration.openshift.io/mc-name-suffix": suffix}));
+        let created = format!("2026-01-01T00:00:{created:02}Z");
+        let metadata = json!({"name": name, "annotations": annotations, "creationTimestamp": created});
+        json!({"metadata": metadata, "spec": {"machineConfigPoolSelector": {"matchLabels": {"pools": "a"}}}})
+    }
+
+    #[allow(clippy::needless_pass_by_value)]
+    fn input(config: Value, mut others: Vec<Value>, existing: &[&str]) -> Value {
+        others.push(config.clone());
+        let pool = json!({"metadata": {"name": "worker", "uid": "u", "labels": {"pools": "a"}}});
+        json!({"kind": "KubeletConfig", "pool": pool, "config": config, "configs": others, "machineConfigs": existing})
+    }
+
+    #[test]
+    fn finalizers_that_only_begin_like_a_name_are_passed_over() {
+        let other = "99-worker-generated-kubelet-foo-3";
+        let mut me = config("me", None, 1);
+        me["metadata"]["finalizers"] = json!([other]);
+        let input = input(me, vec![config("b", Some(""), 2)], &[other]);
+        let upstream = json!({"name": other, "machineConfigsAfter": [other]});
+        assert_agrees(&ManagedNames, input, Ok(upstream));
+    }
+
+    #[test]
+    fn suffixes_are_numbers_and_zero_is_not_the_plain_name() {
+        let full = "max number of supported kubelet config (10) has been reached. Please delete old kubelet configs before retrying";
+        let numbered = (1..=9).map(|number| config(&format!("c{number}"), Some(&number.to_string()), number));
+        let mut others: Vec<Value> = numbered.collect();
+        others.push(config("zero", Some("0"), 10));
+        assert_agrees(&ManagedNames, input(config("me", None, 11), others.clone(), &[]), Err(full));
+        others.push(config("plain", Some(""), 12));
+        assert_agrees(&ManagedNames, input(config("me", None, 13), others, &[]), Err(full));
+        let odd = vec![config("a", Some("01"), 1), config("b", Some("+9"), 2)];
+        assert_agrees(&ManagedNames, input(config("me", None, 3), odd, &[]), Err(full));
     }
 }

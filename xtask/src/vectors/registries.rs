@@ -87,6 +87,52 @@ const RULES: &[Rule] = &[
             other => other,
         },
     },
+    // With a scheme the runtime reads nothing of registries.conf, and the others never match an image.
+    Rule {
+        name: "entries-that-name-no-registry-are-refused",
+        covers: |input| {
+            let sources = &input["image"]["spec"]["registrySources"];
+            let lists = ["insecureRegistries", "blockedRegistries", "allowedRegistries"];
+            let entries = lists.into_iter().flat_map(|name| list(&sources[name])).filter(|entry| !is_wildcard(entry));
+            let search = list(&sources["containerRuntimeSearchRegistries"]);
+            let scopes = policies(input).flat_map(|policy| list(&policy["spec"]["scopes"]));
+            let all = entries.chain(search).chain(scopes.filter(|scope| !is_wildcard(scope)));
+            all.filter_map(Value::as_str).any(|entry| !is_registry(entry.strip_prefix("*.").unwrap_or(entry)))
+        },
+        answer: |_, expected| {
+            let mut phrases = match expected {
+                Expected::Refusal(phrases) => phrases,
+                Expected::Output(_) | Expected::Checked(_) => Vec::new(),
+            };
+            phrases.extend(["invalid entry for".to_owned(), "is no scope".to_owned()]);
+            Expected::Refusal(phrases)
+        },
+    },
+    // Upstream gives up, because it cannot tell what of the name a mirror replaces; the runtime replaces the whole host.
+    Rule {
+        name: "mirrors-of-wildcards-are-carried-over",
+        covers: |_| true,
+        answer: |_, expected| match expected {
+            Expected::Refusal(phrases) if phrases.iter().any(|phrase| phrase.contains("for a wildcard scope")) => {
+                Expected::Checked(Check(mirrors_everything))
+            }
+            other => other,
+        },
+    },
+    Rule {
+        name: "ipv6-addresses-are-hosts",
+        covers: |input| mirror_names(input).any(|name| name.starts_with('[')),
+        answer: |input, expected| match expected {
+            Expected::Refusal(phrases) if phrases.iter().any(|phrase| is_about_address(phrase)) => {
+                let is_host = |name: &str| !name.starts_with('[') || is_registry(name);
+                match mirror_names(input).all(is_host) {
+                    true => Expected::Checked(Check(|_, _| None)),
+                    false => Expected::Refusal(phrases),
+                }
+            }
+            other => other,
+        },
+    },
     // Upstream looks for mirrors of the image docker.io/a, which is a short name for another image, and gives up.
     Rule {
         name: "policies-for-docker-hub-are-applied",
@@ -140,6 +186,50 @@ fn policies(input: &Value) -> impl Iterator<Item = &Value> {
     list(&input["clusterImagePolicies"]).chain(list(&input["imagePolicies"]))
 }
 
+fn is_wildcard(entry: &Value) -> bool {
+    entry.as_str().is_none_or(|entry| entry.is_empty() || entry.contains('*'))
+}
+
+/// Host, port and path of an image, of which all but the host may be missing; the path may end in a tag or a digest.
+fn is_registry(entry: &str) -> bool {
+    let (name, _) = entry.split_once('@').unwrap_or((entry, ""));
+    let (host, path) = name.split_once('/').map_or((name, None), |(host, path)| (host, Some(path)));
+    let name = |text: &str, others: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    };
+    let is_host = match host.strip_prefix('[') {
+        Some(rest) => rest
+            .split_once(']')
+            .is_some_and(|(address, port)| name(address, ":") && (port.is_empty() || name(port, ":"))),
+        None => name(host, ".-:"),
+    };
+    let is_part = |part: &str| name(part, "._-") && !part.contains(char::is_uppercase);
+    is_host && path.is_none_or(|path| path.split_once(':').map_or(path, |(path, _)| path).split('/').all(is_part))
+}
+
+/// Sources and mirrors of all mirror sets.
+fn mirror_names(input: &Value) -> impl Iterator<Item = &str> {
+    let sets = [
+        ("imageContentSourcePolicies", "repositoryDigestMirrors"),
+        ("imageDigestMirrorSets", "imageDigestMirrors"),
+        ("imageTagMirrorSets", "imageTagMirrors"),
+    ];
+    let entries =
+        sets.into_iter().flat_map(|(sets, field)| list(&input[sets]).flat_map(move |set| list(&set["spec"][field])));
+    entries.flat_map(|entry| list(&entry["mirrors"]).chain([&entry["source"]]).filter_map(Value::as_str))
+}
+
+fn is_about_address(phrase: &str) -> bool {
+    phrase.starts_with("invalid format for") && phrase.contains("\"[")
+}
+
+/// Whether every entry of registries.conf has mirrors.
+fn mirrors_everything(_: &Value, ours: &Value) -> Option<String> {
+    let Some(conf) = file(ours, registries::REGISTRIES) else { return Some("there is no registries.conf".to_owned()) };
+    let without = list(&conf["toml"]["registry"]).find(|registry| list(&registry["mirror"]).next().is_none());
+    without.map(|registry| format!("{registry} has no mirrors"))
+}
+
 fn is_about_allowed(phrase: &str) -> bool {
     phrase.contains("not nested inside allowedRegistries") || phrase.contains("only one of AllowedRegistries")
 }
@@ -156,4 +246,61 @@ fn accepts_by_default(_: &Value, ours: &Value) -> Option<String> {
 fn fetches_signatures(_: &Value, ours: &Value) -> Option<String> {
     let signed = file(ours, registries::SIGSTORE).is_some_and(|file| file["yaml"]["docker"]["docker.io"].is_object());
     (!signed).then(|| "signatures of docker.io are not fetched".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::judge::assert_agrees;
+    use super::*;
+
+    #[allow(clippy::needless_pass_by_value)]
+    fn input(sources: Value) -> Value {
+        json!({"image": {"spec": {"registrySources": sources}}, "defaultPolicy": {"default": []}})
+    }
+
+    fn conf(registry: &Value) -> Value {
+        let toml = json!({"registry": [registry]});
+        json!({"path": registries::REGISTRIES, "mode": 420, "overwrite": true, "toml": toml})
+    }
+
+    #[test]
+    fn an_address_in_brackets_is_a_registry() {
+        let upstream = conf(&json!({"location": "[fd00::1]:5000", "insecure": true}));
+        let given = input(json!({"insecureRegistries": ["[fd00::1]:5000"]}));
+        assert_agrees(&Registries, given, Ok(json!({"files": [upstream]})));
+        let mut given = input(json!({}));
+        given["imageContentSourcePolicies"] = json!([{"metadata": {"name": "x"}, "spec": {
+            "repositoryDigestMirrors": [{"source": "quay.io/a", "mirrors": ["[fd00::1]:5000/a"]}],
+        }}]);
+        let error =
+            "could not update registries config with new changes: invalid format for mirror \"[fd00::1]:5000/a\"";
+        assert_agrees(&Registries, given, Err(error));
+    }
+
+    #[test]
+    fn entries_that_name_no_registry_are_refused() {
+        for entry in ["https://reg.corp", "reg.corp/", "REG.corp/Team", "my_reg:5000", "reg.corp//a", "a b"] {
+            for field in ["insecureRegistries", "blockedRegistries", "containerRuntimeSearchRegistries"] {
+                let upstream = conf(&json!({"location": entry}));
+                assert_agrees(&Registries, input(json!({field: [entry]})), Ok(json!({"files": [upstream]})));
+            }
+        }
+    }
+
+    #[test]
+    fn mirrors_of_a_wildcard_reach_entries_below_it() {
+        let error = "could not update registries config with new changes: internal error: mirrorsAdjustedForNestedScope for a wildcard scope \"*.wild.io\"";
+        for (field, entry) in [("blockedRegistries", "sub.wild.io/ns"), ("insecureRegistries", "*.sub.wild.io")] {
+            let mut given = input(json!({field: [entry]}));
+            given["imageTagMirrorSets"] = json!([{"metadata": {"name": "x"}, "spec": {
+                "imageTagMirrors": [{"source": "*.wild.io", "mirrors": ["mirror.local/wild"]}],
+            }}]);
+            assert_agrees(&Registries, given.clone(), Err(error));
+            let conf = &Registries.answer(&given).unwrap()["files"][0]["toml"]["registry"][1];
+            let below = if entry.starts_with('*') { "mirror.local/wild" } else { "mirror.local/wild/ns" };
+            assert_eq!(conf["mirror"][0]["location"], below);
+        }
+    }
 }

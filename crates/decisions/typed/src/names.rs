@@ -207,12 +207,10 @@ fn name_by_finalizer(kind: Kind, pool: &str, finalizers: &[String], existing: &B
 /// One above the highest, or the lowest free one when the highest is taken.
 fn next_suffix(kind: Kind, rivals: &[&Claimant]) -> Result<String, Error> {
     let mut taken = BTreeSet::new();
+    let has_plain = rivals.iter().any(|one| one.suffix.as_deref() == Some(""));
     for one in rivals {
         match one.suffix.as_deref() {
-            None => {}
-            Some("") => {
-                taken.insert(0);
-            }
+            None | Some("") => {}
             Some(suffix) => {
                 let number: i64 =
                     suffix.parse().map_err(|_| Error::Suffix { of: one.name.clone(), suffix: suffix.to_owned() })?;
@@ -221,10 +219,10 @@ fn next_suffix(kind: Kind, rivals: &[&Claimant]) -> Result<String, Error> {
         }
     }
     let next = taken.last().copied().unwrap_or_default().max(0).saturating_add(1);
-    let free = || (1..=MOST).chain([0]).find(|number| !taken.contains(number));
+    let free = || (1..=MOST).find(|number| !taken.contains(number));
     match Some(next).filter(|next| *next <= MOST).or_else(free) {
-        Some(0) => Ok(String::new()),
         Some(number) => Ok(number.to_string()),
+        None if !has_plain => Ok(String::new()),
         None => Err(Error::Limit(kind)),
     }
 }

@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 
 use crate::defaults::{self, Rendered, Source};
 use crate::plan::{Existing, Plan, Standing, note, remembered, standing};
+use crate::pools::{name_of, template_role};
+use crate::runtime::main_file::{self, MainFile, Written};
 use crate::templates::profile::{Kubelet, NodeSigns, Profile, Runtime};
 use crate::templates::{self, Templates};
 use crate::{kubelet, registries, runtime};
@@ -39,6 +41,8 @@ pub struct Objects {
     pub api_server: Option<ApiServer>,
     pub pools: Vec<MachineConfigPool>,
     pub nodes: Vec<PoolNode>,
+    /// MachineConfigs that write containerd's main file, whatever their name is.
+    pub main_files: Vec<Written>,
     /// MachineConfigs with a name that a planner gives, see [`is_generated_name`]. Others are not looked at.
     pub machine_configs: Vec<MachineConfig>,
     pub memory: Memory,
@@ -188,6 +192,26 @@ impl Objects {
         runtimes
     }
 
+    /// What is known of containerd's main file on the nodes of each pool.
+    fn main_files(&self) -> BTreeMap<String, MainFile> {
+        let mut used = self.runtimes().into_values().flatten().chain([self.default_runtime()]);
+        if !used.any(|runtime| matches!(runtime, Runtime::Containerd { .. })) {
+            return BTreeMap::new();
+        }
+        let templates = if self.has_templates() {
+            self.of_roles(|role, source| self.file_or_none(source, role, main_file::PATH))
+        } else {
+            BTreeMap::new()
+        };
+        let settings = self.settings.as_ref().and_then(|settings| settings.spec.containerd.as_ref());
+        let of_pool = |pool: &MachineConfigPool| {
+            let template = templates.get(&template_role(pool)).and_then(|template| template.as_deref().ok());
+            let template = template.filter(|text| !text.is_empty());
+            (name_of(pool), MainFile::of(pool, &self.main_files, template, settings))
+        };
+        self.pools.iter().map(of_pool).collect()
+    }
+
     /// The runtime of pools whose nodes do not tell: that of other nodes, or the one whose unit the settings name.
     fn default_runtime(&self) -> Runtime {
         let found = self.nodes.iter().find_map(|node| Runtime::parse(&node.signs.runtime_version));
@@ -326,6 +350,7 @@ impl Objects {
             machine_configs: self.machine_configs.clone(),
             runtimes: self.runtimes(),
             default_runtime: self.default_runtime(),
+            main_files: self.main_files(),
             storage,
             stores: true,
             originals: self.memory.originals.clone(),
@@ -353,6 +378,7 @@ impl Objects {
             defaults,
             runtimes: self.runtimes(),
             default_runtime: self.default_runtime(),
+            main_files: self.main_files(),
             originals: self.memory.originals.clone(),
             inputs: self.inputs(),
             adopt: self.adopt(),

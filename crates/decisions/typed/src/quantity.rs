@@ -69,6 +69,11 @@ impl Quantity {
         self.nanos % 10_i128.pow(FINEST.unsigned_abs()) == 0
     }
 
+    /// Whether its amount is less than one.
+    pub fn is_below_one(&self) -> bool {
+        self.nanos < 10_i128.pow(FINEST.unsigned_abs())
+    }
+
     /// Whether it is nothing at all.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0

@@ -5,6 +5,7 @@
 
 pub mod containerd;
 mod crio;
+pub mod main_file;
 pub mod plan;
 mod storage;
 
@@ -55,7 +56,7 @@ pub enum Error {
     )]
     OverlaySize(String),
     #[error(
-        "invalid overlaySize {0:?}, must be whole bytes with one of the units k, M, G, T, P, Ki, Mi, Gi, Ti, Pi or none (spec.containerRuntimeConfig.overlaySize, for example 10Gi)"
+        "invalid overlaySize {0:?}, is less than one byte: m stands for a thousandth, M for a million (spec.containerRuntimeConfig.overlaySize, for example 10Gi)"
     )]
     OverlayUnit(String),
     #[error("invalid {field} {found}, must be a quantity (spec.containerRuntimeConfig.{field}, for example 10Gi)")]
@@ -90,7 +91,7 @@ impl Settings {
         }
         let log_size = quantity("logSizeMax", log_size_max.as_ref())?;
         if let Some(size) = &log_size
-            && !(size.is_whole() && matches!(size.value(), 0 | UNLIMITED | LEAST_LOG..))
+            && !matches!((size.value(), size.is_whole()), (UNLIMITED, true) | (0 | LEAST_LOG.., _))
         {
             return Err(Error::LogSizeMax(size.as_str().to_owned()));
         }
@@ -98,7 +99,7 @@ impl Settings {
         if let Some(size) = overlay_size.as_ref().filter(|size| size.value() < 0) {
             return Err(Error::OverlaySize(size.as_str().to_owned()));
         }
-        if let Some(size) = overlay_size.as_ref().filter(|size| !is_storage_size(size)) {
+        if let Some(size) = overlay_size.as_ref().filter(|size| !size.is_zero() && size.is_below_one()) {
             return Err(Error::OverlayUnit(size.as_str().to_owned()));
         }
         let log_level = log_level.clone().filter(|level| !level.is_empty());
@@ -171,12 +172,6 @@ fn quantity(field: &'static str, value: Option<&serde_json::Value>) -> Result<Op
         Some(quantity) => Ok(Some(quantity)),
         None => Err(Error::Quantity { field, found: value.to_string() }),
     }
-}
-
-/// Whether storage.conf reads a size as Kubernetes does. There `m` is a million, and it knows neither exponents nor `E`.
-fn is_storage_size(size: &Quantity) -> bool {
-    let unit = size.as_str().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    size.is_whole() && ["", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"].contains(&unit)
 }
 
 fn bad_path(field: &str, store: &AdditionalStore) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::bail;
 use api::machineconfiguration::MachineConfig;
 use futures::StreamExt as _;
 use jiff::SignedDuration;
@@ -11,6 +12,7 @@ use kube::{Api, Client};
 use proposal::generated::{self, Sources, Typed};
 use proposal::plan::Drains;
 use proposal::{Change, Cluster, Comparison, Draft, Manifest, Plan, Proposal};
+use typed::objects::Given;
 
 use crate::gather::{self, Depth};
 
@@ -28,11 +30,12 @@ pub(crate) struct Proposed {
 
 impl Proposed {
     pub(crate) async fn compute(client: &Client, change: &Change, reboot: SignedDuration) -> anyhow::Result<Self> {
-        let (cluster, notes) = cluster(client).await?;
+        let (mut cluster, mut notes) = cluster(client).await?;
         let generated = match change.manifests.iter().any(generated::is_typed) {
-            true => typed(client, &cluster, &change.manifests).await?.plans(),
+            true => plans(client, &mut cluster, &change.manifests).await?,
             false => Vec::new(),
         };
+        notes.extend(generated::pinned(&cluster, &change.manifests));
         Self::with_generated(client, cluster, notes, change, &generated, reboot).await
     }
 
@@ -98,6 +101,34 @@ pub(crate) async fn typed(client: &Client, cluster: &Cluster, manifests: &[Manif
         policies: gather::list_if_installed(client).await?,
     };
     Ok(Typed::over(cluster, sources, controllers::Settings::default().version, manifests)?)
+}
+
+/// What would be generated. Templates are filled in only where a manifest is among what they are filled with.
+async fn plans(
+    client: &Client,
+    cluster: &mut Cluster,
+    manifests: &[Manifest],
+) -> anyhow::Result<Vec<typed::plan::Plan>> {
+    let mut typed = typed(client, cluster, manifests).await?;
+    if !manifests.iter().any(generated::is_for_templates) {
+        return Ok(typed.plans());
+    }
+    if typed.objects.has_templates() {
+        let mut present = self::typed(client, cluster, &[]).await?;
+        present.objects.templates = Given::Profile;
+        let secret = crate::adopt::pull_secret(client, &typed).await?;
+        if !present.objects.plan_templates(Ok(secret.clone()), Vec::new()).apply.is_empty() {
+            bail!(
+                "what templates made in this cluster is not what those of the profile make, so a ControllerConfig or an APIServer cannot be planned: the controller has templates of its own, or is still at work; `machinist render --templates=DIR` shows what they make"
+            );
+        }
+        typed.objects.templates = Given::Profile;
+        let made = typed.objects.plan_templates(Ok(secret), Vec::new());
+        cluster.controller_configs = typed.objects.controller_config.iter().cloned().collect();
+        return Ok(std::iter::once(made).chain(typed.plans()).collect());
+    }
+    cluster.controller_configs = typed.objects.controller_config.iter().cloned().collect();
+    Ok(typed.plans())
 }
 
 /// Tries every eviction without carrying it out.

@@ -50,6 +50,7 @@ pub(super) fn fragments(version: &str) -> Vec<MachineConfig> {
         pools: Vec::new(),
         nodes: Vec::new(),
         machine_configs: Vec::new(),
+        main_files: Vec::new(),
         memory: Memory::default(),
     };
     objects.plan_templates(Ok(None), Vec::new()).apply

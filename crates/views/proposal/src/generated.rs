@@ -1,11 +1,12 @@
 //! What typed configuration among the manifests would generate, asked from the planners that the controller asks.
 //!
-//! Only fragments change here; what the templates make is taken as it is in the cluster.
+//! Only fragments change here; what the templates make is taken as it is in the cluster, unless a manifest is among what
+//! templates are filled with ([`is_for_templates`]).
 
 use api::config::{
     ApiServer, ClusterImagePolicy, FeatureGate, Image, ImageDigestMirrorSet, ImagePolicy, ImageTagMirrorSet, Node,
 };
-use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig, MachineConfig};
+use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig, MachineConfig, MachineConfigPool};
 use api::names;
 use api::operator::ImageContentSourcePolicy;
 use jiff::Timestamp;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
 use typed::plan::{Plan, Update};
+use typed::runtime::main_file::Written;
 use typed::templates::profile::NodeSigns;
 
 use crate::cluster::Cluster;
@@ -23,9 +25,12 @@ use crate::manifest::{self, Manifest};
 use crate::request::laid_over;
 
 /// Kinds that fragments are generated from, by group.
-pub(crate) const KINDS: [(&str, &str); 10] = [
+pub(crate) const KINDS: [(&str, &str); 13] = [
     ("machineconfiguration.openshift.io", "KubeletConfig"),
     ("machineconfiguration.openshift.io", "ContainerRuntimeConfig"),
+    ("machineconfiguration.openshift.io", "ControllerConfig"),
+    ("machineconfiguration.openshift.io", "PinnedImageSet"),
+    ("config.openshift.io", "APIServer"),
     ("config.openshift.io", "Image"),
     ("config.openshift.io", "ImageDigestMirrorSet"),
     ("config.openshift.io", "ImageTagMirrorSet"),
@@ -40,6 +45,39 @@ pub(crate) const KINDS: [(&str, &str); 10] = [
 #[must_use]
 pub fn is_typed(manifest: &Manifest) -> bool {
     KINDS.contains(&(manifest.group(), manifest.kind.as_str()))
+}
+
+/// Whether a manifest changes what templates make.
+#[must_use]
+pub fn is_for_templates(manifest: &Manifest) -> bool {
+    matches!(manifest.kind.as_str(), "ControllerConfig" | "APIServer") && is_typed(manifest)
+}
+
+/// What nodes would do about PinnedImageSets among the manifests. No config changes for them.
+#[must_use]
+pub fn pinned(cluster: &Cluster, manifests: &[Manifest]) -> Vec<String> {
+    let members = cluster.members();
+    let count = |pool: &str| {
+        let is_in = |member: &&Membership| matches!(member, Membership::Member { primary, .. } if primary == pool);
+        members.values().filter(is_in).count()
+    };
+    let tell = |manifest: &Manifest| {
+        let images = manifest.value.pointer("/spec/pinnedImages").and_then(|images| images.as_array());
+        let images = images.map_or(0, Vec::len);
+        let is_named =
+            |pool: &&MachineConfigPool| pool.spec.pinned_image_sets.iter().any(|named| named.name == manifest.name);
+        let pools = cluster.pools.iter().filter(is_named).map(ResourceExt::name_any);
+        let pools: Vec<_> = pools.map(|pool| format!("{} nodes of pool {pool}", count(&pool))).collect();
+        match pools.is_empty() {
+            true => format!("PinnedImageSet {}: {}", manifest.name, typed::pinned::UNUSED),
+            false => format!(
+                "PinnedImageSet {}: {} pull and pin its {images} images in the background; nothing is drained or rebooted",
+                manifest.name,
+                pools.join(" and ")
+            ),
+        }
+    };
+    manifests.iter().filter(|manifest| manifest.kind == "PinnedImageSet" && is_typed(manifest)).map(tell).collect()
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +128,7 @@ impl Typed {
             api_server: named(over.lay(sources.api_servers)?, names::CLUSTER),
             pools: cluster.pools.clone(),
             nodes: nodes(cluster),
+            main_files: main_files(cluster, manifests),
             machine_configs: generated(&cluster.configs),
             memory: Memory::default(),
         };
@@ -141,6 +180,15 @@ fn named<K: Resource>(objects: Vec<K>, name: &str) -> Option<K> {
 fn generated(configs: &[MachineConfig]) -> Vec<MachineConfig> {
     let is_generated = |config: &&MachineConfig| typed::objects::is_generated_name(&config.name_any());
     configs.iter().filter(is_generated).cloned().collect()
+}
+
+/// containerd's main file as MachineConfigs write it, those among the manifests in place of the cluster's.
+fn main_files(cluster: &Cluster, manifests: &[Manifest]) -> Vec<Written> {
+    let given: Vec<MachineConfig> =
+        manifests.iter().filter(|it| it.is::<MachineConfig>()).filter_map(|it| it.parse().ok()).collect();
+    let is_replaced = |config: &&MachineConfig| given.iter().any(|it| it.name_any() == config.name_any());
+    let kept = cluster.configs.iter().filter(|config| !is_replaced(config));
+    kept.chain(&given).filter_map(Written::find).collect()
 }
 
 fn nodes(cluster: &Cluster) -> Vec<PoolNode> {
@@ -195,5 +243,42 @@ impl Over<'_> {
             objects.push(object);
         }
         Ok(objects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_set_of_images_says_which_nodes_pull_it_or_that_none_does() {
+        let pool = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": "worker"},
+            "spec": {"nodeSelector": {"matchLabels": {"pool": "worker"}}, "pinnedImageSets": [{"name": "base"}]},
+        });
+        let node = json!({"metadata": {"name": "one", "labels": {"pool": "worker"}}});
+        let cluster = Cluster {
+            pools: vec![serde_json::from_value(pool).unwrap()],
+            nodes: vec![serde_json::from_value(node).unwrap()],
+            ..Cluster::default()
+        };
+        let set = |name: &str| {
+            format!(
+                "apiVersion: machineconfiguration.openshift.io/v1\nkind: PinnedImageSet\nmetadata: {{name: {name}}}\nspec: {{pinnedImages: [{{name: a}}]}}\n"
+            )
+        };
+        let text = format!("{}---\n{}", set("base"), set("other"));
+        let told = pinned(&cluster, &manifest::parse("a.yaml", &text).unwrap());
+        assert_eq!(
+            told,
+            [
+                "PinnedImageSet base: 1 nodes of pool worker pull and pin its 1 images in the background; nothing is drained or rebooted".to_owned(),
+                format!("PinnedImageSet other: {}", typed::pinned::UNUSED),
+            ]
+        );
     }
 }

@@ -136,8 +136,15 @@ impl Inputs {
             let policy: NodeDisruptionPolicyConfig = serde_path_to_error::deserialize(value).map_err(|error| {
                 manifest.error(format!("spec.nodeDisruptionPolicy.{}: {}", error.path(), error.inner()))
             })?;
-            self.policies = Policies::try_from(&policy)
+            Policies::try_from(&policy)
                 .map_err(|error| manifest.error(format!("spec.nodeDisruptionPolicy.{error}")))?;
+            // The API takes these, and the operator leaves them out.
+            let (policies, errors) = Policies::accepted(&policy);
+            let told = errors
+                .iter()
+                .map(|error| format!("{}: spec.nodeDisruptionPolicy.{error}; the entry is left out", manifest.origin));
+            self.warnings.extend(told);
+            self.policies = policies;
         }
         if let Some(value) = manifest.value.pointer("/spec/irreconcilableValidationOverrides") {
             let field = "spec.irreconcilableValidationOverrides";

@@ -12,7 +12,7 @@ mod pool_policy;
 mod rendered_provenance;
 
 pub use bootstrap_token::{BootstrapToken, BootstrapTokenSpec, BootstrapTokenStatus};
-pub use cluster_settings::{ClusterSettings, ClusterSettingsSpec};
+pub use cluster_settings::{ClusterSettings, ClusterSettingsSpec, ContainerdSettings};
 pub use kept_config::{KeptConfig, KeptConfigSpec};
 pub use node_survey::{Found, NodeSurvey, NodeSurveySpec, SurveyedFile};
 pub use pool_ledger::{Claim, HeldConfig, PoolLedger, PoolLedgerSpec, Target};

@@ -182,3 +182,34 @@ async fn missing_rights_and_a_terminating_namespace_are_named_with_the_fix() {
     maps.patch("held", &PatchParams::default(), &free).await.unwrap();
     tokio::time::timeout(Duration::from_secs(60), stage.condition("Degraded", "False", &[])).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_disruption_policy_that_cannot_be_followed_is_named_on_its_object_and_the_others_hold() {
+    let Some(stage) = Stage::start(Kind::Embedded).await else { return };
+    let _operator = stage.operate(settings());
+    stage.available().await;
+    let configurations: Api<api::operator::MachineConfiguration> = Api::all(stage.client.clone());
+    let policy = json!({"files": [
+        {"path": "etc/relative", "actions": [{"type": "None"}]},
+        {"path": "/etc/good", "actions": [{"type": "None"}]},
+    ]});
+    let patch = Patch::Merge(json!({"spec": {"nodeDisruptionPolicy": policy}}));
+    configurations.patch("cluster", &PatchParams::default(), &patch).await.unwrap();
+    let says = |object: Option<&api::operator::MachineConfiguration>, status: &str, word: &str| {
+        let found = object.and_then(|object| object.status.as_ref());
+        found.into_iter().flat_map(|found| &found.conditions).any(|one| {
+            one.type_ == "NodeDisruptionPolicyAccepted" && one.status == status && one.message.contains(word)
+        })
+    };
+    let bad = "spec.nodeDisruptionPolicy.files[0].path: path \"etc/relative\" is not absolute";
+    let object = wait_for(&configurations, "cluster", "the condition", |object| says(object, "False", bad)).await;
+    let status = object.unwrap().status.unwrap().node_disruption_policy_status.unwrap();
+    assert!(status.cluster_policies.unwrap().files.iter().any(|file| file.path == "/etc/good"));
+    stage.condition("Degraded", "True", &["etc/relative"]).await;
+    let policy = json!({"files": [{"path": "/etc/good", "actions": [{"type": "None"}]}]});
+    let patch = Patch::Merge(json!({"spec": {"nodeDisruptionPolicy": policy}}));
+    configurations.patch("cluster", &PatchParams::default(), &patch).await.unwrap();
+    wait_for(&configurations, "cluster", "the condition to tell that it is over", |object| says(object, "True", ""))
+        .await;
+    stage.condition("Degraded", "False", &[]).await;
+}

@@ -22,7 +22,8 @@ pub(super) struct Declared {
 
 /// Declares a limit of pods and a mirror. They reach the nodes with whatever is written next.
 pub(super) async fn declare(stage: &Stage) -> Declared {
-    let profile = json!({"spec": {"profile": "kubeadm"}}).to_string();
+    // The main file of containerd is the image's, so what it reads has to be said.
+    let profile = json!({"spec": {"profile": "kubeadm", "containerd": {"readsHosts": true}}}).to_string();
     stage.cluster.kubectl(&["patch", "clustersettings", "cluster", "--type=merge", "-p", &profile]);
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {

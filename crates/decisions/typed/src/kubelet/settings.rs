@@ -33,7 +33,9 @@ impl Settings {
         if let Some(level) = spec.log_level.filter(|level| !(0..=10).contains(level)) {
             return Err(Error::LogLevel(level));
         }
-        let mut fields = read::configuration(spec.kubelet_config.as_ref().unwrap_or(&Value::Null))?;
+        let raw = spec.kubelet_config.as_ref().unwrap_or(&Value::Null);
+        let mut fields = read::configuration(raw)?;
+        keep_defaults(raw, &mut fields);
         refuse_managed(&fields)?;
         refuse_unknown_ciphers(spec.tls_security_profile.as_ref())?;
         limits::check_reservations(&fields)?;
@@ -101,6 +103,15 @@ fn refuse_unknown_ciphers(profile: Option<&TlsSecurityProfile>) -> Result<(), Er
     match Tls::from_profile(profile).cipher_suites.is_empty() {
         true => Err(Error::Ciphers(custom.ciphers.join(", "))),
         false => Ok(()),
+    }
+}
+
+/// A reservation without an amount takes the default and is a reservation nevertheless.
+fn keep_defaults(raw: &Value, fields: &mut Map<String, Value>) {
+    let written = raw.get("systemReserved").and_then(Value::as_object).into_iter().flatten();
+    let Some(Value::Object(reserved)) = fields.get_mut("systemReserved") else { return };
+    for (resource, _) in written.filter(|(_, amount)| amount.is_null()) {
+        reserved.insert(resource.clone(), String::new().into());
     }
 }
 

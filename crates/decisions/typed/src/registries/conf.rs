@@ -120,7 +120,9 @@ impl Conf {
                 if scope == above.scope() || !is_nested(&scope, above.scope()) || !registry.mirrors.is_empty() {
                     continue;
                 }
-                let Some(rest) = scope.strip_prefix(above.scope()) else {
+                // A wildcard's mirror takes the place of the whole host, so behind a port there is nothing to put it before.
+                let rest = matched(&scope, above.scope()).map(|length| &scope[length..]);
+                let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
                     return Err(Error::WildcardMirror { source_name: set.source.clone(), scope });
                 };
                 let below =

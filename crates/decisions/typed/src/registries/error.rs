@@ -34,7 +34,7 @@ pub enum Error {
     )]
     NeverContact { object: String, source_name: String },
     #[error(
-        "could not update registries config with new changes: mirrors of the wildcard {source_name:?} cannot be carried over to {scope:?}, which is insecure, blocked or mirrored by itself; name mirrors for {scope:?} too"
+        "could not update registries config with new changes: mirrors of the wildcard {source_name:?} cannot be carried over to {scope:?}, which is insecure or blocked by itself and has a port; name mirrors for {scope:?} too"
     )]
     WildcardMirror { source_name: String, scope: String },
     #[error(

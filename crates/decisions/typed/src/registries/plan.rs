@@ -27,6 +27,7 @@ use crate::fragment::{File, Fragment};
 use crate::names;
 use crate::plan::{Existing, Object, Plan, Standing, note, seal};
 use crate::pools::{name_of, template_role};
+use crate::runtime::main_file::MainFile;
 use crate::templates::{Profile, Runtime};
 use accept::Accepted;
 
@@ -54,6 +55,8 @@ pub struct Snapshot {
     /// The runtimes that the nodes of each pool have, where they are known.
     pub runtimes: BTreeMap<String, BTreeSet<Runtime>>,
     pub default_runtime: Runtime,
+    /// What is known of containerd's main file on the nodes of each pool.
+    pub main_files: BTreeMap<String, MainFile>,
     pub originals: BTreeMap<String, MachineConfigSpec>,
     /// Fingerprints of what kept MachineConfigs were made from, by name.
     pub inputs: BTreeMap<String, String>,
@@ -180,6 +183,11 @@ fn make(snapshot: &Snapshot, pool: &MachineConfigPool, accepted: &Accepted) -> M
             }
             Runtime::Containerd { .. } => match hosts::build(&accepted.sources("", &Value::Null)) {
                 Ok(found) => {
+                    // They are written nevertheless: they do no harm, and what is not known may be so.
+                    let main = snapshot.main_files.get(&name_of(pool)).cloned().unwrap_or_default();
+                    if let Some(why) = main.refuses_hosts(&name_of(pool)).filter(|_| !found.files.is_empty()) {
+                        everything(snapshot).into_iter().for_each(|object| made.leave_out(object, why.clone()));
+                    }
                     files.extend(found.files);
                     if !found.unsupported.is_empty() {
                         made.leave_out(image(), found.unsupported.join("; "));

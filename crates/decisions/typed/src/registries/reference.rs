@@ -1,5 +1,7 @@
 //! Image references: `host[:port]/path[:tag][@digest]`.
 
+use std::net::Ipv6Addr;
+
 /// A reference whose name has a registry in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reference<'a> {
@@ -52,8 +54,12 @@ fn is_registry(part: &str) -> bool {
     part.contains(['.', ':']) || part == "localhost"
 }
 
-/// A host with an optional port.
+/// A host with an optional port. An IPv6 address stands in brackets, as in `[fd00::1]:5000`.
 pub(super) fn is_domain(text: &str) -> bool {
+    if let Some((address, port)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let is_port = |port: &str| port.strip_prefix(':').is_some_and(is_number);
+        return address.parse::<Ipv6Addr>().is_ok() && (port.is_empty() || is_port(port));
+    }
     let (host, port) = match text.split_once(':') {
         Some((host, port)) => (host, Some(port)),
         None => (text, None),
@@ -132,6 +138,9 @@ mod tests {
         ] {
             assert_eq!(parse(text), Some(Reference { name, has_digest }), "{text}");
         }
+        for text in ["[fd00::1]:5000/a:x", "[fd00::1]/a", "[2001:db8::5]:443/a/b"] {
+            assert!(parse(text).is_some_and(|found| is_name(found.name)), "{text}");
+        }
         let digested = format!("quay.io/a:b@{DIGEST}");
         assert_eq!(parse(&digested), Some(Reference { name: "quay.io/a", has_digest: true }));
     }
@@ -145,6 +154,9 @@ mod tests {
         }
         assert_eq!(parse("quay.io/a@sha256:short"), None);
         assert_eq!(parse("UPPER/x"), None);
+        for text in ["[fd00::1/a", "[fd00::g]/a", "fd00::1/a", "[]/a", "[fd00::1]x/a", "[fd00::1]:/a", "[10.0.0.1]/a"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
         assert!(parse_any("ubuntu:24.04").is_some());
     }
 }

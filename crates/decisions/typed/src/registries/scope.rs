@@ -59,12 +59,23 @@ mod tests {
 
     #[test]
     fn sources_and_mirrors_are_names_without_scheme_tag_or_upper_case_path() {
-        for name in ["a", "a.com", "a.com:5000", "a.com/b_c/d--e", "A.com/b", "localhost:5000/x"] {
+        let addresses = ["[fd00::1]", "[fd00::1]:5000", "[fd00::1]:5000/x", "10.0.0.1:5000"];
+        let names = ["a", "a.com", "a.com:5000", "a.com/b_c/d--e", "A.com/b", "localhost:5000/x"];
+        for name in names.into_iter().chain(addresses) {
             assert!(is_source(name) && is_mirror(name), "{name}");
         }
-        for name in
-            ["", "https://a.com", "a.com/UPPER", "a.com/b:tag", "a.com/", "a.com//b", "-a.com", "a.com/_b", "a..com"]
-        {
+        for name in [
+            "",
+            "https://a.com",
+            "a.com/UPPER",
+            "a.com/b:tag",
+            "a.com/",
+            "a.com//b",
+            "-a.com",
+            "a.com/_b",
+            "a..com",
+            "a_b:1",
+        ] {
             assert!(!is_source(name) && !is_mirror(name), "{name}");
         }
         assert!(is_source("*.a.com") && !is_mirror("*.a.com"));

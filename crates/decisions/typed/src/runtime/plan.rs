@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
+use super::main_file::MainFile;
 use super::storage::needs_storage;
 use super::{Settings, containerd, files};
 use crate::claim::{self, Configuration, Subject};
@@ -46,6 +47,8 @@ pub struct Snapshot {
     pub runtimes: BTreeMap<String, BTreeSet<Runtime>>,
     /// The runtime of pools without nodes.
     pub default_runtime: Runtime,
+    /// What is known of containerd's main file on the nodes of each pool.
+    pub main_files: BTreeMap<String, MainFile>,
     /// The template's storage.conf by role, or why there is none.
     pub storage: BTreeMap<String, Result<String, String>>,
     /// Whether the runtime knows additional stores.
@@ -104,9 +107,13 @@ fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool
     for pool in pools {
         for runtime in runtimes(snapshot, pool) {
             let Runtime::Containerd { major } = runtime else { continue };
-            let unsupported = containerd::dropins(&settings, major).unsupported;
-            if !unsupported.is_empty() {
-                return Err(format!("pool {:?}: {}", name_of(pool), unsupported.join("; ")));
+            let main = main_file(snapshot, pool);
+            let dropins = containerd::dropins(&settings, major, &main);
+            if !dropins.unsupported.is_empty() {
+                return Err(format!("pool {:?}: {}", name_of(pool), dropins.unsupported.join("; ")));
+            }
+            if let Some(why) = main.refuses_dropins(&name_of(pool)).filter(|_| !dropins.files.is_empty()) {
+                return Err(why);
             }
         }
         content(snapshot, pool, &settings)?;
@@ -117,6 +124,10 @@ fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool
 fn runtimes(snapshot: &Snapshot, pool: &MachineConfigPool) -> BTreeSet<Runtime> {
     let known = snapshot.runtimes.get(&name_of(pool)).filter(|known| !known.is_empty());
     known.cloned().unwrap_or_else(|| BTreeSet::from([snapshot.default_runtime]))
+}
+
+fn main_file(snapshot: &Snapshot, pool: &MachineConfigPool) -> MainFile {
+    snapshot.main_files.get(&name_of(pool)).cloned().unwrap_or_default()
 }
 
 /// The files for every runtime that a pool's nodes have. The others' files do no harm on a node.
@@ -133,7 +144,7 @@ fn content(snapshot: &Snapshot, pool: &MachineConfigPool, settings: &Settings) -
                 };
                 files(settings, storage, snapshot.stores).map_err(|error| error.to_string())?
             }
-            Runtime::Containerd { major } => containerd::dropins(settings, major).files,
+            Runtime::Containerd { major } => containerd::dropins(settings, major, &main_file(snapshot, pool)).files,
         };
         all.extend(
             found.into_iter().filter(|file| !all.iter().any(|known| known.path == file.path)).collect::<Vec<_>>(),

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use super::{Error, Settings};
+use crate::quantity::Quantity;
 
 pub const STORAGE: &str = "/etc/containers/storage.conf";
 
@@ -14,7 +15,7 @@ pub(super) fn edit(settings: &Settings, default: &str, stores: bool) -> Result<O
     let mut conf: Table = toml::from_str(default).map_err(|error| Error::Storage(error.message().to_owned()))?;
     let options = options(&mut conf)?;
     if let Some(size) = &settings.overlay_size {
-        options.insert("size".to_owned(), Value::String(size.as_str().to_owned()));
+        options.insert("size".to_owned(), Value::String(written(size)));
     }
     if stores {
         // The suffix makes the library look layers up by reference, which is the only way these stores answer.
@@ -31,6 +32,16 @@ pub(super) fn edit(settings: &Settings, default: &str, stores: bool) -> Result<O
         }
     }
     toml::to_string(&conf).map(Some).map_err(|error| Error::Storage(error.to_string()))
+}
+
+/// A size in a form that storage.conf reads as Kubernetes does: there `m` is a million, and it knows neither exponents nor
+/// `E`. Such a size is written in bytes.
+fn written(size: &Quantity) -> String {
+    let unit = size.as_str().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    match size.is_whole() && ["", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"].contains(&unit) {
+        true => size.as_str().to_owned(),
+        false => size.value().to_string(),
+    }
 }
 
 /// Whether any of the settings belongs there.
@@ -50,5 +61,32 @@ fn options(conf: &mut Table) -> Result<&mut Table, Error> {
         }
     }
     let options = storage.entry("options").or_insert_with(|| Value::Table(Table::new()));
-    options.as_table_mut().ok_or_else(|| wrong("storage.options is not a table"))
+    let options = options.as_table_mut().ok_or_else(|| wrong("storage.options is not a table"))?;
+    match options.iter().find(|(key, value)| !is_of_type(key, value)) {
+        Some((key, value)) => Err(wrong(&format!("storage.options.{key} cannot be {}", value.type_str()))),
+        None => Ok(options),
+    }
+}
+
+/// Whether an option has the type that the library reads it with. Of options that it does not know, nothing is known here.
+fn is_of_type(key: &str, value: &Value) -> bool {
+    match key {
+        "size"
+        | "imagestore"
+        | "ignore_chown_errors"
+        | "use_composefs"
+        | "root-auto-userns-user"
+        | "skip_mount_home"
+        | "mount_program"
+        | "mountopt" => value.is_str(),
+        "additionalimagestores" | "additionallayerstores" => {
+            value.as_array().is_some_and(|items| items.iter().all(Value::is_str))
+        }
+        "aufs" | "btrfs" | "overlay" | "vfs" | "zfs" | "pull_options" => {
+            value.as_table().is_some_and(|members| members.values().all(Value::is_str))
+        }
+        "auto-userns-min-size" | "auto-userns-max-size" | "force_mask" => value.is_integer(),
+        "disable-volatile" => value.is_bool(),
+        _ => true,
+    }
 }

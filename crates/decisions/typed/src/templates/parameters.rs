@@ -21,6 +21,8 @@ pub struct Parameters {
     pub topology: String,
     /// `crio` or `containerd`.
     pub runtime: String,
+    /// The major version of containerd, 0 for CRI-O.
+    pub runtime_major: u64,
     pub cluster_dns: String,
     pub cluster_domain: String,
     /// Where nodes reach the API; both are empty where that is not known.
@@ -144,6 +146,7 @@ impl Parameters {
             platform: if known { platform } else { "none".to_owned() },
             topology: status.and_then(|status| status.control_plane_topology.clone()).unwrap_or_default(),
             runtime: String::new(),
+            runtime_major: 0,
             cluster_dns: spec.cluster_dns_ip.clone(),
             cluster_domain: "cluster.local".to_owned(),
             api_host,

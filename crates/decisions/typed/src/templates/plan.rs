@@ -60,8 +60,12 @@ pub fn render(snapshot: &Snapshot) -> Result<BTreeMap<String, Rendered>, String>
     let parameters =
         Parameters::new(spec, pull_secret.as_deref(), snapshot.api_tls.as_ref()).map_err(|error| error.to_string())?;
     let rendered = |role: &str| {
-        let given =
-            Parameters { role: role.to_owned(), runtime: snapshot.runtime.name().to_owned(), ..parameters.clone() };
+        let given = Parameters {
+            role: role.to_owned(),
+            runtime: snapshot.runtime.name().to_owned(),
+            runtime_major: snapshot.runtime.major(),
+            ..parameters.clone()
+        };
         (role.to_owned(), snapshot.templates.render(&given))
     };
     Ok(roles(&parameters.topology, &snapshot.machine_configs).into_iter().map(rendered).collect())

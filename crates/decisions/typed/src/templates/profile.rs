@@ -126,6 +126,14 @@ impl Runtime {
         }
     }
 
+    /// The major version of containerd, of which each has a form of configuration; 0 for CRI-O.
+    pub fn major(self) -> u64 {
+        match self {
+            Self::Crio => 0,
+            Self::Containerd { major } => major,
+        }
+    }
+
     /// Its name in templates' folders.
     pub fn name(self) -> &'static str {
         match self {

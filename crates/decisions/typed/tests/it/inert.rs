@@ -11,60 +11,137 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use typed::inert::{Bare, Inert};
 
+use crate::effects::Proof;
+
 /// What tells a user about an object of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tells {
     /// It changes nodes, machines or other objects, and conditions, events or errors of admission tell what is wrong.
-    Effect,
+    Effect(Proof),
     /// We write it; users only read it.
     Record,
     /// It does nothing, wholly or in part, and says so: see [`typed::inert`].
     Inert,
 }
 
+use Proof::{Generated, Test};
 use Tells::{Effect, Inert as Nothing, Record};
 
-/// A new kind is added here once it has an effect or says that it has none.
+/// A new kind is added here once it has an effect, with what shows it, or says that it has none.
 const KINDS: &[(&str, &str, Tells)] = &[
-    ("machineconfiguration.openshift.io", "MachineConfig", Effect),
-    ("machineconfiguration.openshift.io", "MachineConfigPool", Effect),
-    ("machineconfiguration.openshift.io", "KubeletConfig", Effect),
-    ("machineconfiguration.openshift.io", "ContainerRuntimeConfig", Effect),
-    ("machineconfiguration.openshift.io", "ControllerConfig", Effect),
+    (
+        "machineconfiguration.openshift.io",
+        "MachineConfig",
+        Effect(Test("e2e/tests/it/walk.rs", "a_machine_config_reaches_each_node_of_its_pool_one_at_a_time")),
+    ),
+    (
+        "machineconfiguration.openshift.io",
+        "MachineConfigPool",
+        Effect(Test("e2e/tests/it/controllers/rolling_out.rs", "a_percentage_is_a_budget")),
+    ),
+    ("machineconfiguration.openshift.io", "KubeletConfig", Effect(Generated)),
+    ("machineconfiguration.openshift.io", "ContainerRuntimeConfig", Effect(Generated)),
+    ("machineconfiguration.openshift.io", "ControllerConfig", Effect(Generated)),
     ("machineconfiguration.openshift.io", "MachineConfigNode", Record),
-    ("machineconfiguration.openshift.io", "PinnedImageSet", Effect),
+    (
+        "machineconfiguration.openshift.io",
+        "PinnedImageSet",
+        Effect(Test(
+            "crates/services/daemon/tests/it/asked.rs",
+            "images_of_a_set_are_pulled_pinned_reported_and_let_go",
+        )),
+    ),
     ("machineconfiguration.openshift.io", "MachineOSConfig", Nothing),
     ("machineconfiguration.openshift.io", "MachineOSBuild", Nothing),
     ("operator.openshift.io", "MachineConfiguration", Nothing),
-    ("operator.openshift.io", "ImageContentSourcePolicy", Effect),
+    ("operator.openshift.io", "ImageContentSourcePolicy", Effect(Generated)),
     ("config.openshift.io", "ClusterOperator", Record),
-    ("config.openshift.io", "Image", Effect),
-    ("config.openshift.io", "ImageDigestMirrorSet", Effect),
-    ("config.openshift.io", "ImageTagMirrorSet", Effect),
-    ("config.openshift.io", "ClusterImagePolicy", Effect),
-    ("config.openshift.io", "ImagePolicy", Effect),
-    ("config.openshift.io", "Node", Effect),
-    ("config.openshift.io", "FeatureGate", Effect),
-    ("config.openshift.io", "APIServer", Effect),
-    ("config.openshift.io", "Infrastructure", Effect),
-    ("config.openshift.io", "Proxy", Effect),
-    ("config.openshift.io", "Scheduler", Effect),
-    ("machine.openshift.io", "Machine", Effect),
-    ("machine.openshift.io", "MachineSet", Effect),
-    ("machine.openshift.io", "MachineHealthCheck", Effect),
-    ("machine.openshift.io", "MachineDeployment", Effect),
-    ("machine.openshift.io", "ControlPlaneMachineSet", Effect),
+    ("config.openshift.io", "Image", Effect(Generated)),
+    ("config.openshift.io", "ImageDigestMirrorSet", Effect(Generated)),
+    ("config.openshift.io", "ImageTagMirrorSet", Effect(Generated)),
+    ("config.openshift.io", "ClusterImagePolicy", Effect(Generated)),
+    ("config.openshift.io", "ImagePolicy", Effect(Generated)),
+    ("config.openshift.io", "Node", Effect(Generated)),
+    ("config.openshift.io", "FeatureGate", Effect(Generated)),
+    ("config.openshift.io", "APIServer", Effect(Generated)),
+    (
+        "config.openshift.io",
+        "Infrastructure",
+        Effect(Test("crates/providers/aws/src/settings.rs", "settings_are_read_from_the_infrastructure_object")),
+    ),
+    (
+        "config.openshift.io",
+        "Proxy",
+        Effect(Test(
+            "crates/decisions/typed/tests/it/templates_faults.rs",
+            "only_root_reads_the_credentials_of_a_proxy",
+        )),
+    ),
+    (
+        "config.openshift.io",
+        "Scheduler",
+        Effect(Test("e2e/tests/it/controllers/marking.rs", "a_node_carries_the_labels_of_where_it_belongs")),
+    ),
+    (
+        "machine.openshift.io",
+        "Machine",
+        Effect(Test(
+            "crates/decisions/machine/tests/it/convergence.rs",
+            "a_deleted_machine_is_replaced_and_leaves_nothing_behind",
+        )),
+    ),
+    (
+        "machine.openshift.io",
+        "MachineSet",
+        Effect(Test("crates/decisions/machine/tests/it/convergence.rs", "a_set_grows_and_shrinks")),
+    ),
+    (
+        "machine.openshift.io",
+        "MachineHealthCheck",
+        Effect(Test("crates/services/machines/tests/it/health.rs", "a_machine_whose_node_stays_unready_is_replaced")),
+    ),
+    (
+        "machine.openshift.io",
+        "MachineDeployment",
+        Effect(Test(
+            "crates/decisions/machine/tests/it/convergence.rs",
+            "a_deployment_rolls_within_its_bounds_and_ends",
+        )),
+    ),
+    (
+        "machine.openshift.io",
+        "ControlPlaneMachineSet",
+        Effect(Test(
+            "crates/decisions/machine/tests/it/control_plane_set.rs",
+            "outdated_machines_are_replaced_one_at_a_time_from_the_lowest_index",
+        )),
+    ),
     ("cluster.k8s.io", "Machine", Nothing),
     ("cluster.k8s.io", "MachineSet", Nothing),
     ("cluster.k8s.io", "MachineDeployment", Nothing),
     ("cluster.k8s.io", "Cluster", Nothing),
-    ("healthchecking.openshift.io", "MachineHealthCheck", Effect),
-    ("machinist.dev", "BootstrapToken", Effect),
-    ("machinist.dev", "ClusterSettings", Effect),
+    (
+        "healthchecking.openshift.io",
+        "MachineHealthCheck",
+        Effect(Test("crates/services/machines/tests/it/health.rs", "a_check_of_2019_goes_by_its_config_map")),
+    ),
+    (
+        "machinist.dev",
+        "BootstrapToken",
+        Effect(Test("crates/services/server/tests/it/tokens.rs", "a_token_opens_one_pool")),
+    ),
+    ("machinist.dev", "ClusterSettings", Effect(Generated)),
     ("machinist.dev", "KeptConfig", Record),
     ("machinist.dev", "NodeSurvey", Record),
     ("machinist.dev", "PoolLedger", Record),
-    ("machinist.dev", "PoolPolicy", Effect),
+    (
+        "machinist.dev",
+        "PoolPolicy",
+        Effect(Test(
+            "crates/services/daemon/tests/it/honest.rs",
+            "drift_of_the_operating_system_is_not_called_repaired",
+        )),
+    ),
     ("machinist.dev", "RenderedProvenance", Record),
 ];
 
@@ -84,7 +161,10 @@ fn every_installed_kind_has_an_effect_is_a_record_or_says_that_it_does_nothing()
         };
         let may = |verbs: &[&str]| verbs.iter().any(|verb| rules.contains(&(group, names.plural.as_str(), verb)));
         match tells {
-            Effect => assert!(may(&["get", "list", "watch"]), "no workload reads {kind}.{group}, so it has no effect"),
+            Effect(proof) => {
+                assert!(may(&["get", "list", "watch"]), "no workload reads {kind}.{group}, so it has no effect");
+                proof.check(kind);
+            }
             Record => assert!(may(&["create", "patch", "update"]), "no workload writes {kind}.{group}"),
             Nothing => assert!(says_so(kind), "{kind}.{group} does nothing and does not say so"),
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod effects;
 mod force;
 mod inert;
 mod judge;

@@ -2,11 +2,13 @@
 
 use api::config::Image;
 use api::machineconfiguration::{ContainerRuntimeConfig, ControllerConfig, MachineConfig, MachineConfigSpec};
+use api::machinist::ContainerdSettings;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::BTreeMap;
-use typed::objects::{Given, Memory, Objects, Registries};
+use typed::objects::{Given, Memory, Objects, PoolNode, Registries};
 use typed::plan::Plan;
+use typed::templates::profile::NodeSigns;
 use typed::templates::{Template, Templates};
 
 use crate::registries::image;
@@ -40,6 +42,7 @@ impl Cluster {
             pools: vec![worker],
             nodes: Vec::new(),
             machine_configs: Vec::new(),
+            main_files: Vec::new(),
             memory: Memory::default(),
         };
         let blocked: Image = image(&json!({"blockedRegistries": ["bad.io"]}));
@@ -179,5 +182,35 @@ fn an_adopted_config_gives_way_to_ours_also_where_ours_is_empty() {
         objects.machine_configs[1] = plan.apply[0].clone();
         let next = objects.plan_registries(&given);
         assert!(next.apply.is_empty(), "{next:?}");
+    }
+}
+
+#[test]
+fn templates_and_settings_say_what_containerd_reads() {
+    let level = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ContainerRuntimeConfig",
+        "metadata": {"name": "level", "uid": "u", "generation": 1},
+        "spec": {"containerRuntimeConfig": {"logLevel": "debug"},
+            "machineConfigPoolSelector": {"matchLabels": {"pool": "worker"}}}});
+    let level: ContainerRuntimeConfig = serde_json::from_value(level).unwrap();
+    let says = |objects: &Objects| {
+        let runtimes = objects.plan_runtimes(std::slice::from_ref(&level));
+        let status = runtimes.updates[0].status.clone().unwrap();
+        let last = status["conditions"].as_array().unwrap().last().unwrap()["type"].clone();
+        let told = objects.plan_registries(&mirrors(&["mirror.local"])).events;
+        (last.as_str().unwrap().to_owned(), told.iter().any(|event| event.message.contains("not known to read")))
+    };
+    for version in ["containerd://1.7.2", "containerd://2.1.0"] {
+        let mut objects = Cluster::new().objects;
+        let signs = NodeSigns { runtime_version: version.to_owned(), ..NodeSigns::default() };
+        objects.nodes = vec![PoolNode { pool: "worker".to_owned(), signs }];
+        objects.machine_configs.clear();
+        assert_eq!(says(&objects), ("Success".to_owned(), false), "{version}");
+        let spec = &mut objects.settings.as_mut().unwrap().spec;
+        spec.profile = Some("kubeadm".to_owned());
+        // A source that is a namespace has no host file, so there is nothing that could go unread.
+        assert_eq!(says(&objects), ("Failure".to_owned(), false), "{version}");
+        objects.settings.as_mut().unwrap().spec.containerd =
+            Some(ContainerdSettings { reads_hosts: true, reads_dropins: true });
+        assert_eq!(says(&objects), ("Success".to_owned(), false), "{version}");
     }
 }

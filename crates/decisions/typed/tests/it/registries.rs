@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use typed::plan::Plan;
 use typed::registries::plan::{Snapshot, plan};
+use typed::runtime::main_file::MainFile;
 use typed::templates::{Profile, Runtime};
 
 use crate::world::{pool, readable};
@@ -32,6 +33,7 @@ pub(crate) fn snapshot() -> Snapshot {
         defaults: BTreeMap::new(),
         runtimes: BTreeMap::new(),
         default_runtime: Runtime::Crio,
+        main_files: BTreeMap::new(),
         originals: BTreeMap::new(),
         inputs: BTreeMap::new(),
         adopt: BTreeSet::new(),
@@ -184,6 +186,7 @@ fn containerd_gets_host_files_and_what_it_cannot_do_is_told() {
     assert_eq!(step(&mut world), [""; 0]);
     assert!(world.machine_configs.is_empty(), "hosts that are not ours get nothing that nobody asked for");
     world.default_runtime = Runtime::Containerd { major: 2 };
+    world.main_files = reads_hosts();
     world.digest_mirrors.push(mirror_set("m", "docker.io", &["mirror.local"]));
     world.digest_mirrors.push(mirror_set("n", "quay.io/org", &["mirror.local"]));
     assert_eq!(
@@ -195,6 +198,32 @@ fn containerd_gets_host_files_and_what_it_cannot_do_is_told() {
     world.digest_mirrors.clear();
     step(&mut world);
     assert!(world.machine_configs.is_empty(), "with the mirror set its MachineConfig goes");
+}
+
+/// What is known of a containerd that reads what is generated for it.
+fn reads_hosts() -> BTreeMap<String, MainFile> {
+    let text =
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = \"/etc/containerd/certs.d\"\n";
+    BTreeMap::from([("worker".to_owned(), MainFile::parse("MachineConfig 50-worker", text))])
+}
+
+#[test]
+fn mirrors_that_containerd_is_not_known_to_read_are_written_and_not_claimed() {
+    let mut world = snapshot();
+    world.profile = Profile::Kubeadm;
+    world.default_runtime = Runtime::Containerd { major: 2 };
+    world.digest_mirrors.push(mirror_set("m", "docker.io", &["mirror.local"]));
+    let told = step(&mut world);
+    assert!(
+        told[0].starts_with(
+            "ImageDigestMirrorSet m: containerd of pool \"worker\" is not known to read /etc/containerd/certs.d: write"
+        ),
+        "{told:?}"
+    );
+    assert_eq!(step(&mut world), [""; 0], "it is told once");
+    assert!(file(&world, "/etc/containerd/certs.d/docker.io/hosts.toml").is_some());
+    world.main_files = reads_hosts();
+    assert_eq!(step(&mut world), [""; 0]);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn an_image_that_stops_fitting_keeps_its_lists_in_force() {
     world.image = Some(image(&json!({"allowedRegistries": ["quay.io", "mirror.local"]})));
     let mut world = settled(world);
     let before = files(&world);
-    world.image = Some(image(&json!({"blockedRegistries": ["a.example.com"]})));
+    world.image = Some(image(&json!({"blockedRegistries": ["a.example.com:5000"]})));
     let told = step(&mut world);
     assert_eq!(files(&world), before);
     assert!(told.len() == 1 && told[0].starts_with("Image cluster: "), "{told:?}");
@@ -62,7 +62,7 @@ fn an_image_that_stops_fitting_keeps_its_lists_in_force() {
 fn of_two_that_do_not_fit_and_are_new_the_stricter_kind_stands() {
     let mut world = snapshot();
     world.digest_mirrors.push(mirror_set("m", "*.example.com", &["mirror.local"]));
-    world.image = Some(image(&json!({"blockedRegistries": ["a.example.com"]})));
+    world.image = Some(image(&json!({"blockedRegistries": ["a.example.com:5000"]})));
     let told = step(&mut world);
     assert!(file(&world, REGISTRIES).unwrap().contains("a.example.com"));
     assert!(told[0].starts_with("ImageDigestMirrorSet m: "), "{told:?}");
@@ -212,7 +212,7 @@ fn what_containerd_lacks_is_told_on_the_object_that_asks_for_it() {
 #[test]
 fn entries_that_would_break_a_file_on_the_node_are_refused_by_name() {
     let lists = ["insecureRegistries", "blockedRegistries", "allowedRegistries", "containerRuntimeSearchRegistries"];
-    for entry in ["https://r.io", "..", "r.io/", "_default", "r.io/../x", "r io", "r.io\n", "[::1]"] {
+    for entry in ["https://r.io", "..", "r.io/", "_default", "r.io/../x", "r io", "r.io\n", "[::1"] {
         for list in lists {
             for runtime in [Runtime::Crio, Runtime::Containerd { major: 2 }] {
                 let mut world = snapshot();
@@ -228,7 +228,7 @@ fn entries_that_would_break_a_file_on_the_node_are_refused_by_name() {
         let status = plan(&world).updates.first().and_then(|update| update.status.clone()).unwrap_or_default();
         assert_eq!(status["conditions"][0]["reason"], "InvalidPolicy", "{entry:?}");
     }
-    for entry in ["r.io", "R.io:5000/a/b", "*.r.io", "localhost", "r.io/a:latest"] {
+    for entry in ["r.io", "R.io:5000/a/b", "*.r.io", "localhost", "r.io/a:latest", "[fd00::1]:5000"] {
         let mut world = snapshot();
         world.image = Some(image(&json!({"allowedRegistries": [entry]})));
         assert_eq!(step(&mut world), [""; 0], "{entry:?}");

@@ -7,6 +7,7 @@ use expect_test::expect;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use typed::plan::Plan;
+use typed::runtime::main_file::MainFile;
 use typed::runtime::plan::{Snapshot, plan};
 use typed::templates::Runtime;
 
@@ -26,6 +27,7 @@ impl World {
             machine_configs: Vec::new(),
             runtimes: BTreeMap::new(),
             default_runtime: Runtime::Crio,
+            main_files: BTreeMap::new(),
             storage: [("worker".to_owned(), Ok(storage))].into(),
             stores: true,
             originals: BTreeMap::new(),
@@ -149,6 +151,8 @@ fn a_bad_one_is_told_and_stays_as_it_was_accepted() {
 fn what_containerd_cannot_do_is_refused_with_a_way_out() {
     let mut world = World::new(&["worker"]);
     world.0.runtimes.insert("worker".to_owned(), BTreeSet::from([Runtime::Containerd { major: 2 }]));
+    let text = "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n";
+    world.0.main_files.insert("worker".to_owned(), MainFile::parse("MachineConfig 50-worker", text));
     world.add("a", "worker", json!({"pidsLimit": 2048, "logLevel": "debug"}));
     world.add("b", "worker", json!({"logLevel": "debug"}));
     world.settle();
@@ -156,6 +160,24 @@ fn what_containerd_cannot_do_is_refused_with_a_way_out() {
         .assert_eq(&world.says("a"));
     assert_eq!(world.says("b"), "Success: Success");
     assert!(world.files("99-worker-generated-containerruntime-1").contains("level = \"debug\""));
+}
+
+#[test]
+fn what_containerd_is_not_known_to_read_is_no_success() {
+    let mut world = World::new(&["worker"]);
+    world.0.runtimes.insert("worker".to_owned(), BTreeSet::from([Runtime::Containerd { major: 1 }]));
+    world.add("a", "worker", json!({"logLevel": "debug"}));
+    world.add("b", "worker", json!({"defaultRuntime": "crun"}));
+    world.settle();
+    expect![[r#"Failure: Error: containerd of pool "worker" is not known to read /etc/containerd/conf.d: write /etc/containerd/config.toml with imports = ["/etc/containerd/conf.d/*.toml"] by a MachineConfig, or set spec.containerd.readsDropins of ClusterSettings cluster to true where hosts have that line already"#]]
+        .assert_eq(&world.says("a"));
+    expect![[r#"Failure: Error: pool "worker": defaultRuntime needs a MachineConfig with /etc/containerd/config.toml, because containerd forgets what that file says of its runtimes when a drop-in names one"#]]
+        .assert_eq(&world.says("b"));
+    assert!(world.0.machine_configs.is_empty());
+    let text = "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n";
+    world.0.main_files.insert("worker".to_owned(), MainFile::parse("MachineConfig 50-worker", text));
+    world.settle();
+    assert_eq!((world.says("a"), world.says("b")), ("Success: Success".to_owned(), "Success: Success".to_owned()));
 }
 
 #[test]
@@ -217,15 +239,11 @@ fn one_refused_on_one_pool_keeps_what_it_has_on_each() {
 }
 
 #[test]
-fn sizes_that_a_runtime_would_read_otherwise_are_refused() {
+fn sizes_below_a_byte_and_limits_below_zero_are_refused() {
     for (field, size) in [
         ("logSizeMax", "-500m"),
-        ("logSizeMax", "8191.5"),
-        ("logSizeMax", "9000.5"),
+        ("logSizeMax", "8190.5"),
         ("logSizeMax", "-1.0001"),
-        ("overlaySize", "1E"),
-        ("overlaySize", "1Ei"),
-        ("overlaySize", "1e9"),
         ("overlaySize", "500m"),
         ("overlaySize", "0.5"),
         ("overlaySize", "7u"),
@@ -236,9 +254,15 @@ fn sizes_that_a_runtime_would_read_otherwise_are_refused() {
         assert!(world.says("a").starts_with("Failure: "), "{field} {size}: {}", world.says("a"));
         assert!(world.says("a").contains(&format!("spec.containerRuntimeConfig.{field}")), "{}", world.says("a"));
     }
-    for (field, size) in
-        [("logSizeMax", "0.5Mi"), ("logSizeMax", "9e3"), ("overlaySize", "1.5Gi"), ("overlaySize", "0")]
-    {
+    for (field, size) in [
+        ("logSizeMax", "0.5Mi"),
+        ("logSizeMax", "0.1Mi"),
+        ("logSizeMax", "9e3"),
+        ("overlaySize", "1.5Gi"),
+        ("overlaySize", "1.1Gi"),
+        ("overlaySize", "1Ei"),
+        ("overlaySize", "0"),
+    ] {
         let mut world = World::new(&["worker"]);
         world.add("a", "worker", json!({field: size}));
         world.settle();

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use testkit::needs;
+use typed::runtime::main_file::MainFile;
 use typed::runtime::{Settings, containerd};
 
 use crate::registries::{file, image, mirror_set, snapshot, step};
@@ -32,13 +33,14 @@ fn containerd_reads_the_drop_ins_that_are_generated_for_it() {
         ..Settings::default()
     };
     let folder = tempfile::tempdir().unwrap();
-    for dropin in containerd::dropins(&settings, major).files {
+    let form = if major >= 2 { 3 } else { 2 };
+    let text = format!("version = {form}\nimports = [\"{}/*.toml\"]\n", folder.path().display());
+    for dropin in containerd::dropins(&settings, major, &MainFile::parse("a test", &text)).files {
         let name = dropin.path.strip_prefix(containerd::FOLDER).unwrap().trim_start_matches('/');
         std::fs::write(folder.path().join(name), dropin.contents).unwrap();
     }
     let main = folder.path().join("config");
-    let form = if major >= 2 { 3 } else { 2 };
-    std::fs::write(&main, format!("version = {form}\nimports = [\"{}/*.toml\"]\n", folder.path().display())).unwrap();
+    std::fs::write(&main, text).unwrap();
     let dump = Command::new("containerd").arg("--config").arg(&main).args(["config", "dump"]).output().unwrap();
     let (said, errors) = (String::from_utf8_lossy(&dump.stdout), String::from_utf8_lossy(&dump.stderr));
     assert!(dump.status.success(), "{errors}");

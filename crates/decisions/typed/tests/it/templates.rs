@@ -4,6 +4,7 @@ use api::machineconfiguration::ControllerConfigSpec;
 use expect_test::{Expect, expect};
 use serde_json::json;
 use typed::kubelet;
+use typed::runtime::main_file::MainFile;
 use typed::templates::{Config, Parameters, Profile, Template, Templates};
 
 pub(crate) fn controller_config() -> ControllerConfigSpec {
@@ -347,5 +348,19 @@ pub(crate) mod planning {
         step(&mut world);
         assert_eq!(world.machine_configs, before);
         assert!(says(&world).contains("TemplateControllerFailing=True"), "{}", says(&world));
+    }
+}
+
+#[test]
+fn a_containerd_of_either_version_reads_what_is_generated_for_it() {
+    for (runtime_major, version) in [(1, 2), (2, 3)] {
+        let given = Parameters { runtime: "containerd".to_owned(), runtime_major, ..parameters("worker") };
+        let fragments = Templates::builtin(Profile::OpenShift).render(&given).unwrap();
+        let text = fragments[&Config::ContainerRuntime].file("/etc/containerd/config.toml").unwrap();
+        let content: toml::Table = toml::from_str(text).unwrap();
+        assert_eq!(content["version"].as_integer(), Some(version), "{text}");
+        assert!(text.contains("registry.local/pause@sha256:1"), "{text}");
+        let file = MainFile::parse("the templates", text);
+        assert!(file.reads_hosts() && file.reads_dropins(), "{text}");
     }
 }

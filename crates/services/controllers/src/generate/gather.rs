@@ -14,6 +14,7 @@ use rollout::{Membership, NodeFacts, Pools};
 use typed::inert::{BARE, Bare, Inert};
 use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
 use typed::pinned;
+use typed::runtime::main_file::Written;
 use typed::templates::profile::NodeSigns;
 
 use super::Generate;
@@ -29,6 +30,7 @@ impl Generate {
         let nodes = world.nodes.fresh("nodes")?;
         world.configs.contact().fresh("machineconfigs", now)?;
         let mut machine_configs = world.configs.all();
+        let main_files = machine_configs.iter().filter_map(|config| Written::find(config)).collect();
         machine_configs
             .retain(|config| typed::objects::is_generated_name(config.metadata.name.as_deref().unwrap_or_default()));
         let machine_configs: Vec<_> = machine_configs.iter().map(|config| (**config).clone()).collect();
@@ -43,6 +45,7 @@ impl Generate {
             nodes: nodes.iter().map(|node| pool_node(node, &members)).collect(),
             memory: Memory::from_objects(&kept, &machine_configs),
             machine_configs,
+            main_files,
             pools,
         })
     }

@@ -1,4 +1,7 @@
 //! `KubeletConfig`: settings of the kubelet for some pools.
+//!
+//! Each pool has its own 97 (Node config), 98 (feature gates) and 99 (KubeletConfigs). A custom pool that selects the workers'
+//! MachineConfigs inherits all three: each of its own begins with what the workers' say.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -16,7 +19,7 @@ use crate::Empty;
     version = "v1",
     kind = "KubeletConfig",
     plural = "kubeletconfigs",
-    doc = "Settings of the kubelet for some pools.",
+    doc = "Settings of the kubelet for some pools. They become the MachineConfig 99-<pool>-generated-kubelet, beside 97-<pool>-generated-kubelet of the Node config and 98-<pool>-generated-kubelet of the FeatureGate. A custom pool that selects the workers' MachineConfigs starts from what the workers' 97, 98 and 99 say; its own settings are laid over that, field by field. Several on one pool are joined in the order of their names.",
     status = "KubeletConfigStatus",
     derive = "Default",
     derive = "PartialEq"
@@ -69,7 +72,7 @@ pub struct TlsSecurityProfile {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomTlsProfile {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::schema::null_is_empty", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ciphers: Vec<String>,
     #[serde(default, rename = "minTLSVersion", skip_serializing_if = "Option::is_none")]

@@ -39,6 +39,22 @@ pub struct ClusterSettingsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["openshift", "kubeadm", "k3s", "none"]))]
     pub profile: Option<String>,
+    /// What the containerd of hosts reads, where no MachineConfig writes its main file `/etc/containerd/config.toml`. Mirrors and
+    /// ContainerRuntimeConfigs whose files nothing is known to read are told so, not reported as done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containerd: Option<ContainerdSettings>,
+}
+
+/// What the main file of containerd makes it read.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerdSettings {
+    /// Whether `config_path` is `/etc/containerd/certs.d`, where mirrors are written.
+    #[serde(default)]
+    pub reads_hosts: bool,
+    /// Whether `imports` has `/etc/containerd/conf.d/*.toml`, where settings of ContainerRuntimeConfigs are written.
+    #[serde(default)]
+    pub reads_dropins: bool,
 }
 
 impl ClusterSettingsSpec {
