@@ -177,11 +177,12 @@ async fn an_api_that_is_heard_over_an_old_connection_only_is_not_heard() {
     let (door, mut turned_away) = door(stage.authority(), is_shut).await;
     let daemon = stage.run_through(door, REFUSES).await;
     stage.ask_for("rendered-worker-two").await;
-    let tried = tokio::time::timeout(Duration::from_secs(60), turned_away.wait_for(|count| *count > 0)).await;
-    assert!(tried.is_ok(), "the daemon makes no new connection");
+    let minute = Duration::from_secs(60);
+    let tried = tokio::time::timeout(minute, turned_away.wait_for(|count| *count > 0)).await.is_ok();
+    assert!(tried, "the daemon makes no new connection");
     stage.host.pass(Duration::from_secs(3600));
-    let again = tokio::time::timeout(Duration::from_secs(60), turned_away.wait_for(|count| *count > 2)).await;
-    assert!(again.is_ok(), "the daemon gave up asking");
+    let again = tokio::time::timeout(minute, turned_away.wait_for(|count| *count > 2)).await.is_ok();
+    assert!(again, "the daemon gave up asking");
     assert_eq!(stage.phase(), Some("trying"));
     is_mended.store(true, Ordering::SeqCst);
     stage.node("the trial to be passed", |get| get(annotations::STATE) == "Done" && stage.phase().is_none()).await;
