@@ -68,7 +68,7 @@ pub(crate) struct Start {
     /// Where the kubelet tells its health.
     #[arg(long, env = "KUBELET_HEALTHZ", default_value = "127.0.0.1:10248", global = true)]
     pub(crate) kubelet_healthz: String,
-    /// `host:port` that answers when this node's network is well; the default gateway unless set.
+    /// `host:port` that answers when this node's network is well; the default gateways and the config server unless set.
     #[arg(long, env = "WITNESS", global = true)]
     pub(crate) witness: Option<String>,
     /// Where metrics and health are served: plainly on the loopback; on any other address by TLS, to whoever the cluster

@@ -39,7 +39,10 @@ impl Line {
     pub(crate) async fn open(arguments: &Start) -> anyhow::Result<Self> {
         let mut access = Access { source: source(arguments), ..Access::default() };
         let problem = match connect(arguments, &mut access).await {
-            Ok(client) => return Ok(Self { client, access }),
+            Ok(client) => {
+                access.is_remade = true;
+                return Ok(Self { client, access });
+            }
             Err(problem) => problem,
         };
         if !is_at_work(arguments) {

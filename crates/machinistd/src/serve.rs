@@ -74,7 +74,7 @@ fn witness(arguments: &Start) -> Witness {
     match &arguments.witness {
         Some(address) => Witness::At(address.clone()),
         None if arguments.simulate => Witness::Nobody,
-        None => Witness::Gateway,
+        None => Witness::Network,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use rollout::{Action, EtcdMember, Next, Probe, Settings, Snapshot};
+use rollout::{Action, EtcdMember, Named, Next, Probe, Settings, Snapshot};
 
 use crate::account::{self, Given};
 use crate::drainer::Drainer;
@@ -307,7 +307,9 @@ fn version(action: &Action) -> Option<&rollout::ResourceVersion> {
 
 fn members(world: &World) -> Vec<EtcdMember> {
     let members = world.nodes.values().filter(|node| node.host.etcd.is_some());
-    members.map(|node| EtcdMember { node: node.facts.name.clone(), ready: node.host.has_member_up() }).collect()
+    members
+        .map(|node| EtcdMember { node: node.facts.name.clone(), ready: node.host.has_member_up(), named: Named::None })
+        .collect()
 }
 
 fn write_status(world: &mut World, status: api::machineconfiguration::MachineConfigPoolStatus) -> Result<(), Refused> {

@@ -1,4 +1,5 @@
-//! Claims about safety name the test that proves them, in a comment `<!-- test: PATH NAME -->` beside the claim.
+//! Claims about safety name the test that proves them, in a comment `<!-- test: PATH NAME -->` beside the claim. They stand
+//! in sections of their own, in which every bullet and every row of a table must name one.
 //!
 //! This checks that the test exists, not that it proves the claim.
 
@@ -12,8 +13,8 @@ const OPENING: &str = "<!-- test: ";
 /// The page that proves claims about speed or size.
 const MEASURED: &str = "docs/benchmarks.md";
 
-/// Sections in which every bullet is such a claim.
-const SECTIONS: &[(&str, &str)] = &[("README.md", "## Why")];
+/// Sections in which every bullet and row is such a claim.
+const SECTIONS: &[(&str, &str)] = &[("README.md", "## Why"), ("docs/differences.md", "## Safety")];
 
 pub(super) fn problems(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     let read = |path: &Path| {
@@ -45,14 +46,20 @@ fn in_page(page: &Path, text: &str, read: impl Fn(&Path) -> Option<String>) -> V
     problems
 }
 
-/// Returns the bullets of a section that name neither a test nor the benchmarks.
+/// Returns the bullets and rows of a section that name neither a test nor the benchmarks, or the section if it is not there:
+/// its claims would be checked no more.
 fn unproven(page: &Path, text: &str, heading: &str) -> Vec<String> {
-    let section = text.split_once(heading).map_or("", |(_, rest)| rest);
+    let Some((_, section)) = text.split_once(&format!("{heading}\n")) else {
+        return vec![format!("{}: there is no section {heading:?}", page.display())];
+    };
     let section = section.split("\n## ").next().unwrap_or_default();
-    let bullets =
-        section.split("\n- ").skip(1).filter(|bullet| !bullet.contains(OPENING) && !bullet.contains(MEASURED));
-    let first = |bullet: &str| bullet.lines().next().unwrap_or_default().to_owned();
-    bullets.map(|bullet| format!("{}: names no test: {}", page.display(), first(bullet))).collect()
+    // The first two lines of a table are its heading.
+    let tables = section.split("\n|---").skip(1);
+    let rows = tables.flat_map(|table| table.lines().skip(1).take_while(|line| line.starts_with('|')));
+    let claims = section.split("\n- ").skip(1).chain(rows);
+    let unproven = claims.filter(|claim| !claim.contains(OPENING) && !claim.contains(MEASURED));
+    let first = |claim: &str| claim.lines().next().unwrap_or_default().to_owned();
+    unproven.map(|claim| format!("{}: names no test: {}", page.display(), first(claim))).collect()
 }
 
 #[cfg(test)]
@@ -72,5 +79,13 @@ mod tests {
     fn every_bullet_of_a_section_names_one() {
         let text = "## Why\n- **One.** x\n  y <!-- test: a b -->\n- **Two.** z\n\n## Next\n- three\n";
         assert_eq!(unproven(Path::new("p.md"), text, "## Why"), ["p.md: names no test: **Two.** z"]);
+    }
+
+    #[test]
+    fn every_row_of_a_sections_table_names_one() {
+        let text = "## Safety\nWords.\n\n| a | b |\n|---|---|\n| one | x <!-- test: a b --> |\n| two | y |\n\n## Next\n| c |\n";
+        assert_eq!(unproven(Path::new("p.md"), text, "## Safety"), ["p.md: names no test: | two | y |"]);
+        let gone = unproven(Path::new("p.md"), "## Other\n", "## Safety");
+        assert_eq!(gone, ["p.md: there is no section \"## Safety\""]);
     }
 }

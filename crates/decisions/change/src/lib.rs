@@ -12,6 +12,7 @@ pub mod plan;
 pub mod policy;
 pub mod reconcilable;
 pub mod registries;
+pub mod risk;
 pub mod step;
 pub mod survey;
 pub mod target;

@@ -80,12 +80,12 @@ pub struct Ours {
     pub namespace: String,
     /// Values of their label `k8s-app`.
     pub apps: Vec<String>,
-    /// Another node takes them.
-    pub may_leave: bool,
+    /// Whether another node takes them. A node that was seen long ago may be gone.
+    pub may_leave: Reading<bool>,
 }
 
 impl Ours {
-    fn has(&self, pod: &PodFacts) -> bool {
+    pub(crate) fn has(&self, pod: &PodFacts) -> bool {
         let app = pod.labels.get(api::labels::K8S_APP);
         pod.namespace == self.namespace && app.is_some_and(|app| self.apps.contains(app))
     }
@@ -180,10 +180,12 @@ pub fn work(
     for pod in going().filter(|pod| !is_ours(pod)) {
         work.look_at(pod, budgets, refusals, options, now);
     }
-    if options.ours.as_ref().is_some_and(|ours| ours.may_leave) {
-        let is_last = work.is_done();
+    let may_leave = options.ours.as_ref().map(|ours| ours.may_leave.fresh("nodes", now).map(|may| *may.into_inner()));
+    if !matches!(may_leave, None | Some(Ok(false))) {
+        // Where it is not known they neither go nor are left behind.
+        let go = work.is_done() && may_leave.is_some_and(|may_leave| may_leave.is_ok());
         for pod in going().filter(|pod| is_ours(pod)) {
-            if is_last {
+            if go {
                 work.look_at(pod, budgets, refusals, options, now);
             } else {
                 work.deferred += 1;

@@ -278,6 +278,9 @@ fn look(snapshot: &Snapshot) -> Result<Work, Unread> {
     if let Some(pod) = pods.iter().find(|pod| is_of_unseen_daemon_set(pod, &snapshot.daemon_sets)) {
         return Err(Unread::new("daemonsets", format!("pod {} is newer than what was read", pod.full_name())));
     }
+    if let Some(ours) = settings.options.ours.as_ref().filter(|ours| pods.iter().any(|pod| ours.has(pod))) {
+        ours.may_leave.fresh("nodes", *now)?;
+    }
     Ok(work(pods, budgets, refusals, daemon_sets, &settings.options, *now))
 }
 

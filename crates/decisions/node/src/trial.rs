@@ -5,8 +5,11 @@
 //! could be reached before means that this config has cut the node off. So does one that is silent to another kubeconfig than
 //! before, or that cannot be asked at all because the kubeconfig is broken. All are looked at anew at every look: what was
 //! heard before the change says nothing about it.
+//!
+//! Where no witness could be reached before the change, nobody can tell a node that is cut off from an API that is down.
+//! Then a silent API reverts too, after several deadlines: it was heard just before the change.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 mod clock;
 
@@ -17,6 +20,9 @@ pub use clock::Clock;
 const SETTLE: i64 = 5;
 /// A unit that failed is given this long to be restarted by its manager.
 const FAILED_FOR: i64 = 10;
+/// How many deadlines a silent API is waited for where nobody else tells whether the network is there: half an hour by
+/// default. Most outages of an API are shorter, and a node that cut itself off must come back without a person.
+const UNWITNESSED: i64 = 3;
 
 /// How to tell whether the new config works.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,15 +33,44 @@ pub struct Trial {
     pub units: Vec<String>,
     /// The kubelet answered before, so it must answer again.
     pub kubelet: bool,
-    /// Could be reached before: `host:port`.
-    pub witness: Option<String>,
+    /// Could be reached before. While one of them answers, the network is there.
+    #[serde(default, alias = "witness", deserialize_with = "witnesses")]
+    pub witnesses: Vec<Witness>,
     pub checks: Vec<Check>,
     /// It takes effect without a reboot.
     #[serde(default)]
     pub live: bool,
+    /// Nothing is told of it, so one answer of the API is enough.
+    #[serde(default)]
+    pub look: bool,
     /// How the API was reached before, as a digest. Journals of older daemons do not know.
     #[serde(default)]
     pub way: Option<String>,
+}
+
+/// Who tells whether the network is there when the API is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Witness {
+    /// `host:port`.
+    pub address: String,
+    /// It took the connection, and did not merely refuse it. A firewall of this host refuses in its name, so a refusal is
+    /// an answer only of one that refused before.
+    pub accepts: bool,
+}
+
+/// Journals of older daemons name one at most.
+fn witnesses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Witness>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        All(Vec<Witness>),
+        One(String),
+    }
+    Ok(match Option::deserialize(from)? {
+        None => Vec::new(),
+        Some(Stored::All(all)) => all,
+        Some(Stored::One(address)) => vec![Witness { address, accepts: false }],
+    })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +141,13 @@ pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
         return if elapsed >= deadline { failed(&problems) } else { Verdict::Waiting };
     }
     if !seen.api_is_heard {
-        return Verdict::Waiting;
+        if !trial.witnesses.is_empty() || elapsed < deadline.saturating_mul(UNWITNESSED) {
+            return Verdict::Waiting;
+        }
+        return failed(&[format!(
+            "the API could be reached before and does not answer since {elapsed} seconds, and neither a gateway nor the \
+             config server answered before, which could tell whether the network is there"
+        )]);
     }
     let settles = trial.live || !trial.units.is_empty() || !trial.checks.is_empty();
     let settle = if settles { SETTLE.min(deadline) } else { 0 };
@@ -119,6 +160,10 @@ mod tests {
 
     fn trial() -> Trial {
         Trial { deadline_seconds: 60, units: vec!["a.service".into()], kubelet: true, ..Trial::default() }
+    }
+
+    fn witnessed() -> Trial {
+        Trial { witnesses: vec![Witness { address: "10.0.0.1:53".into(), accepts: true }], ..trial() }
     }
 
     fn well() -> Seen {
@@ -151,7 +196,37 @@ mod tests {
     #[test]
     fn a_silent_api_alone_only_extends_the_deadline() {
         let seen = Seen { api_is_heard: false, ..well() };
-        assert_eq!(judge(&trial(), &seen, 100_000), Verdict::Waiting);
+        assert_eq!(judge(&witnessed(), &seen, 100_000), Verdict::Waiting);
+    }
+
+    #[test]
+    fn a_silent_api_reverts_after_three_deadlines_where_there_never_was_a_witness() {
+        let seen = Seen { api_is_heard: false, ..well() };
+        assert_eq!(judge(&trial(), &seen, 179), Verdict::Waiting);
+        let Verdict::Failed(reason) = judge(&trial(), &seen, 180) else { panic!("it waits without end") };
+        assert!(reason.contains("does not answer since 180 seconds"), "{reason}");
+        assert_eq!(judge(&trial(), &well(), 180), Verdict::Passed);
+    }
+
+    #[test]
+    fn a_change_that_nothing_is_told_of_passes_with_the_first_answer_of_the_api_and_not_without() {
+        let trial = Trial { deadline_seconds: 60, look: true, ..Trial::default() };
+        let well = Seen { kubelet_is_well: true, ..well() };
+        assert_eq!(judge(&trial, &well, 0), Verdict::Passed);
+        assert_eq!(judge(&trial, &Seen { api_is_heard: false, ..well }, 0), Verdict::Waiting);
+    }
+
+    #[test]
+    fn the_witness_of_an_older_daemons_journal_is_read() {
+        let read = |witness: &str| {
+            let text = format!(r#"{{"deadlineSeconds":60,"units":[],"kubelet":true,{witness}"checks":[]}}"#);
+            serde_json::from_str::<Trial>(&text).map(|trial| trial.witnesses).expect("a trial")
+        };
+        let one = Witness { address: "10.0.0.1:53".into(), accepts: false };
+        assert_eq!(read(r#""witness":"10.0.0.1:53","#), [one]);
+        assert_eq!((read(r#""witness":null,"#), read("")), (Vec::new(), Vec::new()));
+        let text = serde_json::to_string(&witnessed()).expect("JSON");
+        assert_eq!(serde_json::from_str::<Trial>(&text).expect("a trial"), witnessed());
     }
 
     #[test]

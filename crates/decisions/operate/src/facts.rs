@@ -100,6 +100,13 @@ impl Facts {
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(unit, _)| unit.to_owned())
     }
 
+    /// Addresses and names that belong to the cluster itself, and to no node: of the API, of its Service and of DNS.
+    pub fn reserved(&self) -> BTreeSet<String> {
+        let bare = |host: String| host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let api = self.api_url.as_deref().and_then(host_of).map(bare);
+        self.service_addresses.iter().cloned().chain(self.dns_address.clone()).chain(api).collect()
+    }
+
     /// `host:port` at which new machines ask for their config.
     pub fn server(&self, given: Option<&str>) -> Option<String> {
         server(given, self.api_url.as_deref())

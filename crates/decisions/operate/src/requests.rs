@@ -1,9 +1,16 @@
-//! Decides which certificate requests are approved: those of machines that Machinist knows, and no others.
+//! Decides which certificate requests are approved: those of machines that Machinist knows, renewals of nodes that exist, and
+//! no others.
+//!
+//! A node that asks with its own certificate has shown that somebody approved it before, so it gets its next one whoever
+//! made its machine, and however many new machines are asking meanwhile. What its serving certificate may be for is told by
+//! its machine's provider. Where there is no Machine, only its Node tells, which the kubelet writes itself: then it is its
+//! own name and those of its addresses that nobody else has.
 //!
 //! A request that is not understood, or that asks for anything beyond what a kubelet needs, is left to a person. Nothing
 //! is ever denied: a denial cannot be taken back, and somebody else may know better.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 use x509_parser::certification_request::X509CertificationRequest;
@@ -50,6 +57,8 @@ pub struct Machine {
     pub node: Option<String>,
     /// When it was made, or was last given its config.
     pub since: Option<Timestamp>,
+    /// It is known by its token only, so no provider tells its addresses.
+    pub by_token: bool,
 }
 
 /// What the decision is made from.
@@ -58,29 +67,25 @@ pub struct Known {
     /// `system:serviceaccount:<namespace>:node-bootstrapper`.
     pub bootstrapper: String,
     pub machines: Vec<Machine>,
-    /// Names of the nodes that exist.
-    pub nodes: BTreeSet<String>,
+    /// The nodes that exist, each with the addresses that its kubelet has told.
+    pub nodes: BTreeMap<String, BTreeSet<String>>,
+    /// Addresses and names of the cluster itself: of its API and its Services.
+    pub reserved: BTreeSet<String>,
     /// How many machines seem to be waiting for a certificate; see [`pending`].
     pub pending: usize,
 }
 
-/// How many machines have asked within the last hour and are still waiting.
+/// How many new machines have asked within the last hour and are still waiting.
 ///
-/// A node that asks again and again is one. A new machine has no name of its own to ask under, so each of its requests
-/// counts; requests of people and to other signers do not.
+/// A machine that asks again and again is one. Requests of nodes and people and to other signers do not count.
 pub fn pending(requests: impl IntoIterator<Item = Request>, bootstrapper: &str, now: Timestamp) -> usize {
     let is_recent = |request: &Request| request.created.is_some_and(|created| now.duration_since(created) <= RECENT);
-    let is_kubelets = |request: &Request| [CLIENT, SERVING].contains(&request.signer.as_str());
-    let open = requests.into_iter().filter(|one| !one.decided && is_recent(one) && is_kubelets(one));
-    let (mut new, mut nodes) = (0, BTreeSet::new());
-    for request in open {
-        if request.user == bootstrapper {
-            new += 1;
-        } else if request.user.starts_with("system:node:") {
-            nodes.insert(request.user);
-        }
-    }
-    new + nodes.len()
+    let is_new = |request: &Request| request.user == bootstrapper && request.signer == CLIENT;
+    let open = requests.into_iter().filter(|one| !one.decided && is_recent(one) && is_new(one));
+    // One that cannot be read stands for a machine of its own.
+    let (known, unknown): (Vec<_>, Vec<_>) = open.map(|one| Wanted::read(&one.pem).ok()).partition(Option::is_some);
+    let names: BTreeSet<String> = known.into_iter().flatten().map(|wanted| wanted.node).collect();
+    names.len() + unknown.len()
 }
 
 /// Why a request is left to a person.
@@ -104,6 +109,8 @@ pub enum Left {
     OutOfWindow(String),
     #[error("{name} is not an address of the machine of node {node}")]
     ForeignName { node: String, name: String },
+    #[error("node {node} has no Machine that tells its addresses, and {name} may belong to something else: {why}")]
+    NotItsOwn { node: String, name: String, why: String },
     #[error(
         "{pending} machines have asked within an hour and wait, more than the {machines} that are known and a hundred"
     )]
@@ -122,9 +129,6 @@ pub fn decide(request: &Request, known: &Known) -> Result<String, Left> {
     };
     let wanted = Wanted::read(&request.pem)?;
     wanted.check(request, serving)?;
-    if known.pending > known.machines.len() + SPARE {
-        return Err(Left::TooMany { pending: known.pending, machines: known.machines.len() });
-    }
     if serving {
         decide_serving(request, &wanted, known)?
     } else {
@@ -140,17 +144,19 @@ fn decide_client(request: &Request, wanted: &Wanted, known: &Known) -> Result<()
         return Err(Left::TooMuch(format!("the name {name}")));
     }
     if is_node(request, node) {
-        let is_known = known.nodes.contains(node) && known.machines.iter().any(|machine| machine.is(node));
-        return if is_known { Ok(()) } else { Err(Left::Unknown(node.clone())) };
+        return if known.nodes.contains_key(node) { Ok(()) } else { Err(Left::Unknown(node.clone())) };
     }
     if request.user != known.bootstrapper {
         return Err(Left::OtherUser(request.user.clone(), node.clone()));
+    }
+    if known.pending > known.machines.len() + SPARE {
+        return Err(Left::TooMany { pending: known.pending, machines: known.machines.len() });
     }
     let machine = known.machines.iter().find(|machine| machine.node.is_none() && machine.names.contains(node));
     let Some(machine) = machine else {
         return Err(Left::Unknown(node.clone()));
     };
-    if known.nodes.contains(node) {
+    if known.nodes.contains_key(node) {
         return Err(Left::NodeExists(node.clone()));
     }
     let in_window = machine.since.zip(request.created).is_some_and(|(since, created)| {
@@ -160,21 +166,67 @@ fn decide_client(request: &Request, wanted: &Wanted, known: &Known) -> Result<()
     if in_window { Ok(()) } else { Err(Left::OutOfWindow(node.clone())) }
 }
 
-/// A kubelet may be known by the names and addresses its provider has told, never by those it tells itself.
+/// A kubelet may be known by the names and addresses its provider has told. By those it tells itself it may be only where no
+/// provider tells any.
 fn decide_serving(request: &Request, wanted: &Wanted, known: &Known) -> Result<(), Left> {
     let node = &wanted.node;
     if !is_node(request, node) {
         return Err(Left::OtherUser(request.user.clone(), node.clone()));
     }
-    let machine = known.machines.iter().find(|machine| machine.is(node));
-    let Some(machine) = machine.filter(|_| known.nodes.contains(node)) else {
-        return Err(Left::Unknown(node.clone()));
-    };
-    match wanted.names.iter().find(|name| !machine.addresses.contains(*name)) {
-        Some(name) => Err(Left::ForeignName { node: node.clone(), name: name.clone() }),
-        None if wanted.names.is_empty() => Err(Left::TooMuch("no name at all".to_owned())),
-        None => Ok(()),
+    let Some(own) = known.nodes.get(node) else { return Err(Left::Unknown(node.clone())) };
+    if wanted.names.is_empty() {
+        return Err(Left::TooMuch("no name at all".to_owned()));
     }
+    match known.machines.iter().find(|machine| machine.is(node) && !machine.by_token) {
+        Some(machine) => match wanted.names.iter().find(|name| !machine.addresses.contains(*name)) {
+            Some(name) => Err(Left::ForeignName { node: node.clone(), name: name.clone() }),
+            None => Ok(()),
+        },
+        None => wanted.names.iter().try_for_each(|name| {
+            let refused = |why| Left::NotItsOwn { node: node.clone(), name: name.clone(), why };
+            known.may_be(node, own, name).map_err(refused)
+        }),
+    }
+}
+
+impl Known {
+    /// Whether nothing speaks against a node being known by this name, or why not. A hostile kubelet may write any address
+    /// into its Node, and with a certificate for it play whoever has it: another node, or the API itself.
+    fn may_be(&self, node: &str, own: &BTreeSet<String>, name: &str) -> Result<(), String> {
+        let address = name.parse::<IpAddr>().ok();
+        if name != node && address.is_none() {
+            return Err("it is a name, and not the node's own".to_owned());
+        }
+        let has = |all: &BTreeSet<String>| {
+            all.iter().any(|one| one == name || (address.is_some() && one.parse::<IpAddr>().ok() == address))
+        };
+        if address.is_some_and(is_special) {
+            return Err("it is no address of one host".to_owned());
+        }
+        if address.is_some() && !has(own) {
+            return Err("it is no address of the Node".to_owned());
+        }
+        if has(&self.reserved) {
+            return Err("the API or a Service has it".to_owned());
+        }
+        if let Some((other, _)) = self.nodes.iter().find(|(other, all)| *other != node && (*other == name || has(all)))
+        {
+            return Err(format!("node {other} has it too"));
+        }
+        match self.machines.iter().find(|machine| !machine.is(node) && (has(&machine.addresses) || has(&machine.names)))
+        {
+            Some(_) => Err("a Machine has it that is not this node's".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_special(address: IpAddr) -> bool {
+    let is_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    is_local || address.is_loopback() || address.is_unspecified() || address.is_multicast()
 }
 
 impl Machine {

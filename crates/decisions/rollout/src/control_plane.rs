@@ -2,11 +2,21 @@
 //!
 //! They go one node at a time whatever `maxUnavailable` says, never below the quorum of etcd nor while its members cannot
 //! be read, and the node that runs our own leader goes last.
+//!
+//! Members are counted by their pods, but a quorum is one of all members, also of those whose pod or Node is gone. So it is
+//! a majority of the largest number that is known: the pods that are seen, the members that any of them was told of, and the
+//! most that the pool's ledger has recorded. Where the operator of etcd keeps the list in its pods up to date, that list
+//! alone counts. Where etcd does not run in pods, each node of the pool counts as a member, which is well while its node is.
+
+mod members;
+
+use std::borrow::Cow;
 
 use api::known::Fresh;
 use api::names;
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::node::NodeFacts;
 use crate::pool_nodes::PoolNodes;
 
 /// Where etcd runs as static pods, and the labels of those pods that have them; elsewhere's, then OpenShift's.
@@ -17,6 +27,19 @@ pub const ETCD: [(&str, &str); 2] = [("kube-system", "component=etcd"), ("opensh
 pub struct EtcdMember {
     pub node: String,
     pub ready: bool,
+    /// The members that its pod names.
+    pub named: Named,
+}
+
+/// How many members of etcd a pod names in its arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Named {
+    #[default]
+    None,
+    /// Those that there were when it joined.
+    AtJoin(usize),
+    /// Those that there are: an operator keeps the list up to date.
+    Now(usize),
 }
 
 /// The other pool of the control plane, where there is one: `arbiter` for `master`, `master` for `arbiter`.
@@ -29,12 +52,29 @@ pub struct Peer {
     pub paused: bool,
 }
 
+impl Named {
+    /// Of two lists of one pod, the longer; one that is kept up to date before one that is not.
+    pub(crate) fn max(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Now(one), Self::Now(other)) => Self::Now(one.max(other)),
+            (Self::Now(count), _) | (_, Self::Now(count)) => Self::Now(count),
+            (Self::AtJoin(one), Self::AtJoin(other)) => Self::AtJoin(one.max(other)),
+            (named, Self::None) | (Self::None, named) => named,
+        }
+    }
+}
+
 /// Whether a pool holds nodes of the control plane.
 pub fn is_control_plane(pool: &str) -> bool {
     matches!(pool, names::POOL_MASTER | names::POOL_ARBITER)
 }
 
 impl EtcdMember {
+    /// A node whose member nobody sees, if it has one.
+    fn of_node(node: &NodeFacts) -> Self {
+        Self { node: node.name.clone(), ready: node.is_running(), named: Named::None }
+    }
+
     /// Reads a pod; most pods are no etcd members.
     pub fn from_pod(pod: &Pod) -> Option<Self> {
         let labels = pod.metadata.labels.as_ref()?;
@@ -47,7 +87,7 @@ impl EtcdMember {
         let node = pod.spec.as_ref()?.node_name.clone()?;
         let ready = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let ready = ready.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-        is_member.then_some(Self { node, ready })
+        is_member.then(|| Self { node, ready, named: members::named(pod) })
     }
 }
 
@@ -76,13 +116,39 @@ impl Peer {
     }
 }
 
+/// How many members etcd has at most, as far as pods and the ledger tell; none where none of them ever ran in a pod.
+pub(crate) fn members(seen: &[EtcdMember], recorded: Option<i32>) -> usize {
+    let named = |member: &EtcdMember| match member.named {
+        Named::None => 0,
+        Named::AtJoin(count) | Named::Now(count) => count,
+    };
+    let known = seen.iter().map(named).max().unwrap_or_default().max(seen.len());
+    let is_current = |member: &EtcdMember| matches!(member.named, Named::Now(_));
+    if !seen.is_empty() && seen.iter().all(is_current) {
+        return known;
+    }
+    known.max(recorded.and_then(|recorded| usize::try_from(recorded).ok()).unwrap_or_default())
+}
+
 /// Whether etcd keeps its quorum while `node` is down. That its member is down now does not help: it may be back by the time
-/// the node is emptied, and the others may not.
+/// the node is emptied, and the others may not. While a member is not seen, any node may be the one that runs it.
 ///
 /// One or two members have no quorum to spare, so there it is enough that every other member is well.
-pub(crate) fn keeps_quorum(members: Fresh<&Vec<EtcdMember>>, node: &str) -> bool {
-    let is_member = members.iter().any(|member| member.node == node);
-    let total = members.len();
+pub(crate) fn keeps_quorum(
+    seen: Fresh<&Vec<EtcdMember>>,
+    recorded: Option<i32>,
+    nodes: &PoolNodes,
+    node: &str,
+) -> bool {
+    let (members, total) = match members(&seen, recorded) {
+        0 => {
+            let members: Vec<EtcdMember> = nodes.iter().map(EtcdMember::of_node).collect();
+            let total = members.len();
+            (Cow::Owned(members), total)
+        }
+        total => (Cow::Borrowed(seen.as_slice()), total),
+    };
+    let is_member = total > members.len() || members.iter().any(|member| member.node == node);
     let needed = if total <= 2 { total.saturating_sub(1) } else { total / 2 + 1 };
     let left = members.iter().filter(|member| member.ready && member.node != node).count();
     !is_member || left >= needed
@@ -95,10 +161,37 @@ mod tests {
 
     use super::*;
 
+    fn members_of(ready: &[bool], named: Named) -> Vec<EtcdMember> {
+        let member = |(n, ready): (usize, &bool)| EtcdMember { node: format!("m{n}"), ready: *ready, named };
+        ready.iter().enumerate().map(member).collect()
+    }
+
+    fn keeps(members: Vec<EtcdMember>, recorded: Option<i32>, node: &str) -> bool {
+        let members = Reading::known(members, Timestamp::UNIX_EPOCH);
+        let members = members.fresh("pods", Timestamp::UNIX_EPOCH).expect("they were just read");
+        super::keeps_quorum(members, recorded, &PoolNodes::default(), node)
+    }
+
     fn keeps_quorum(ready: &[bool], node: &str) -> bool {
-        let member = |(n, ready): (usize, &bool)| EtcdMember { node: format!("m{n}"), ready: *ready };
-        let members = Reading::known(ready.iter().enumerate().map(member).collect(), Timestamp::UNIX_EPOCH);
-        super::keeps_quorum(members.fresh("pods", Timestamp::UNIX_EPOCH).expect("they were just read"), node)
+        keeps(members_of(ready, Named::None), None, node)
+    }
+
+    #[test]
+    fn a_member_whose_node_is_gone_counts_until_etcd_has_removed_it() {
+        let two = |named| members_of(&[true, true], named);
+        assert!(!keeps(two(Named::None), Some(3), "m0"), "the ledger has seen three");
+        assert!(!keeps(two(Named::AtJoin(3)), None, "m0"), "one of the two was told of three when it joined");
+        assert!(!keeps(two(Named::Now(3)), None, "m0"), "the operator of etcd still counts three");
+        assert!(keeps(two(Named::Now(2)), Some(3), "m0"), "the operator of etcd has removed it");
+        assert!(keeps(two(Named::AtJoin(1)), Some(2), "m0"), "its number was lowered by hand");
+        let four = members_of(&[true, true, true, true], Named::None);
+        assert!(keeps(four, Some(5), "m0"), "of five, three are left");
+    }
+
+    #[test]
+    fn while_a_member_is_not_seen_any_node_may_run_it() {
+        assert!(!keeps(members_of(&[true, false], Named::None), Some(3), "m9"));
+        assert!(keeps(members_of(&[true, true], Named::None), Some(3), "m9"));
     }
 
     #[test]

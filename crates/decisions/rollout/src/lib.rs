@@ -21,7 +21,7 @@ pub mod report;
 pub mod snapshot;
 mod status;
 
-pub use control_plane::{EtcdMember, Peer};
+pub use control_plane::{EtcdMember, Named, Peer};
 pub use goal::{Build, BuildStage, Goal, Layering};
 pub use ledger::Ledger;
 pub use marks::{Marks, marks};

@@ -12,6 +12,7 @@ use api::machineconfiguration::{
     MachineConfigPoolStatus, MachineOSBuild, MachineOSConfig,
 };
 use api::machinist::PoolLedger;
+use api::managed::last_writer;
 use api::pause::Pause;
 use api::{annotations, names};
 use jiff::{SignedDuration, Timestamp};
@@ -29,6 +30,9 @@ use crate::report::Report;
 /// How long a pool's target must stay the same before a node gets it, unless the pool's policy says otherwise. Long
 /// enough for `kubectl apply` of a folder, so that half of it never reboots a node.
 pub const SETTLE: SignedDuration = SignedDuration::from_secs(5);
+
+/// The path of what a pool wants, in `managedFields`.
+pub const CONFIGURATION: &str = "/f:spec/f:configuration";
 
 /// The input of [`crate::plan`].
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +70,8 @@ pub struct PoolFacts {
     pub pause: Option<String>,
     pub max_unavailable: Option<IntOrString>,
     pub configuration: Option<MachineConfigPoolConfiguration>,
+    /// When that was last written, by the API server's clock.
+    pub configured_at: Option<Timestamp>,
     /// The config that may be tried again although a trial of it was reverted.
     pub approved: Option<String>,
     pub selector: SelectorFacts,
@@ -232,6 +238,7 @@ impl PoolFacts {
             pause: Pause::of(pool).and_then(|pause| pause.noted()),
             max_unavailable: pool.spec.max_unavailable.clone(),
             configuration: pool.spec.configuration.clone(),
+            configured_at: last_writer(&pool.metadata, CONFIGURATION).and_then(|writer| writer.at),
             approved: pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::APPROVE)).cloned(),
             selector: match NodeSelector::from_pool(pool) {
                 NodeSelector::Labels(_) => SelectorFacts::Fine,

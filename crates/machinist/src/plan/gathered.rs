@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{EvictParams, PostParams};
 use kube::{Api, Client};
 use proposal::generated::{self, Sources, Typed};
-use proposal::plan::Drains;
+use proposal::plan::{Drains, Left};
 use proposal::{Change, Cluster, Comparison, Draft, Manifest, Plan, Proposal};
 use typed::objects::Given;
 
@@ -26,6 +26,8 @@ pub(crate) struct Proposed {
     /// For each pool of the plan, the change from what most of its nodes run.
     pub(crate) comparisons: BTreeMap<String, Comparison>,
     pub(crate) notes: Vec<String>,
+    /// Nodes that are not what their pool wants now.
+    pub(crate) unwell: Vec<Left>,
 }
 
 impl Proposed {
@@ -57,11 +59,11 @@ impl Proposed {
         if drains.pods.as_ref().is_some_and(|pods| !pods.is_empty()) {
             drains.daemon_sets = gather::daemon_sets(client, &mut later).await;
         }
-        let Proposal { mut plan, comparisons, notes: found } = draft.plan(&drains, reboot)?;
+        let Proposal { mut plan, comparisons, notes: found, unwell } = draft.plan(&drains, reboot)?;
         notes.extend(found);
         notes.extend(later);
         rehearse(client, &mut plan, &mut notes).await;
-        Ok(Self { plan, cluster, comparisons, notes })
+        Ok(Self { plan, cluster, comparisons, notes, unwell })
     }
 }
 

@@ -7,7 +7,7 @@ use explain::span;
 use jiff::SignedDuration;
 use owo_colors::OwoColorize as _;
 use proposal::Secrets;
-use proposal::plan::{NodePlan, PoolPlan};
+use proposal::plan::{Left, NodePlan, PoolPlan};
 
 use super::Proposed;
 
@@ -17,7 +17,7 @@ const LISTED: usize = 20;
 pub(crate) fn report(proposal: &Proposed, secrets: Secrets) -> String {
     let plan = &proposal.plan;
     if plan.is_empty() {
-        return "Nothing to do: every pool would stay as it is, and every node has what its pool wants.\n".to_owned();
+        return at_rest(&proposal.unwell);
     }
     let mut text = String::new();
     for pool in &plan.pools {
@@ -35,6 +35,18 @@ pub(crate) fn report(proposal: &Proposed, secrets: Secrets) -> String {
         String::new()
     };
     let _ = writeln!(text, "{}, about {}{waits}.", count(nodes, "node"), seconds(plan.estimate_seconds).bold());
+    text
+}
+
+/// Nobody moves; which nodes are not as they should be all the same.
+fn at_rest(unwell: &[Left]) -> String {
+    let mut text = format!("{}\n", proposal::plan::nothing_to_do(unwell));
+    for left in unwell.iter().take(LISTED) {
+        let _ = writeln!(text, "{:<11} {} {}", "not so".yellow(), left.node.bold(), left.why);
+    }
+    if unwell.len() > LISTED {
+        let _ = writeln!(text, "{:<11} and {} more; `machinist status` lists them", "", unwell.len() - LISTED);
+    }
     text
 }
 

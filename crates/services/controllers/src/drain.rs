@@ -157,8 +157,12 @@ impl Drain {
 
     /// The pods that this controller needs itself: evicted with nowhere to go, it could not bring the node back.
     fn ours(&self, node: &NodeFacts) -> Ours {
-        let nodes = self.context.world.nodes.all();
-        let may_leave = nodes.iter().any(|other| other.name != node.name && takes_control_plane_pods(other));
+        let may_leave = self
+            .context
+            .world
+            .nodes
+            .reading()
+            .map(|nodes| nodes.iter().any(|other| other.name != node.name && takes_control_plane_pods(other)));
         Ours { namespace: self.context.settings.namespace.clone(), apps: OURS.map(str::to_owned).to_vec(), may_leave }
     }
 

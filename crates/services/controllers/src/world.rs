@@ -198,7 +198,7 @@ impl World {
             bindings: bindings.store(),
         };
         let all = || watcher::Config::default().any_semantic().page_size(500);
-        tasks.spawn(pools.run(Api::all(client.clone()), all(), slim::<MachineConfigPool>));
+        tasks.spawn(pools.run(Api::all(client.clone()), all(), pool));
         tasks.spawn(configs.run(Api::all(client.clone()), all(), slim::<MachineConfig>));
         tasks.spawn(nodes.run(Api::all(client.clone()), all(), |node: Node| NodeFacts::from_object(&node)));
         tasks.spawn(ledgers.run(Api::all(client.clone()), all(), slim::<PoolLedger>));
@@ -362,6 +362,16 @@ fn etcd(client: &Client, tasks: &mut JoinSet<()>) -> EtcdMembers {
         store
     });
     (stores, changes)
+}
+
+/// Of a pool's managed fields only those are read that tell when it got its target. Others change with each report.
+fn pool(mut pool: MachineConfigPool) -> MachineConfigPool {
+    let mut entries = pool.metadata.managed_fields.take().unwrap_or_default();
+    entries.retain(|entry| {
+        entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(rollout::snapshot::CONFIGURATION).is_some())
+    });
+    pool.metadata.managed_fields = Some(entries).filter(|entries| !entries.is_empty());
+    pool
 }
 
 /// Drops what no rule reads and what would make equal objects look different.

@@ -57,6 +57,16 @@ impl Credential {
     pub fn is_same(&self, other: &Self) -> bool {
         self.print == other.print
     }
+
+    /// The API that the current context leads to, or the only one there is.
+    pub fn server(&self) -> Option<&str> {
+        let named =
+            self.kubeconfig.contexts.iter().find(|one| Some(&one.name) == self.kubeconfig.current_context.as_ref());
+        let cluster = named.and_then(|named| named.context.as_ref()).map(|context| &context.cluster);
+        let clusters = &self.kubeconfig.clusters;
+        let found = clusters.iter().find(|one| Some(&one.name) == cluster).or(clusters.first())?;
+        found.cluster.as_ref()?.server.as_deref()
+    }
 }
 
 /// The first kubeconfig of a kubelet on the host.

@@ -78,7 +78,8 @@ pub fn prepare(host: &dyn Host, to: MachineConfig, policy: &ClusterPolicy, force
     let runtime = &policy.settings.runtime_service;
     let actions: Vec<PostAction> =
         disruption.actions.iter().filter_map(|action: &Action| PostAction::of(action, runtime)).collect();
-    let trial = if names.0.is_empty() { None } else { trial::plan(policy, &steps, &actions, &new) };
+    let risk = change::risk::of(&steps, &disruption.actions);
+    let trial = if names.0.is_empty() { None } else { trial::plan(policy, risk, &new) };
     Ok(Ready { from: names.0, drain: disruption.drain, prepared: Prepared { from, to, steps, actions, trial } })
 }
 

@@ -448,7 +448,9 @@ impl Daemon {
             view.forced.clear();
         }
         if let Some(trial) = &mut ready.prepared.trial {
-            trial::note_what_works(trial, &self.options).await;
+            let access = self.options.access.clone();
+            let server = self.blocking(move |host| Ok::<_, store::Error>(access.config_server(host.files()))).await?;
+            trial::note_what_works(trial, &self.options, server).await;
             if let Found::Same { way } = self.found().await {
                 trial.way = Some(self.way(way));
             }

@@ -12,10 +12,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
-use operate::requests::{Known, Left, Machine, Request, decide, pending};
+use operate::requests::{Known, Left, Machine, Request, SERVING, decide, pending};
 use serde_json::json;
 
 use crate::context::{Leading, MANAGER, Source, Work};
+use crate::gather;
 
 /// When a request is looked at again that waits for others to be decided about or to grow old.
 const CROWD: Duration = Duration::from_secs(60);
@@ -29,7 +30,8 @@ pub(crate) async fn look(leading: &Leading, name: &str) -> Outcome {
         return Outcome::Done;
     }
     let Some(request) = leading.world.requests.named(name) else { return Outcome::Done };
-    let known = match known(leading) {
+    let read = read(&request);
+    let known = match known(leading, read.signer == SERVING).await {
         Ok(known) => known,
         Err(unread) => {
             leading.unread(Source::Requests, Some(unread));
@@ -37,7 +39,7 @@ pub(crate) async fn look(leading: &Leading, name: &str) -> Outcome {
         }
     };
     leading.unread(Source::Requests, None);
-    match decide(&read(&request), &known) {
+    match decide(&read, &known) {
         Ok(node) => approve(leading, &request, &node).await,
         Err(Left::Decided | Left::OtherSigner(_)) => Outcome::Done,
         Err(reason) => {
@@ -59,7 +61,7 @@ fn tell(leading: &Leading, about: &CertificateSigningRequest, severity: Severity
 
 async fn approve(leading: &Leading, request: &CertificateSigningRequest, node: &str) -> Outcome {
     let api: Api<CertificateSigningRequest> = Api::all(leading.client.clone());
-    let message = format!("machinist knows the machine of node {node}");
+    let message = format!("machinist knows node {node} or its machine");
     let conditions = json!([{
         "type": "Approved", "status": "True", "reason": "MachinistApproved", "message": message,
         "lastUpdateTime": leading.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -105,8 +107,9 @@ fn is_decided(request: &CertificateSigningRequest) -> bool {
         .is_some_and(|conditions| !conditions.is_empty())
 }
 
-/// Machines are known by their objects, and by tokens that were made for one machine and were used.
-fn known(leading: &Leading) -> Result<Known, Unread> {
+/// Machines are known by their objects, and by tokens that were made for one machine and were used. What the cluster itself
+/// has is read only for certificates that could be for it.
+async fn known(leading: &Leading, is_serving: bool) -> Result<Known, Unread> {
     let world = &leading.world;
     let now = Timestamp::now();
     let machines = world.machines.reading();
@@ -116,16 +119,18 @@ fn known(leading: &Leading) -> Result<Known, Unread> {
     machines.extend(world.tokens.fresh("bootstraptokens")?.iter().filter_map(|token| {
         let name = token.spec.machine.clone()?;
         let used: Timestamp = token.status.as_ref()?.last_used.as_ref()?.0;
-        Some(Machine { names: BTreeSet::from([name]), since: Some(used), ..Machine::default() })
+        Some(Machine { names: BTreeSet::from([name]), since: Some(used), by_token: true, ..Machine::default() })
     }));
     let bootstrapper = format!("system:serviceaccount:{}:{}", leading.namespace(), operate::workloads::BOOTSTRAPPER);
     let requests = world.requests.fresh("certificatesigningrequests")?;
     let open = requests.iter().filter(|request| !is_decided(request));
+    let nodes = world.nodes.fresh("nodes")?;
     Ok(Known {
         pending: pending(open.map(|request| read(request)), &bootstrapper, leading.now()),
         bootstrapper,
         machines,
-        nodes: world.nodes.fresh("nodes")?.iter().map(|node| node.name.clone()).collect(),
+        nodes: nodes.iter().map(|node| (node.name.clone(), node.addresses.iter().cloned().collect())).collect(),
+        reserved: if is_serving { gather::gather(leading).await?.reserved() } else { BTreeSet::new() },
     })
 }
 
@@ -139,5 +144,6 @@ fn machine(machine: &api::machine::Machine) -> Machine {
         addresses: status.addresses.iter().map(|address| address.address.clone()).collect(),
         node: status.node_ref.and_then(|node| node.name),
         since: machine.creation_timestamp().map(|time| time.0),
+        by_token: false,
     }
 }

@@ -1,7 +1,7 @@
 //! Trials of new configs, judged by the real daemon's `judge`.
 
 use jiff::Timestamp;
-use node::trial::{Seen, Trial, Verdict, judge};
+use node::trial::{Seen, Trial, Verdict, Witness, judge};
 
 use super::Step;
 use crate::host::{Host, Phase, Work};
@@ -48,7 +48,8 @@ impl Step<'_> {
             witness_answers: linked,
             ..Seen::default()
         };
-        let trial = Trial { deadline_seconds: DEADLINE, units: vec![UNIT.to_owned()], ..Trial::default() };
+        let witnesses = vec![Witness { address: "gateway:53".to_owned(), accepts: true }];
+        let trial = Trial { deadline_seconds: DEADLINE, units: vec![UNIT.to_owned()], witnesses, ..Trial::default() };
         match judge(&trial, &seen, elapsed) {
             Verdict::Waiting if fails => {}
             Verdict::Waiting => self.wait(&work, &seen, uptime),

@@ -128,6 +128,22 @@ pub struct Proposal {
     /// For each pool of the plan, the change from what most of its nodes run.
     pub comparisons: BTreeMap<String, Comparison>,
     pub notes: Vec<String>,
+    /// Nodes that are not what their pool wants now, whatever the plan is about.
+    pub unwell: Vec<Left>,
+}
+
+/// What to say where no pool would change.
+#[must_use]
+pub fn nothing_to_do(unwell: &[Left]) -> String {
+    let stays = "Nothing to do: every pool would stay as it is";
+    match unwell {
+        [] => format!("{stays}, and every node has what its pool wants."),
+        [_] => format!("{stays}. 1 node is not what its pool wants, and `machinist why node` says what to do:"),
+        more => {
+            let count = more.len();
+            format!("{stays}. {count} nodes are not what their pools want, and `machinist why node` says what to do:")
+        }
+    }
 }
 
 /// The pods that drains would be about, and what decides whether each of them goes.
@@ -188,7 +204,8 @@ impl<'a> Draft<'a> {
             }
         }
         let estimate_seconds = pools.iter().map(|pool| pool.estimate_seconds).max().unwrap_or(0);
-        Ok(Proposal { plan: Plan { pools, estimate_seconds }, comparisons, notes: self.notes })
+        let plan = Plan { pools, estimate_seconds };
+        Ok(Proposal { plan, comparisons, notes: self.notes, unwell: self.cluster.unwell() })
     }
 }
 

@@ -139,6 +139,10 @@ fn controller() -> PodFacts {
 }
 
 fn with_ours(pods: &[PodFacts], may_leave: bool) -> Work {
+    with_nodes(pods, Reading::known(may_leave, at(0)))
+}
+
+fn with_nodes(pods: &[PodFacts], may_leave: Reading<bool>) -> Work {
     let ours = Ours { namespace: "machinery".into(), apps: vec!["machine-config-controller".into()], may_leave };
     let options = Options { ours: Some(ours), ..Options::default() };
     work(pods, &[], &BTreeMap::new(), &options)
@@ -165,6 +169,15 @@ fn who_drains_stays_where_no_other_node_takes_it() {
         ["shop/controller"],
         "the label alone, in another namespace, is not ours"
     );
+}
+
+#[test]
+fn who_drains_neither_leaves_nor_is_left_behind_while_the_nodes_are_not_known() {
+    let long_ago = Reading::known(true, at(-121));
+    for may_leave in [long_ago, Reading::known(false, at(-121)), Reading::Unknown("503".to_owned())] {
+        let work = with_nodes(&[controller()], may_leave);
+        assert!(names(&work).is_empty() && !work.is_done());
+    }
 }
 
 fn names(work: &Work) -> Vec<String> {

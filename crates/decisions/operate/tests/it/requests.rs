@@ -1,6 +1,6 @@
 //! Who gets a certificate.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use operate::requests::{CLIENT, Known, Left, Machine, Request, SERVING, decide, pending};
@@ -55,6 +55,10 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+fn nodes(all: &[(&str, &[&str])]) -> BTreeMap<String, BTreeSet<String>> {
+    all.iter().map(|(name, addresses)| ((*name).to_owned(), set(addresses))).collect()
+}
+
 /// A machine that was made five minutes ago and has no node yet.
 fn known() -> Known {
     let machine = Machine {
@@ -62,15 +66,17 @@ fn known() -> Known {
         addresses: set(&["worker-1", "10.0.0.7"]),
         node: None,
         since: Some(now() - SignedDuration::from_mins(5)),
+        by_token: false,
     };
-    Known { bootstrapper: BOOTSTRAPPER.into(), machines: vec![machine], nodes: BTreeSet::new(), pending: 1 }
+    let (nodes, reserved) = (BTreeMap::new(), set(&["10.96.0.1", "api.example.com", "10.0.0.100"]));
+    Known { bootstrapper: BOOTSTRAPPER.into(), machines: vec![machine], nodes, reserved, pending: 1 }
 }
 
 /// The same machine once it has joined.
 fn joined() -> Known {
     let mut known = known();
     known.machines[0].node = Some("worker-1".into());
-    known.nodes = set(&["worker-1"]);
+    known.nodes = nodes(&[("worker-1", &["worker-1", "10.0.0.7"])]);
     known
 }
 
@@ -111,7 +117,7 @@ fn a_machine_that_nobody_knows_gets_nothing() {
 #[test]
 fn a_node_that_exists_cannot_be_taken_over_with_the_bootstrap_token() {
     left(&client(), &joined(), "no Machine");
-    left(&client(), &Known { nodes: set(&["worker-1"]), ..known() }, "exists already");
+    left(&client(), &Known { nodes: nodes(&[("worker-1", &[])]), ..known() }, "exists already");
 }
 
 #[test]
@@ -165,9 +171,59 @@ fn a_kubelet_is_known_by_the_addresses_of_its_machine_only() {
     left(&foreign, &joined(), "may not ask");
 }
 
+fn renewal() -> Request {
+    Request { user: "system:node:worker-1".into(), groups: vec!["system:nodes".into()], ..client() }
+}
+
+/// A node whose token was collected long ago, and that has no Machine.
+fn without_machine() -> Known {
+    let all: [(&str, &[&str]); 2] =
+        [("worker-1", &["worker-1", "10.0.0.7", "fd00:0::7", "127.0.0.1", "api"]), ("worker-2", &["10.0.0.8"])];
+    Known { machines: Vec::new(), nodes: nodes(&all), ..known() }
+}
+
 #[test]
-fn a_flood_of_requests_stops_every_approval() {
+fn a_flood_of_requests_stops_new_machines_and_no_node() {
     left(&client(), &Known { pending: 102, ..known() }, "102 machines have asked within an hour");
+    approved(&renewal(), &Known { pending: 5000, ..joined() });
+    approved(&serving(&["worker-1"]), &Known { pending: 5000, ..joined() });
+}
+
+#[test]
+fn a_node_without_a_machine_renews_its_certificate() {
+    approved(&renewal(), &without_machine());
+    left(&renewal(), &Known { nodes: BTreeMap::new(), ..without_machine() }, "no Machine");
+    let stranger = Request { user: "system:node:worker-2".into(), ..renewal() };
+    left(&stranger, &without_machine(), "may not ask");
+    left(&client(), &without_machine(), "no Machine");
+}
+
+#[test]
+fn a_node_without_a_machine_is_known_by_its_name_and_by_addresses_that_nobody_else_has() {
+    approved(&serving(&["worker-1", "10.0.0.7", "fd00::7"]), &without_machine());
+    let mut token = without_machine();
+    token.machines = vec![Machine { names: set(&["worker-1"]), by_token: true, ..Machine::default() }];
+    approved(&serving(&["worker-1", "10.0.0.7"]), &token);
+    left(&serving(&["10.0.0.9"]), &without_machine(), "no address of the Node");
+    left(&serving(&["127.0.0.1"]), &without_machine(), "no address of one host");
+    left(&serving(&["worker-1", "api"]), &without_machine(), "a name, and not the node's own");
+    let claims = |address: &str| {
+        let mut known = without_machine();
+        known.nodes.get_mut("worker-1").unwrap().insert(address.to_owned());
+        known
+    };
+    left(&serving(&["10.0.0.8"]), &claims("10.0.0.8"), "node worker-2 has it too");
+    left(&serving(&["10.96.0.1"]), &claims("10.96.0.1"), "the API or a Service has it");
+    let mut machine = claims("10.0.0.9");
+    machine.machines = vec![Machine { addresses: set(&["10.0.0.9"]), ..Machine::default() }];
+    left(&serving(&["10.0.0.9"]), &machine, "a Machine has it");
+}
+
+#[test]
+fn a_machine_whose_provider_tells_no_address_yet_gets_no_serving_certificate() {
+    let mut known = joined();
+    known.machines[0].addresses = BTreeSet::new();
+    left(&serving(&["worker-1", "10.0.0.7"]), &known, "is not an address of the machine");
 }
 
 #[test]
@@ -176,12 +232,13 @@ fn old_foreign_and_repeated_requests_are_no_flood() {
     let foreign = Request { signer: "example.com/serving".into(), ..client() };
     let persons = Request { user: "kubernetes-admin".into(), ..client() };
     let decided = Request { decided: true, ..client() };
-    let again = serving(&["worker-1"]);
-    let pile = [old, foreign, persons, decided].into_iter().cycle().take(1000);
+    let pile = [old, foreign, persons, decided, renewal(), serving(&["worker-1"])].into_iter().cycle().take(1000);
     let count = |requests: Vec<Request>| pending(requests, BOOTSTRAPPER, now());
     assert_eq!(count(pile.clone().collect()), 0);
-    assert_eq!(count(pile.chain(vec![again; 500]).chain([client(), client()]).collect()), 3);
-    assert_eq!(count(vec![client(); 300]), 300, "who floods with the token of new machines is noticed");
+    let other = Request { pem: pem("system:node:worker-2", "system:nodes", &[]), ..client() };
+    assert_eq!(count(pile.chain(vec![client(); 300]).chain([other]).collect()), 2, "one that asks again is one");
+    let garbage = Request { pem: b"x".to_vec(), ..client() };
+    assert_eq!(count(vec![garbage; 300]), 300, "who floods with the token of new machines is noticed");
 }
 
 #[test]

@@ -144,6 +144,7 @@ impl<'a> Draft<'a> {
             spec: PoolLedgerSpec {
                 target: snapshot.ledger.spec.target.clone(),
                 held: snapshot.ledger.spec.held.clone(),
+                etcd_members: etcd_members(snapshot),
                 ..PoolLedgerSpec::default()
             },
             targets: Vec::new(),
@@ -451,12 +452,24 @@ impl<'a> Draft<'a> {
         let is_over = self.claims.is_empty() && self.next.is_empty();
         // Of a node that was busy when it was claimed nobody could tell later that it had been through.
         let must_go = |claim: &Claim| claim.instead_of.is_some() && !self.claims.contains_key(claim.node.as_str());
-        (&old.target, &old.held) != (&self.spec.target, &self.spec.held)
+        (&old.target, &old.held, old.etcd_members) != (&self.spec.target, &self.spec.held, self.spec.etcd_members)
             || self.claims.values().any(|open| !says(open))
             || self.is_refilled
             || old.claims.iter().any(must_go)
             || (is_over && !(old.claims.is_empty() && old.next.is_empty()))
     }
+}
+
+/// What the ledger shall record of etcd: no fewer members than before, unless somebody else counts them.
+fn etcd_members(snapshot: &Snapshot) -> Option<i32> {
+    let recorded = snapshot.ledger.spec.etcd_members;
+    if !control_plane::is_control_plane(&snapshot.pool.name) {
+        return recorded;
+    }
+    let Ok(seen) = snapshot.etcd.fresh("pods of etcd", snapshot.now) else { return recorded };
+    let members = i32::try_from(control_plane::members(&seen, recorded)).unwrap_or(i32::MAX);
+    // A number that somebody has set to none stays.
+    if members == 0 { recorded } else { Some(members) }
 }
 
 fn targeted(message: String) -> Event {

@@ -2,7 +2,7 @@
 
 use api::known::{Reading, Unread};
 use expect_test::expect;
-use rollout::{EtcdMember, NodeFacts, Peer, Snapshot};
+use rollout::{EtcdMember, Named, NodeFacts, Peer, Snapshot};
 use serde_json::json;
 
 use crate::world::{OLD, check, down, node, pool, snapshot};
@@ -17,8 +17,11 @@ fn masters(nodes: Vec<NodeFacts>) -> Snapshot {
 
 /// A member of etcd on each node, all of them well but these.
 fn with_etcd(mut world: Snapshot, ill: &[&str]) -> Snapshot {
-    let member =
-        |facts: &NodeFacts| EtcdMember { node: facts.name.clone(), ready: !ill.contains(&facts.name.as_str()) };
+    let member = |facts: &NodeFacts| EtcdMember {
+        node: facts.name.clone(),
+        ready: !ill.contains(&facts.name.as_str()),
+        named: Named::None,
+    };
     world.etcd = Reading::known(world.nodes.iter().map(member).collect(), world.now);
     world
 }
@@ -138,4 +141,26 @@ fn failed_nodes_of_the_control_plane_are_mended_one_after_the_other() {
             event SetDesiredConfig: Targeted node m0 to MachineConfig: rendered-worker-new
             then OnChange(Budget { limit: 1, used: 1 })"#]],
     );
+}
+
+/// The ledger that a plan writes.
+fn ledger(world: &Snapshot) -> Option<api::machinist::PoolLedgerSpec> {
+    rollout::plan(world).actions.into_iter().find_map(|action| match action {
+        rollout::Action::WriteLedger { spec, .. } => Some(*spec),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_member_of_etcd_whose_node_was_deleted_still_counts() {
+    let three = masters(vec![master("m0", json!({})), master("m1", json!({})), master("m2", json!({}))]);
+    let recorded = ledger(&three).expect("the ledger says how many members there are");
+    assert_eq!(recorded.etcd_members, Some(3));
+    let mut two = masters(vec![master("m0", json!({})), master("m1", json!({}))]);
+    two.ledger.spec.etcd_members = recorded.etcd_members;
+    let plan = rollout::plan(&two);
+    assert_eq!(plan.spending.taken, 0);
+    assert!(matches!(plan.next, rollout::Next::OnChange(rollout::Waiting::Quorum { .. })), "{:?}", plan.next);
+    two.ledger.spec.etcd_members = Some(2);
+    assert_eq!(rollout::plan(&two).spending.taken, 1, "somebody has removed the member and lowered the number");
 }

@@ -1,7 +1,7 @@
 //! Claims that are more than the limit, because the limit has become smaller, and claims of nodes that report nonsense.
 
 use api::known::Reading;
-use rollout::{Action, EtcdMember, NodeFacts, Snapshot, plan};
+use rollout::{Action, EtcdMember, Named, NodeFacts, Snapshot, plan};
 use serde_json::{Value, json};
 
 use crate::world::{NEW, OLD, annotated, down, ledger, node, pool, snapshot, workers};
@@ -20,8 +20,11 @@ fn with_claims(mut world: Snapshot, claims: &[Value]) -> Snapshot {
 
 fn masters(nodes: Vec<NodeFacts>, ill: &[&str]) -> Snapshot {
     let mut world = snapshot(&pool("master", json!({})), nodes);
-    let member =
-        |facts: &NodeFacts| EtcdMember { node: facts.name.clone(), ready: !ill.contains(&facts.name.as_str()) };
+    let member = |facts: &NodeFacts| EtcdMember {
+        node: facts.name.clone(),
+        ready: !ill.contains(&facts.name.as_str()),
+        named: Named::None,
+    };
     world.etcd = Reading::known(world.nodes.iter().map(member).collect(), world.now);
     world
 }
@@ -139,6 +142,20 @@ fn a_failed_master_is_healed_beside_a_dead_one_that_etcd_can_spare() {
     assert_eq!(targeted(&with_claims(masters(five, &["m0"]), &claims)), ["m1"]);
     let three = vec![node("m0", OLD, down()), refused("m1"), node("m2", OLD, json!({}))];
     assert!(targeted(&with_claims(masters(three, &["m0"]), &claims)).is_empty());
+}
+
+#[test]
+fn where_nobody_sees_etcd_a_failed_master_is_healed_while_a_majority_of_the_others_is_up() {
+    let targeted = |all: usize, off: usize| {
+        let other = |n: usize| node(&format!("m{n}"), OLD, if n <= off { down() } else { json!({}) });
+        let nodes = [refused("m0")].into_iter().chain((1..all).map(other)).collect();
+        let mut world = with_claims(masters(nodes, &[]), &[claim("m0", None)]);
+        world.etcd = Reading::known(Vec::new(), world.now);
+        targeted(&world)
+    };
+    assert!(targeted(3, 1).is_empty(), "one of three would be left");
+    assert_eq!(targeted(5, 1), ["m0"], "three of five are left");
+    assert_eq!(targeted(3, 0), ["m0"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Nodes that are taken away at one time are never more than the limit, whatever state they were in before.
 
 use rollout::node::State;
-use rollout::{Action, EtcdMember, NodeFacts, Plan, Snapshot, plan};
+use rollout::{Action, EtcdMember, Named, NodeFacts, Plan, Snapshot, plan};
 use serde_json::{Value, json};
 
 use crate::world::{NEW, OLD, annotated, at, carry_out, change, down, node, pool, snapshot, told, workers};
@@ -71,7 +71,11 @@ fn cordoned_nodes_are_taken_within_the_limit() {
 
 fn masters(nodes: Vec<NodeFacts>) -> Snapshot {
     let mut world = snapshot(&pool("master", json!({})), nodes);
-    let members = world.nodes.iter().map(|facts| EtcdMember { node: facts.name.clone(), ready: true }).collect();
+    let members = world
+        .nodes
+        .iter()
+        .map(|facts| EtcdMember { node: facts.name.clone(), ready: true, named: Named::None })
+        .collect();
     world.etcd = api::known::Reading::known(members, world.now);
     world
 }

@@ -1,6 +1,7 @@
 //! A person sets a node's desired config by hand.
 
 use api::managed::Writer;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rollout::node::State;
 use rollout::{Action, NodeFacts, Plan, Snapshot, Waiting, plan};
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ fn want(world: &mut Snapshot, config: &str, since: &str) {
     world.ledger = ledger(json!({"target": {"config": config, "since": since}}));
     let mut facts = world.pool.clone();
     facts.configuration.as_mut().unwrap().name = Some(config.to_owned());
+    facts.configured_at = since.parse().ok();
     world.observe_pool(facts, None);
 }
 
@@ -137,6 +139,37 @@ fn what_was_set_before_the_pool_had_its_target_says_nothing_about_it() {
     let next = plan(&world);
     assert!(holds(&next).is_empty());
     assert_eq!(targeted(&next), [("w1", NEW)]);
+}
+
+#[test]
+fn whether_a_request_came_later_is_told_by_the_api_servers_clock_alone() {
+    let mut world = sent_back();
+    // The controller's clock is an hour ahead of that of the API server.
+    world.ledger.spec.target.as_mut().unwrap().since = "2026-01-01T01:00:00Z".parse().ok().map(Time);
+    assert_eq!(holds(&plan(&world)).len(), 1);
+    // And here it is behind: the request is older than the target.
+    let mut facts = world.pool.clone();
+    facts.configured_at = "2026-01-01T00:00:01Z".parse().ok();
+    world.observe_pool(facts, None);
+    world.ledger.spec.target.as_mut().unwrap().since = "2025-12-31T23:00:00Z".parse().ok().map(Time);
+    assert!(holds(&plan(&world)).is_empty());
+}
+
+#[test]
+fn the_api_server_tells_when_a_pool_got_its_target() {
+    let entry = |manager: &str, time: &str, fields: Value| {
+        json!({
+            "manager": manager, "operation": "Apply", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1",
+            "fieldsV1": fields,
+        })
+    };
+    let entries = [
+        entry("machinist-render", "2026-01-01T00:00:01Z", json!({"f:spec": {"f:configuration": {"f:name": {}}}})),
+        entry("kubectl-edit", "2026-01-01T00:00:02Z", json!({"f:spec": {"f:paused": {}}})),
+    ];
+    let pool = json!({"metadata": {"name": "worker", "managedFields": entries}, "spec": {}});
+    let facts = rollout::PoolFacts::from_object(&serde_json::from_value(pool).unwrap());
+    assert_eq!(facts.configured_at, "2026-01-01T00:00:01Z".parse().ok());
 }
 
 #[test]

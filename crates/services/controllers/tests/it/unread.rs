@@ -68,7 +68,9 @@ async fn the_control_plane_stays_while_the_members_of_etcd_cannot_be_listed() {
     first.abort();
     let _ = first.await;
     for node in masters {
-        stage.place("kube-system", &format!("etcd-{node}"), node, json!({"labels": {"component": "etcd"}})).await;
+        // As a kubelet mirrors it: no drain evicts it.
+        let mirrored = json!({"labels": {"component": "etcd"}, "annotations": {"kubernetes.io/config.mirror": "1"}});
+        stage.place("kube-system", &format!("etcd-{node}"), node, mirrored).await;
     }
 
     stage.faults.fail("pods", 503);

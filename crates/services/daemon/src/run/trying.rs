@@ -11,7 +11,7 @@ use protocol::DrainRequest;
 use super::{Daemon, Next, Problem, journal};
 use crate::access::Found;
 use crate::engine::{self, Engine};
-use crate::node::View;
+use crate::node::{Node, View};
 use crate::store::{self, Store};
 use crate::trial::{self, Credential, Verdict};
 use crate::verify;
@@ -82,9 +82,17 @@ impl Daemon {
         format!("{}@{}", self.options.node, way.unwrap_or_default())
     }
 
-    /// Whether the API answers now. A view says nothing about that: it may be of before the change.
+    /// Whether the API answers now, over a new connection. A view says nothing about that, nor does an answer over an old
+    /// connection: both may be of before the change.
     async fn hears_api(&self) -> bool {
-        match tokio::time::timeout(HEAR, self.node.is_there()).await {
+        let asked = async {
+            match self.options.access.connect_anew().await {
+                None => self.node.is_there().await,
+                Some(Ok(client)) => Node::new(client, self.node.name()).is_there().await,
+                Some(Err(error)) => Err(kube::Error::Service(Box::new(error))),
+            }
+        };
+        match tokio::time::timeout(HEAR, asked).await {
             Ok(Ok(_)) => true,
             // A refusal is an answer, so the network works; who must not read its Node says so elsewhere.
             Ok(Err(kube::Error::Api(refusal))) => {

@@ -1,5 +1,6 @@
 //! The daemon's loop on a folder, with the embedded API at the end of a line that a test can cut.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use api::machineconfiguration::MachineConfig;
 use api::{annotations, labels};
 use change::host::Host;
+use daemon::access::{Access, Source};
 use daemon::engine::{Engine, Prepared};
 use daemon::metrics::Metrics;
 use daemon::run::{Ended, Options};
@@ -39,7 +41,7 @@ pub(crate) enum Fate {
 
 pub(crate) struct Stage {
     /// Ends with the stage.
-    _control_plane: ControlPlane,
+    control_plane: ControlPlane,
     folder: tempfile::TempDir,
     /// The test's own, which no cut touches.
     pub(crate) client: Client,
@@ -69,7 +71,7 @@ impl Stage {
             stop: watch::channel(false).0,
             client,
             folder,
-            _control_plane: control_plane,
+            control_plane,
         };
         stage.create(config).await;
         let name = config.metadata.name.clone().unwrap();
@@ -137,6 +139,29 @@ impl Stage {
                 }
             }
         });
+        self.begin(Client::new(line, "default"), witness, Access::default())
+    }
+
+    /// Starts the daemon as on a real host: it has a kubeconfig, which leads through `door`.
+    pub(crate) async fn run_through(&self, door: SocketAddr, witness: &str) -> JoinHandle<Ended> {
+        let text = std::fs::read_to_string(self.control_plane.kubeconfig()).unwrap();
+        let path = self.folder.path().join("kubeconfig");
+        let text = text.replace(&self.authority(), &door.to_string());
+        std::fs::write(&path, text).unwrap();
+        let used = daemon::credential::load(&path).unwrap();
+        let client = cluster::connect::connect_with(used.kubeconfig.clone(), "kubeconfig").await.unwrap();
+        let source = Source::Kubeconfig(path);
+        self.begin(client, witness, Access { source, used: Some(Box::new(used)), problem: None, is_remade: true })
+    }
+
+    /// `host:port` of the API.
+    pub(crate) fn authority(&self) -> String {
+        let used = daemon::credential::load(&self.control_plane.kubeconfig()).unwrap();
+        let server: http::Uri = used.server().unwrap().parse().unwrap();
+        server.authority().unwrap().to_string()
+    }
+
+    fn begin(&self, client: Client, witness: &str, access: Access) -> JoinHandle<Ended> {
         let options = Options {
             node: NODE.to_owned(),
             watched_root: Some(self.root()),
@@ -144,12 +169,10 @@ impl Stage {
             witness: daemon::trial::Witness::At(witness.to_owned()),
             kubelet: String::new(),
             namespace: api::names::NAMESPACE.to_owned(),
-            access: daemon::access::Access::default(),
+            access,
         };
         let (host, stopped) = (Arc::clone(&self.host) as Arc<dyn Host>, self.stop.subscribe());
-        tokio::spawn(
-            async move { daemon::run::run(host, Client::new(line, "default"), options, stopped).await.unwrap() },
-        )
+        tokio::spawn(async move { daemon::run::run(host, client, options, stopped).await.unwrap() })
     }
 
     /// Waits until this many more requests have found the line cut.

@@ -13,6 +13,7 @@ use daemon::trial::{Seen, Verdict, judge};
 use host::memory::Memory;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
 
 use crate::configs::{config, furnish};
 use crate::stage::{Fate, Stage, settle};
@@ -124,6 +125,66 @@ async fn an_api_that_refuses_the_node_is_heard_all_the_same() {
     stage.ask_for("rendered-worker-two").await;
     stage.loses(1).await;
     stage.host.pass(Duration::from_secs(3600));
+    stage.node("the trial to be passed", |get| get(annotations::STATE) == "Done" && stage.phase().is_none()).await;
+    daemon.abort();
+}
+
+#[tokio::test]
+async fn a_change_that_nothing_is_told_of_is_over_when_the_api_was_heard_after_it() {
+    let stage = Stage::start(&one()).await;
+    let motd = config("rendered-worker-two", &[("/etc/a", "1"), ("/etc/motd", "hi")], &json!([]), &json!([]));
+    stage.create(&motd).await;
+    let policy = json!({"files": [{"path": "/etc/motd", "actions": [{"type": "None"}]}]});
+    stage.configure(json!({"nodeDisruptionPolicy": policy})).await;
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let (file, mended) = (stage.root().join("etc/motd"), Arc::clone(&is_mended));
+    let daemon = stage.run(REFUSES, Arc::new(move |_| file.exists() && !mended.load(Ordering::SeqCst)));
+    stage.ask_for("rendered-worker-two").await;
+    stage.loses(1).await;
+    assert_eq!(stage.phase(), Some("trying"));
+    is_mended.store(true, Ordering::SeqCst);
+    stage.node("the update to be over", |get| get(annotations::STATE) == "Done" && stage.phase().is_none()).await;
+    daemon.abort();
+}
+
+/// A door to the API that lets nobody new in while `is_shut` says so. Connections that are open stay open, as behind most
+/// firewalls.
+async fn door(
+    to: String,
+    is_shut: impl Fn() -> bool + Send + 'static,
+) -> (std::net::SocketAddr, watch::Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, (turned_away, count)) = (listener.local_addr().unwrap(), watch::channel(0));
+    tokio::spawn(async move {
+        while let Ok((mut inside, _)) = listener.accept().await {
+            if is_shut() {
+                turned_away.send_modify(|count| *count += 1);
+                continue;
+            }
+            let mut outside = TcpStream::connect(&to).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut inside, &mut outside).await });
+        }
+    });
+    (address, count)
+}
+
+#[tokio::test]
+async fn an_api_that_is_heard_over_an_old_connection_only_is_not_heard() {
+    let stage = stage().await;
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let (file, mended) = (stage.root().join(&NETWORK[1..]), Arc::clone(&is_mended));
+    let is_shut = move || file.exists() && !mended.load(Ordering::SeqCst);
+    let (door, mut turned_away) = door(stage.authority(), is_shut).await;
+    let daemon = stage.run_through(door, REFUSES).await;
+    stage.ask_for("rendered-worker-two").await;
+    let minute = Duration::from_secs(60);
+    let tried = tokio::time::timeout(minute, turned_away.wait_for(|count| *count > 0)).await.is_ok();
+    assert!(tried, "the daemon makes no new connection");
+    stage.host.pass(Duration::from_secs(3600));
+    let again = tokio::time::timeout(minute, turned_away.wait_for(|count| *count > 2)).await.is_ok();
+    assert!(again, "the daemon gave up asking");
+    assert_eq!(stage.phase(), Some("trying"));
+    is_mended.store(true, Ordering::SeqCst);
     stage.node("the trial to be passed", |get| get(annotations::STATE) == "Done" && stage.phase().is_none()).await;
     daemon.abort();
 }

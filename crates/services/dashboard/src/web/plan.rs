@@ -36,7 +36,13 @@ fn report(proposal: &Proposal) -> Markup {
     html! {
         div #plan {
             @for note in &proposal.notes { p.note { (note) } }
-            @if plan.is_empty() { p.lead { "Nothing to do: every pool would stay as it is, and every node has what its pool wants." } }
+            @if plan.is_empty() {
+                p.lead { (proposal::plan::nothing_to_do(&proposal.unwell)) }
+                @if !proposal.unwell.is_empty() { ul #unwell {
+                    @for left in proposal.unwell.iter().take(ROWS) { li { a href=(node_path(&left.node)) { (left.node) } " " (left.why) } }
+                    @if proposal.unwell.len() > ROWS { li { "and " (proposal.unwell.len() - ROWS) " more" } }
+                } }
+            }
             @else {
                 p.lead {
                     (count(nodes, "node")) ", about " strong { (time(plan.estimate_seconds)) }

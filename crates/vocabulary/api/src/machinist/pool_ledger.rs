@@ -46,6 +46,10 @@ pub struct PoolLedgerSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub next: Vec<Claim>,
+    /// The most members of etcd that were seen among this pool's nodes, or that one of them named. Quorums are counted on no
+    /// fewer: a member whose Node is gone is a member until etcd removes it. To be lowered by hand after that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_members: Option<i32>,
     /// Configs that no further node gets, because a trial of them was reverted somewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["config"]))]

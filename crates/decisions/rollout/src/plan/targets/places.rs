@@ -14,6 +14,7 @@ use crate::control_plane;
 use crate::ledger::{OpenClaim, Stand};
 use crate::node::{NodeFacts, ResourceVersion, State};
 use crate::order::Place;
+use crate::snapshot::Snapshot;
 
 /// Whether there is room for more nodes than the one that was just looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,8 +333,11 @@ impl<'a> Draft<'a> {
             Some(Waiting::Budget { limit: self.spending.limit, used: moving })
         } else {
             match self.snapshot.etcd.fresh("pods of etcd", self.snapshot.now) {
-                Ok(members) if control_plane::keeps_quorum(members, &facts.name) => None,
-                Ok(_) => Some(Waiting::Quorum { node: facts.name.clone() }),
+                Ok(members) => {
+                    let Snapshot { ledger, nodes, .. } = self.snapshot;
+                    let keeps = control_plane::keeps_quorum(members, ledger.spec.etcd_members, nodes, &facts.name);
+                    (!keeps).then(|| Waiting::Quorum { node: facts.name.clone() })
+                }
                 Err(unread) => Some(Waiting::Unread(unread)),
             }
         };

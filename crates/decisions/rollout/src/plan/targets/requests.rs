@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use api::machinist::Target;
+
 use super::{About, Action, Draft, Event};
 use crate::node::NodeFacts;
 use crate::quote::cut;
@@ -20,15 +22,16 @@ pub(super) fn of(snapshot: &Snapshot) -> BTreeSet<String> {
 }
 
 /// Whether a person wants something else than the pool does. What was set before the pool had its present target was about
-/// an earlier one, and says nothing about this one.
+/// an earlier one, and says nothing about this one. Both times are the API server's: the clock of a controller may differ
+/// from it by more than lies between the two.
 fn is_request(snapshot: &Snapshot, facts: &NodeFacts) -> bool {
     let is_rendered = facts.desired.as_ref().is_some_and(|config| snapshot.rendered.contains(config));
-    let target = snapshot.ledger.spec.target.as_ref().filter(|target| target.config == snapshot.pool.target());
-    let since = target.and_then(|target| target.since.as_ref()).map(|since| since.0);
+    let is_settled = |target: &Target| target.config == snapshot.pool.target();
+    let is_settled = snapshot.ledger.spec.target.as_ref().is_some_and(is_settled);
     let set_at = facts.set_by.as_ref().and_then(|writer| writer.at);
     // The API server writes whole seconds.
-    let is_later = set_at.zip(since).is_some_and(|(set_at, since)| set_at.as_second() >= since.as_second());
-    is_rendered && is_later && !snapshot.nodes.goal().is_desired_by(facts)
+    let is_later = set_at.zip(snapshot.pool.configured_at).is_some_and(|(set_at, since)| set_at >= since);
+    is_rendered && is_settled && is_later && !snapshot.nodes.goal().is_desired_by(facts)
 }
 
 impl Draft<'_> {
