@@ -203,7 +203,9 @@ fn paused_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
         severity: Severity::Warning,
         subject: format!("machineconfigpool/{name}"),
         problem: match snapshot.unread.why(Input::Nodes) {
-            Some(why) => format!("pool {name} has been paused{lasts}{by}; how many of its nodes wait is not known: {why}"),
+            Some(why) => {
+                format!("pool {name} has been paused{lasts}{by}; how many of its nodes wait is not known: {why}")
+            }
             None => format!("pool {name} has been paused{lasts}{by}; {waits} of its nodes wait for {}", pool.target),
         },
         effect: "its nodes get no change of their config; certificates reach them all the same".to_owned(),

@@ -26,7 +26,7 @@ pub use doctor::{Finding, Fix, Repair, Severity, doctor};
 pub use fleet::Fleet;
 pub use machine::machine;
 pub use machine_set::machine_set;
-pub use node::node;
+pub use node::{drift, node};
 pub use phase::Phase;
 pub use pool::pool;
 pub use snapshot::{

@@ -29,8 +29,7 @@ pub fn machine_set(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     if settled && members.iter().all(is_well) {
         return Some(it);
     }
-    let is_updating =
-        |member: &Explanation| matches!(member.state, State::Running | State::Updating | State::Unknown);
+    let is_updating = |member: &Explanation| matches!(member.state, State::Running | State::Updating | State::Unknown);
     it.state = match members.iter().all(is_updating) && facts.replicas == *desired && !members.is_empty() {
         true => State::Updating,
         false => State::Provisioning,

@@ -424,6 +424,12 @@ pub(crate) fn is_mismatch(facts: &NodeFacts) -> bool {
     facts.is_degraded() && (reason.contains("content mismatch") || reason.contains("unexpected on-disk state"))
 }
 
+/// What the daemon found on the disk that its config does not say, in its words.
+#[must_use]
+pub fn drift(facts: &NodeFacts) -> Option<&str> {
+    facts.reason.as_deref().filter(|_| is_mismatch(facts))
+}
+
 /// Who put the thing there that is not as it should be. The daemon quotes its name.
 pub(crate) fn blame(facts: &NodeFacts) -> Move {
     let name = &facts.name;
