@@ -103,7 +103,11 @@ fn is_secret_whole(text: &str) -> bool {
         line == "kind:Secret" || line.contains("kind:Secret,") || line.contains("kind:Secret}")
     });
     let is_login = has("\"auths\"") && has("\"auth\"");
-    is_key || is_secret || is_login || has("client-key-data") || text.lines().any(|it| it.trim_start().starts_with("token:"))
+    is_key
+        || is_secret
+        || is_login
+        || has("client-key-data")
+        || text.lines().any(|it| it.trim_start().starts_with("token:"))
 }
 
 #[cfg(test)]

@@ -9,8 +9,23 @@ const LONGEST: usize = 64 * 1024;
 
 /// Parts of names whose values are secret, without signs and capitals.
 const SECRET: [&str; 18] = [
-    "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "credential", "keydata",
-    "presharedkey", "sharedkey", "signingkey", "encryptionkey", "accountkey", "storagekey", "masterkey",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "credential",
+    "keydata",
+    "presharedkey",
+    "sharedkey",
+    "signingkey",
+    "encryptionkey",
+    "accountkey",
+    "storagekey",
+    "masterkey",
     "connectionstring",
 ];
 
@@ -20,8 +35,20 @@ const NAMES: [&str; 10] =
 
 /// Ends of names that say something about a secret and are none.
 const ABOUT: [&str; 14] = [
-    "ttl", "timeout", "seconds", "minutes", "hours", "days", "size", "length", "count", "policy", "type", "enabled",
-    "duration", "expiration",
+    "ttl",
+    "timeout",
+    "seconds",
+    "minutes",
+    "hours",
+    "days",
+    "size",
+    "length",
+    "count",
+    "policy",
+    "type",
+    "enabled",
+    "duration",
+    "expiration",
 ];
 
 /// Ends of names whose values are secret unless they are a path.
@@ -32,7 +59,17 @@ const PLAIN: [&str; 10] = ["true", "false", "yes", "no", "on", "off", "null", "n
 
 /// Words that follow `password` in PAM and `passwd:` in nsswitch.conf.
 const ELSEWHERE: [&str; 12] = [
-    "required", "requisite", "sufficient", "optional", "include", "substack", "files", "sss", "compat", "db", "systemd",
+    "required",
+    "requisite",
+    "sufficient",
+    "optional",
+    "include",
+    "substack",
+    "files",
+    "sss",
+    "compat",
+    "db",
+    "systemd",
     "altfiles",
 ];
 
@@ -53,7 +90,8 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
 fn is_secret(name: &str) -> bool {
     let plain = bare(name);
     let is_about = ABOUT.iter().any(|end| plain.ends_with(end));
-    !is_about && (SECRET.iter().any(|part| plain.contains(part)) || NAMES.contains(&plain.as_str()) || plain.ends_with("psk"))
+    !is_about
+        && (SECRET.iter().any(|part| plain.contains(part)) || NAMES.contains(&plain.as_str()) || plain.ends_with("psk"))
 }
 
 /// A name without signs and capitals.
@@ -72,7 +110,8 @@ impl Scanner<'_> {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
         let mut at = from;
         loop {
-            let start = at + self.bytes.get(at..)?.iter().position(|byte| byte.is_ascii_alphabetic() || *byte == b'_')?;
+            let start =
+                at + self.bytes.get(at..)?.iter().position(|byte| byte.is_ascii_alphabetic() || *byte == b'_')?;
             let length = self.bytes[start..].iter().position(|byte| !is_part(byte)).unwrap_or(self.bytes.len() - start);
             at = start + length;
             if length > 1 {

@@ -114,7 +114,8 @@ fn hashes(text: &str, places: &mut Vec<Range<usize>>) {
 fn encoded(text: &str, depth: usize, places: &mut Vec<Range<usize>>) {
     for (at, _) in text.match_indices("data:") {
         let rest = &text[at..];
-        let url = &rest[..rest.find(|letter: char| letter.is_whitespace() || "\"'`<>".contains(letter)).unwrap_or(rest.len())];
+        let url = &rest
+            [..rest.find(|letter: char| letter.is_whitespace() || "\"'`<>".contains(letter)).unwrap_or(rest.len())];
         let Some(comma) = url.find(',') else { continue };
         if carries_secret(url, depth) {
             places.push(at + comma + 1..at + url.len());
@@ -181,7 +182,10 @@ mod tests {
             ("ExecStart=/bin/x --token abc --port 1\n", "ExecStart=/bin/x --token <masked> --port 1\n"),
             ("ExecStart=/bin/x --password=abc --port 1\n", "ExecStart=/bin/x --password=<masked> --port 1\n"),
             ("PrivateKey = abc=\nListenPort = 1\n", "PrivateKey = <masked>\nListenPort = 1\n"),
-            ("ExecStart=curl -H \"Authorization: Bearer abc\" x\n", "ExecStart=curl -H \"Authorization: <masked>\" x\n"),
+            (
+                "ExecStart=curl -H \"Authorization: Bearer abc\" x\n",
+                "ExecStart=curl -H \"Authorization: <masked>\" x\n",
+            ),
             ("machine h login me password abc\n", "machine h login me password <masked>\n"),
             ("requirepass abc\n", "requirepass <masked>\n"),
             // Addresses
@@ -248,7 +252,21 @@ mod tests {
 
     #[test]
     fn odd_texts_are_taken_as_they_are() {
-        for text in ["", "token", "token=", "token: ", "\"token\":", "token=\"", "token=[", "ü token=ü\u{1F600}", "://", "password:\n", "$6$", "data:", "data:,"] {
+        for text in [
+            "",
+            "token",
+            "token=",
+            "token: ",
+            "\"token\":",
+            "token=\"",
+            "token=[",
+            "ü token=ü\u{1F600}",
+            "://",
+            "password:\n",
+            "$6$",
+            "data:",
+            "data:,",
+        ] {
             let _ = redact(text);
         }
     }
