@@ -2,6 +2,7 @@
 //!
 //! It reads no syntax in particular. Where a value could end in several places, the last of them counts.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Values are followed so far; what goes on is masked up to here, and looked at anew from here.
@@ -77,9 +78,13 @@ const ELSEWHERE: [&str; 12] = [
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let scanner = Scanner { text, bytes: text.as_bytes() };
     let (mut places, mut at) = (Vec::new(), 0);
+    // Texts of megabytes say the same names again and again.
+    let mut judged: HashMap<&str, bool> = HashMap::new();
     while let Some(name) = scanner.name(at) {
         at = name.end;
-        if let Some(value) = is_secret(&text[name.clone()]).then(|| scanner.value(&name)).flatten() {
+        let word = &text[name.clone()];
+        let is_secret = *judged.entry(word).or_insert_with(|| is_secret(word));
+        if let Some(value) = is_secret.then(|| scanner.value(&name)).flatten() {
             at = at.max(value.end);
             places.push(value);
         }
