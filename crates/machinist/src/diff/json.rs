@@ -6,7 +6,7 @@ use change::diff::{Change, Changed};
 use change::disruption::Reason;
 use change::policy::Action;
 use proposal::comparison::{Comparison, Shown, octal, owner, shown, verb};
-use proposal::secrets::{Secrets, mask};
+use proposal::secrets::Secrets;
 use serde_json::{Map, Value, json};
 
 pub(super) fn report(comparison: &Comparison, secrets: Secrets) -> Value {
@@ -42,7 +42,10 @@ fn changes(comparison: &Comparison, secrets: Secrets) -> Value {
     put("links", entries(&diff.links, "path", |_, link| describe_link(link)));
     put("units", entries(&diff.units, "name", |_, unit| describe_unit(unit, secrets)));
     put("users", entries(&diff.users, "name", |_, user| describe_user(user, secrets)));
-    put("kernelArguments", setting(diff.kernel_arguments.as_ref()));
+    let shown = |arguments: &[String]| arguments.iter().map(|it| secrets.text(it).into_owned()).collect::<Vec<_>>();
+    let arguments = diff.kernel_arguments.as_ref();
+    let arguments = arguments.map(|it| Changed { before: shown(&it.before), after: shown(&it.after) });
+    put("kernelArguments", setting(arguments.as_ref()));
     put("kernelType", setting(diff.kernel_type.as_ref()));
     put("extensions", setting(diff.extensions.as_ref()));
     put("fips", setting(diff.fips.as_ref()));
@@ -91,7 +94,7 @@ fn describe_link(link: &Link) -> Value {
 }
 
 fn describe_unit(unit: &Unit, secrets: Secrets) -> Value {
-    let text = |text: &str| if secrets.hides_text(text) { mask(text.as_bytes()) } else { text.to_owned() };
+    let text = |text: &str| secrets.text(text).into_owned();
     let dropins: Map<_, _> =
         unit.dropins.iter().map(|(name, contents)| (name.clone(), json!(text(contents)))).collect();
     json!({"contents": text(&unit.contents), "enabled": unit.enabled, "mask": unit.mask, "dropins": dropins})
@@ -99,7 +102,12 @@ fn describe_unit(unit: &Unit, secrets: Secrets) -> Value {
 
 fn describe_user(user: &User, secrets: Secrets) -> Value {
     let hash = user.password_hash.as_deref().map(|hash| secrets.password(hash));
-    json!({"sshAuthorizedKeys": user.keys, "passwordHash": hash, "other": user.other})
+    let field = |value: &Value| {
+        let text = value.to_string();
+        if secrets.hides_text(&text) { json!(secrets.text(&text)) } else { value.clone() }
+    };
+    let other: Map<_, _> = user.other.iter().map(|(key, value)| (key.clone(), field(value))).collect();
+    json!({"sshAuthorizedKeys": user.keys, "passwordHash": hash, "other": other})
 }
 
 fn reason(reason: &Reason) -> Value {

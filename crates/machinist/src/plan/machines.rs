@@ -1,25 +1,18 @@
 //! The part of a change that is about machines: reads the fleet, and asks the planners of the machine controllers.
 
-use std::collections::BTreeMap;
-
 use api::machine::Machine;
-use drain::PodFacts;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use proposal::Manifest;
-use proposal::machines::{self, Fleet, Kind, Name, Plan};
+use proposal::machines::{self, Fleet, Name, Plan};
 
 use super::gathered;
 use crate::gather;
 
-/// API groups of the kinds.
-const GROUPS: [&str; 2] = ["machine.openshift.io", "cluster.k8s.io"];
-
 /// Takes what is about machines out of a change.
 pub(crate) fn taken_from(manifests: &mut Vec<Manifest>, deletes: &mut Vec<String>) -> machines::Change {
-    let is_machine = |it: &Manifest| GROUPS.contains(&it.group()) && Kind::named(&it.kind).is_some();
-    let apply = manifests.extract_if(.., |it| is_machine(it)).map(|it| it.value).collect();
+    let apply = manifests.extract_if(.., |it| machines::is_planned(it)).map(|it| it.value).collect();
     let mut delete = Vec::new();
     deletes.retain(|text| Name::parse(text).map(|name| delete.push(name)).is_none());
     machines::Change { apply, delete }
@@ -38,18 +31,7 @@ async fn fleet(client: &Client, notes: &mut Vec<String>) -> anyhow::Result<Fleet
     let pods: Option<Vec<Pod>> = gather::noted_list(client, notes, "pods that would move").await;
     let daemon_sets = gather::daemon_sets(client, notes).await;
     let now = Timestamp::now();
-    let pods = pods.map(|pods| {
-        let mut moved: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for pod in &pods {
-            let facts = PodFacts::from_object(pod);
-            if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone())
-                && drain::eviction::is_moved(&facts, &daemon_sets, now)
-            {
-                moved.entry(node).or_default().push(facts.full_name());
-            }
-        }
-        moved
-    });
+    let pods = pods.map(|pods| machines::moved(&pods, &daemon_sets, now));
     Ok(Fleet {
         machines,
         sets: gather::list_if_installed(client).await?,

@@ -12,6 +12,14 @@ pub(super) fn hide(config: &mut Value, secrets: Secrets) -> usize {
     let ignition = &mut config["spec"]["config"];
     let files = entries(ignition, "/storage/files").filter_map(|file| hide_file(file, secrets));
     let mut hidden = files.count();
+    let arguments = config.pointer_mut("/spec/kernelArguments").and_then(Value::as_array_mut).into_iter().flatten();
+    for argument in arguments {
+        if let Some(plain) = argument.as_str().filter(|plain| secrets.hides_text(plain)) {
+            *argument = secrets.text(plain).into();
+            hidden += 1;
+        }
+    }
+    let ignition = &mut config["spec"]["config"];
     let mut hide_text = |text: Option<&mut Value>| {
         if let Some(text) = text
             && let Some(plain) = text.as_str().filter(|plain| secrets.hides_text(plain))
@@ -44,11 +52,19 @@ fn entries<'a>(value: &'a mut Value, pointer: &str) -> impl Iterator<Item = &'a 
 fn hide_file(file: &mut Value, secrets: Secrets) -> Option<()> {
     let path = file["path"].as_str().unwrap_or_default().to_owned();
     let mode = file["mode"].as_u64().and_then(|mode| u32::try_from(mode).ok()).unwrap_or(0o644);
-    let contents = file.get_mut("contents")?;
+    let parts = file.get_mut("append").and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default();
+    let mut hidden = parts.iter_mut().filter_map(|part| hide_contents(part, &path, mode, secrets)).last();
+    if let Some(contents) = file.get_mut("contents") {
+        hidden = hide_contents(contents, &path, mode, secrets).or(hidden);
+    }
+    hidden
+}
+
+fn hide_contents(contents: &mut Value, path: &str, mode: u32, secrets: Secrets) -> Option<()> {
     let text = |field: &str| contents[field].as_str().map(str::to_owned);
     let resource = Resource { source: text("source"), compression: text("compression"), ..Resource::default() };
     let bytes = ignition::decode(&resource).ok()?;
-    if !secrets.hides_file(&path, mode, &bytes) {
+    if !secrets.hides_file(path, mode, &bytes) {
         return None;
     }
     *contents = serde_json::json!({"source": mask(&bytes)});

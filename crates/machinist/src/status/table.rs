@@ -135,7 +135,7 @@ fn state(state: State) -> Cell {
     let painted = match state {
         State::Updated | State::Running => text.green().to_string(),
         State::Updating | State::Provisioning | State::Deleting => text.cyan().to_string(),
-        State::Waiting | State::Unmanaged => text.clone(),
+        State::Waiting | State::Unmanaged | State::Unknown => text.clone(),
         State::Paused => text.yellow().to_string(),
         State::Blocked | State::Degraded | State::Failed => text.red().to_string(),
     };

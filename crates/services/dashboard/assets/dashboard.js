@@ -3,8 +3,8 @@
 "use strict";
 
 const GAP = 2;
-const CLASSES = { u: "well", r: "well", m: "moving", n: "moving", x: "moving", w: "quiet", o: "quiet", p: "paused", b: "blocked", d: "failed", f: "failed" };
-const SIGNS = { u: "", r: "", m: "↻", n: "↻", x: "−", w: "", o: "", p: "‖", b: "!", d: "✕", f: "✕" };
+const CLASSES = { u: "well", r: "well", m: "moving", n: "moving", x: "moving", w: "quiet", o: "quiet", p: "paused", b: "blocked", d: "failed", f: "failed", q: "quiet" };
+const SIGNS = { u: "", r: "", m: "↻", n: "↻", x: "−", w: "", o: "", p: "‖", b: "!", d: "✕", f: "✕", q: "?" };
 const contact = document.getElementById("contact");
 const told = document.getElementById("told");
 const bands = new Map();
@@ -100,10 +100,11 @@ class Band {
 
   head(pool) {
     const field = (name) => this.section.querySelector(`[data-field=${name}]`);
-    field("count").textContent = `${pool.updated} of ${pool.nodes} nodes updated`;
+    field("count").textContent = pool.counted ? `${pool.updated} of ${pool.nodes} nodes updated` : "not counted";
     field("waits").textContent = pool.waits[0] || pool.summary;
     const progress = this.section.querySelector("progress");
-    progress.max = Math.max(1, pool.nodes); progress.value = pool.updated;
+    progress.max = Math.max(1, pool.nodes);
+    if (pool.counted) progress.value = pool.updated; else progress.removeAttribute("value");
     const badge = field("state").firstElementChild, known = legend(pool.state);
     if (badge && known) { badge.className = known.className; badge.replaceChildren(...known.cloneNode(true).childNodes); }
   }
@@ -130,6 +131,13 @@ async function cells() {
   for (const pool of pools) if (bands.has(pool.name)) { bands.get(pool.name).set(pool); bands.get(pool.name).head(pool); }
 }
 
+// With a filter every change may bring a node or take one away, so the cells are counted anew, at most once a second.
+const filtered = [...new URLSearchParams(location.search)].some(([name, value]) => name !== "page" && value);
+let recount = null;
+function count() {
+  if (!recount) recount = setTimeout(() => { recount = null; cells(); }, 1000);
+}
+
 let due = null;
 function refresh() {
   // At most once a second: a rollout of thousands says something at every moment.
@@ -151,7 +159,7 @@ function refresh() {
 }
 
 function concerns(change) {
-  if (change.moved || change.noted || !bands.size) return true;
+  if (change.moved || change.noted || filtered || !bands.size) return true;
   const rows = new Set([...document.querySelectorAll("[data-node]")].map((row) => row.dataset.node));
   return Object.keys(change.nodes || {}).some((name) => rows.has(name));
 }
@@ -175,9 +183,39 @@ function follow() {
   }
 }
 
+// A stream ends every minute, and the browser opens the next one at once. Only a gap that lasts is worth a word.
+const GRACE = 4000;
+let late = null;
+
+function lost() {
+  if (!late && document.documentElement.dataset.contact !== "lost") {
+    late = setTimeout(() => { late = null; say("lost", "not connected; trying again"); }, GRACE);
+  }
+  ask();
+}
+
+// Whether the session still holds. A dashboard that was started anew knows none.
+async function ask() {
+  const answer = await fetch("/events", { method: "HEAD" }).catch(() => null);
+  if (answer && answer.status === 403) {
+    if (answer.headers.get("machinist-entry") === "token") {
+      location.assign("/login?ended=1&next=" + encodeURIComponent(location.pathname + location.search));
+      return;
+    }
+    clearTimeout(late); late = null;
+    say("lost", "not connected; open the link that the dashboard printed when it was started again");
+  }
+  // A browser asks again by itself after a broken line, but not after an answer that is no stream.
+  if (source && source.readyState === EventSource.CLOSED) {
+    source = null;
+    setTimeout(follow, GRACE);
+  }
+}
+
 function listen() {
   source = new EventSource("/events");
   source.addEventListener("hello", (event) => {
+    clearTimeout(late); late = null;
     say("live", "live");
     const version = Number(event.data);
     // What happened between the page and the stream, or while there was none, is fetched. After a restart versions begin anew.
@@ -187,18 +225,13 @@ function listen() {
     const change = JSON.parse(event.data);
     if (change.version) seen = change.version;
     if (bands.size) {
-      if (change.moved) cells();
+      if (change.moved) cells(); else if (filtered && change.said) count();
       for (const [name, state] of Object.entries(change.nodes || {})) for (const band of bands.values()) band.change(name, state);
       for (const pool of change.pools || []) if (bands.has(pool.name)) bands.get(pool.name).head(pool);
     }
     if (change.said && concerns(change)) refresh();
   });
-  source.onerror = async () => {
-    say("lost", "not connected; trying again");
-    // A dashboard that was started anew knows no session: only a new link helps.
-    const answer = await fetch("/events", { method: "HEAD" }).catch(() => null);
-    if (answer && answer.status === 403) say("lost", "not connected; open the link that the dashboard printed when it was started again");
-  };
+  source.onerror = lost;
 }
 
 // A file that is dropped on the plan's form is put into it; nothing is sent before the button is pressed.

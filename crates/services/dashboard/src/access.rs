@@ -29,6 +29,9 @@ const LASTS: Duration = Duration::from_secs(3600);
 /// How long the answers about a person's rights are good for.
 pub(crate) const RIGHTS: Duration = Duration::from_secs(60);
 
+/// How soon the API is asked again when it did not answer everything.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// The links that were given out and the browsers that were let in.
 #[derive(Clone, Default)]
 pub(crate) struct Keys {
@@ -117,25 +120,19 @@ impl Kept {
 }
 
 impl Visitor {
-    /// What this visitor may see now; nothing where the API does not say.
+    /// What this visitor may see now. Requests of one visitor wait for one round of questions, which has a deadline.
     pub(crate) async fn rights(&self, client: &Client, live: &crate::live::Live) -> Rights {
         let Visitor::Person(known) = self else { return Rights::all() };
         let mut rights = known.rights.lock().await;
-        if let Some((_, rights)) = rights.as_ref().filter(|(at, _)| at.elapsed() < RIGHTS) {
+        let good_for = |rights: &Rights| if rights.is_known() { RIGHTS } else { AGAIN };
+        if let Some((_, rights)) = rights.as_ref().filter(|(at, rights)| at.elapsed() < good_for(rights)) {
             return rights.clone();
         }
         let namespaces = live.namespaces();
-        match Rights::of(client, &known.person, &namespaces.clone().unwrap_or_default()).await {
-            Ok(fresh) => {
-                // Before the first look nobody knows which namespaces to ask about, so that answer is not kept.
-                *rights = namespaces.map(|_| (Instant::now(), fresh.clone()));
-                fresh
-            }
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "rights of a visitor are not known");
-                Rights::none()
-            }
-        }
+        let fresh = Rights::of(client, &known.person, &namespaces.clone().unwrap_or_default()).await;
+        // Before the first look nobody knows which namespaces to ask about, so that answer is not kept.
+        *rights = namespaces.map(|_| (Instant::now(), fresh.clone()));
+        fresh
     }
 }
 

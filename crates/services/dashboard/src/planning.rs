@@ -1,6 +1,6 @@
 //! Gathers what a plan is made from. Only reads: whether budgets would keep a pod is read from the budgets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use api::known::Reading;
@@ -12,32 +12,113 @@ use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use proposal::generated::{self, Sources, Typed};
 use proposal::plan::{Drains, kept_by_budgets};
-use proposal::{Change, Cluster, Draft, Proposal, manifest};
+use proposal::{Change, Cluster, Draft, Manifest, Proposal, machines, manifest};
 use serde::de::DeserializeOwned;
 
 use crate::rights::{Kind, Rights};
 
+/// What every plan is made from: without one of these another config, order or disruption would be foretold.
+const NEEDED: [Kind; 8] = [
+    Kind::Pools,
+    Kind::Nodes,
+    Kind::NodeReports,
+    Kind::Ledgers,
+    Kind::Configs,
+    Kind::ControllerConfigs,
+    Kind::Settings,
+    Kind::Policies,
+];
+
+/// What fragments are generated from, for manifests of those kinds.
+const TYPED: [Kind; 11] = [
+    Kind::ApiServers,
+    Kind::KubeletConfigs,
+    Kind::RuntimeConfigs,
+    Kind::NodeSettings,
+    Kind::FeatureGates,
+    Kind::Images,
+    Kind::ContentPolicies,
+    Kind::DigestMirrors,
+    Kind::TagMirrors,
+    Kind::ClusterImagePolicies,
+    Kind::ImagePolicies,
+];
+
 /// How long one reboot takes, for the estimate: what `machinist plan` assumes too.
 const REBOOT: SignedDuration = SignedDuration::from_secs(180);
 
-/// What a manifest would do, for a visitor with these rights.
+/// What machines are planned from.
+const MACHINES: [Kind; 5] =
+    [Kind::Machines, Kind::MachineSets, Kind::MachineDeployments, Kind::ControlPlanes, Kind::Nodes];
+
+/// What manifests would do: those of configs to nodes, those of machines to machines.
+#[derive(Default)]
+pub(crate) struct Answer {
+    pub(crate) configs: Option<Proposal>,
+    pub(crate) machines: Option<machines::Plan>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// What manifests would do, for a visitor with these rights.
 ///
 /// # Errors
-/// What is wrong with the manifest, or what cannot be read, in one sentence.
-pub(crate) async fn plan(client: &Client, rights: &Rights, text: &str) -> Result<Proposal, String> {
-    let needed = [Kind::Pools, Kind::Nodes, Kind::Configs];
-    if let Some(kind) = needed.into_iter().find(|kind| !rights.has(*kind)) {
-        return Err(format!("A plan needs the right to list {}, which you do not have.", kind.resource().1));
-    }
-    let manifests = manifest::parse("the manifest", text).map_err(|error| chain(&error))?;
-    if manifests.is_empty() {
+/// What is wrong with a manifest, or what cannot be read, in one sentence.
+pub(crate) async fn plan(client: &Client, rights: &Rights, text: &str) -> Result<Answer, String> {
+    let mut configs = manifest::parse("the manifest", text).map_err(|error| chain(&error))?;
+    let machines: Vec<_> = configs.extract_if(.., |it| machines::is_planned(it)).map(|it| it.value).collect();
+    if configs.is_empty() && machines.is_empty() {
         return Err("There is no object in the text.".to_owned());
+    }
+    let mut answer = Answer::default();
+    if !machines.is_empty() {
+        let change = machines::Change { apply: machines, delete: Vec::new() };
+        answer.machines = Some(plan_machines(client, rights, &change, &mut answer.notes).await?);
+    }
+    if !configs.is_empty() {
+        answer.configs = Some(plan_configs(client, rights, configs).await?);
+    }
+    Ok(answer)
+}
+
+async fn plan_machines(
+    client: &Client,
+    rights: &Rights,
+    change: &machines::Change,
+    notes: &mut Vec<String>,
+) -> Result<machines::Plan, String> {
+    if let Some(lack) = rights.lack("A plan of machines", &MACHINES) {
+        return Err(lack);
+    }
+    let reader = Reader { client };
+    let (drains, now) = (reader.drains(rights, notes).await, Timestamp::now());
+    let fleet = machines::Fleet {
+        machines: reader.list().await?,
+        sets: reader.list().await?,
+        deployments: reader.list().await?,
+        control_planes: reader.list().await?,
+        nodes: reader.list().await?,
+        pods: drains.pods.as_ref().map(|pods| machines::moved(pods, &drains.daemon_sets, now)),
+        now,
+    };
+    let mut plan = machines::plan(&fleet, change).map_err(|error| chain(&error))?;
+    if let Some(kept) = reader.kept(rights, &drains, notes).await {
+        plan.block(&kept);
+    }
+    Ok(plan)
+}
+
+async fn plan_configs(client: &Client, rights: &Rights, manifests: Vec<Manifest>) -> Result<Proposal, String> {
+    if let Some(lack) = rights.lack("A plan", &NEEDED) {
+        return Err(lack);
     }
     let change = Change::new(manifests, Vec::new()).map_err(|error| chain(&error))?;
     let reader = Reader { client };
     let cluster = reader.cluster(rights).await?;
     let generated = match change.manifests.iter().any(generated::is_typed) {
         true => {
+            if let Some(lack) = rights.lack("A plan of these manifests", &TYPED) {
+                return Err(lack);
+            }
             let sources = reader.sources().await?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
             Typed::over(&cluster, sources, version, &change.manifests).map_err(|error| chain(&error))?.plans()
@@ -51,12 +132,8 @@ pub(crate) async fn plan(client: &Client, rights: &Rights, text: &str) -> Result
         drains = reader.drains(rights, &mut notes).await;
     }
     let mut proposal = draft.plan(&drains, REBOOT).map_err(|error| chain(&error))?;
-    if let Some(pods) = &drains.pods {
-        match rights.has(Kind::Budgets).then_some(reader.list::<PodDisruptionBudget>().await) {
-            Some(Ok(budgets)) => proposal.plan.block(&kept_by_budgets(pods, &budgets)),
-            Some(Err(why)) => notes.push(why),
-            None => notes.push("Disruption budgets are not looked at: you may not list them.".to_owned()),
-        }
+    if let Some(kept) = reader.kept(rights, &drains, &mut notes).await {
+        proposal.plan.block(&kept);
     }
     proposal.notes.extend(notes);
     Ok(proposal)
@@ -84,16 +161,17 @@ impl Reader<'_> {
             nodes: self.list().await?,
             machine_config_nodes: self.list().await?,
             ledgers: self.list().await?,
-            etcd: Reading::Unknown("you may not list pods everywhere".to_owned()),
+            etcd: Reading::Unknown(String::new()),
             configs: self.list().await?,
             controller_configs: self.list().await?,
             settings: self.list().await?,
             policies: self.list().await?,
             now: Timestamp::now(),
         };
-        if rights.has(Kind::Pods) {
-            cluster.etcd = crate::world::etcd(self.client).await;
-        }
+        cluster.etcd = match rights.why(Kind::Pods) {
+            Some(why) => Reading::Unknown(why),
+            None => crate::world::etcd(self.client).await,
+        };
         Ok(cluster)
     }
 
@@ -113,13 +191,33 @@ impl Reader<'_> {
         })
     }
 
+    /// Pods that budgets would keep; nothing where pods or budgets are not known.
+    async fn kept(
+        &self,
+        rights: &Rights,
+        drains: &Drains,
+        notes: &mut Vec<String>,
+    ) -> Option<BTreeMap<String, String>> {
+        let pods = drains.pods.as_ref()?;
+        if let Some(why) = rights.why(Kind::Budgets) {
+            notes.push(format!("Disruption budgets are not looked at: {why}."));
+            return None;
+        }
+        let budgets = self.list::<PodDisruptionBudget>().await.map_err(|why| notes.push(why)).ok()?;
+        Some(kept_by_budgets(pods, &budgets))
+    }
+
     async fn drains(&self, rights: &Rights, notes: &mut Vec<String>) -> Drains {
-        if !rights.has(Kind::Pods) {
-            notes.push("Which pods would move is not shown: you may not list pods everywhere.".to_owned());
+        if let Some(why) = rights.why(Kind::Pods) {
+            notes.push(format!("Which pods would move is not shown: {why}."));
             return Drains::default();
         }
         let pods = self.list::<Pod>().await.map_err(|why| notes.push(why)).ok();
         let name = |set: &DaemonSet| format!("{}/{}", set.namespace().unwrap_or_default(), set.name_any());
+        if let Some(why) = rights.why(Kind::DaemonSets) {
+            notes.push(format!("Pods that DaemonSets have left behind are not looked at: {why}."));
+            return Drains { pods, daemon_sets: Reading::Unknown(why) };
+        }
         let sets = cluster::read::list(&Api::<DaemonSet>::all(self.client.clone()), ListParams::default()).await;
         Drains { pods, daemon_sets: sets.map(|sets| sets.iter().map(name).collect::<BTreeSet<_>>()) }
     }

@@ -3,92 +3,17 @@
 //! One cache serves everybody, so what a visitor could not read with `kubectl` is taken out of it before anything is drawn
 //! from it. What was taken out is told, and is never shown as if there were none of it.
 
+mod asking;
+mod kind;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use explain::{Drains, Objects};
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
-use kube::api::PostParams;
-use kube::{Api, Client, ResourceExt};
+use api::known::Reading;
+use explain::{Drains, Input, Objects};
+use kube::ResourceExt;
 
-/// A kind that pages are drawn from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    Pools,
-    Nodes,
-    NodeReports,
-    Ledgers,
-    Configs,
-    Provenances,
-    KubeletConfigs,
-    RuntimeConfigs,
-    Machines,
-    MachineSets,
-    HealthChecks,
-    Deployments,
-    Pods,
-    Budgets,
-    DaemonSets,
-    Events,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 16] = [
-        Self::Pools,
-        Self::Nodes,
-        Self::NodeReports,
-        Self::Ledgers,
-        Self::Configs,
-        Self::Provenances,
-        Self::KubeletConfigs,
-        Self::RuntimeConfigs,
-        Self::Machines,
-        Self::MachineSets,
-        Self::HealthChecks,
-        Self::Deployments,
-        Self::Pods,
-        Self::Budgets,
-        Self::DaemonSets,
-        Self::Events,
-    ];
-
-    /// Its group and plural.
-    pub(crate) fn resource(self) -> (&'static str, &'static str) {
-        const MCO: &str = "machineconfiguration.openshift.io";
-        const MACHINE: &str = "machine.openshift.io";
-        match self {
-            Self::Pools => (MCO, "machineconfigpools"),
-            Self::Nodes => ("", "nodes"),
-            Self::NodeReports => (MCO, "machineconfignodes"),
-            Self::Ledgers => ("machinist.dev", "poolledgers"),
-            Self::Configs => (MCO, "machineconfigs"),
-            Self::Provenances => ("machinist.dev", "renderedprovenances"),
-            Self::KubeletConfigs => (MCO, "kubeletconfigs"),
-            Self::RuntimeConfigs => (MCO, "containerruntimeconfigs"),
-            Self::Machines => (MACHINE, "machines"),
-            Self::MachineSets => (MACHINE, "machinesets"),
-            Self::HealthChecks => (MACHINE, "machinehealthchecks"),
-            Self::Deployments => ("apps", "deployments"),
-            Self::Pods => ("", "pods"),
-            Self::Budgets => ("policy", "poddisruptionbudgets"),
-            Self::DaemonSets => ("apps", "daemonsets"),
-            Self::Events => ("", "events"),
-        }
-    }
-
-    fn is_namespaced(self) -> bool {
-        matches!(
-            self,
-            Self::Machines
-                | Self::MachineSets
-                | Self::HealthChecks
-                | Self::Deployments
-                | Self::Pods
-                | Self::Budgets
-                | Self::DaemonSets
-                | Self::Events
-        )
-    }
-}
+pub(crate) use asking::Person;
+pub(crate) use kind::Kind;
 
 /// Where a visitor may read the objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +21,10 @@ pub(crate) enum Scope {
     Everywhere,
     /// Nowhere, if empty.
     Within(BTreeSet<String>),
+    /// Like [`Scope::Within`], of a cluster with more namespaces than are asked about.
+    Among(BTreeSet<String>),
+    /// The API did not say.
+    Unknown,
 }
 
 /// Everything that a visitor may see. Visitors with the same rights share one view.
@@ -104,51 +33,27 @@ pub(crate) struct Rights {
     scopes: BTreeMap<Kind, Scope>,
 }
 
-/// Who a visitor is to the API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Person {
-    pub(crate) name: String,
-    pub(crate) uid: Option<String>,
-    pub(crate) groups: Vec<String>,
-    pub(crate) extra: BTreeMap<String, Vec<String>>,
-}
-
 impl Rights {
     /// Whatever the dashboard itself may read, for the person who started it.
     pub(crate) fn all() -> Self {
         Self { scopes: Kind::ALL.into_iter().map(|kind| (kind, Scope::Everywhere)).collect() }
     }
 
-    pub(crate) fn none() -> Self {
-        Self { scopes: BTreeMap::new() }
+    /// These kinds everywhere, and nothing else.
+    #[cfg(test)]
+    pub(crate) fn only(kinds: &[Kind]) -> Self {
+        let scope = |kind| if kinds.contains(&kind) { Scope::Everywhere } else { Scope::Within(BTreeSet::new()) };
+        Self { scopes: Kind::ALL.into_iter().map(|kind| (kind, scope(kind))).collect() }.drawn()
     }
 
-    /// Asks the API about every kind, and about each of these namespaces where not everything may be read.
-    ///
-    /// # Errors
-    /// When the API does not answer: nothing is known then, so nothing is shown.
-    pub(crate) async fn of(
-        client: &Client,
-        person: &Person,
-        namespaces: &BTreeMap<Kind, BTreeSet<String>>,
-    ) -> Result<Self, kube::Error> {
-        let mut scopes = BTreeMap::new();
-        for kind in Kind::ALL {
-            if ask(client, person, kind, None).await? {
-                scopes.insert(kind, Scope::Everywhere);
-                continue;
-            }
-            let mut within = BTreeSet::new();
-            if kind.is_namespaced() {
-                for namespace in namespaces.get(&kind).into_iter().flatten() {
-                    if ask(client, person, kind, Some(namespace)).await? {
-                        within.insert(namespace.clone());
-                    }
-                }
-            }
-            scopes.insert(kind, Scope::Within(within));
-        }
-        Ok(Self { scopes })
+    /// The rights that pages are drawn by, so that visitors who differ only in what they may plan share a view.
+    pub(crate) fn drawn(&self) -> Self {
+        Self { scopes: self.scopes.iter().filter(|(kind, _)| kind.is_drawn()).map(|(k, s)| (*k, s.clone())).collect() }
+    }
+
+    /// Whether the API has answered everything.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.scopes.values().any(|scope| *scope == Scope::Unknown)
     }
 
     /// Whether every object of a kind may be seen.
@@ -159,13 +64,67 @@ impl Rights {
     fn sees(&self, kind: Kind, namespace: &str) -> bool {
         match self.scopes.get(&kind) {
             Some(Scope::Everywhere) => true,
-            Some(Scope::Within(within)) => within.contains(namespace),
-            None => false,
+            Some(Scope::Within(within) | Scope::Among(within)) => within.contains(namespace),
+            Some(Scope::Unknown) | None => false,
+        }
+    }
+
+    /// Why not every object of a kind is shown.
+    pub(crate) fn why(&self, kind: Kind) -> Option<String> {
+        let word = kind.word();
+        match self.scopes.get(&kind) {
+            Some(Scope::Everywhere) => None,
+            Some(Scope::Unknown) => Some(format!("whether you may list {word} is not known now")),
+            Some(Scope::Within(within) | Scope::Among(within)) if !within.is_empty() => {
+                Some(format!("you may list {word} in some namespaces only"))
+            }
+            Some(Scope::Among(_)) => {
+                Some(format!("you may list {word} in none of the namespaces that were asked about"))
+            }
+            Some(Scope::Within(_)) | None => Some(format!("you may not list {word}")),
+        }
+    }
+
+    /// Which of these kinds are missing for something, in one sentence.
+    pub(crate) fn lack(&self, what: &str, kinds: &[Kind]) -> Option<String> {
+        let words = |unknown: bool| {
+            let lacking = kinds.iter().filter(|kind| !self.has(**kind));
+            let chosen = lacking.filter(|kind| (self.scopes.get(kind) == Some(&Scope::Unknown)) == unknown);
+            chosen.map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
+        };
+        let (missing, unknown) = (words(false), words(true));
+        match (missing.is_empty(), unknown.is_empty()) {
+            (true, true) => None,
+            (false, _) => Some(format!("{what} needs the right to list {missing}, which you do not have.")),
+            (true, false) => Some(format!(
+                "{what} needs the right to list {unknown}, and the API has not said whether you have it. Try again."
+            )),
         }
     }
 
     /// Takes out what may not be seen, and says so.
     pub(crate) fn narrow(&self, objects: &mut Objects, drains: &mut Drains, notes: &mut Vec<String>) {
+        let mut unread = std::mem::take(&mut objects.unread);
+        for (kind, input) in [
+            (Kind::Pools, Input::Pools),
+            (Kind::Nodes, Input::Nodes),
+            (Kind::NodeReports, Input::NodeReports),
+            (Kind::Ledgers, Input::Ledgers),
+            (Kind::Machines, Input::Machines),
+            (Kind::MachineSets, Input::MachineSets),
+            (Kind::HealthChecks, Input::HealthChecks),
+            (Kind::Pods, Input::Pods),
+            (Kind::Budgets, Input::Budgets),
+        ] {
+            match (self.why(kind), self.scopes.get(&kind)) {
+                (Some(why), Some(Scope::Within(within) | Scope::Among(within))) if !within.is_empty() => {
+                    unread.add_outside(input, within.clone(), why);
+                }
+                (Some(why), _) => unread.add(input, why),
+                (None, _) => {}
+            }
+        }
+        objects.unread = unread;
         self.cluster_wide(Kind::Pools, &mut objects.pools);
         self.cluster_wide(Kind::Nodes, &mut objects.nodes);
         self.cluster_wide(Kind::NodeReports, &mut objects.machine_config_nodes);
@@ -180,35 +139,46 @@ impl Rights {
         self.namespaced(Kind::Pods, &mut objects.pods);
         self.namespaced(Kind::Pods, &mut drains.pods);
         self.namespaced(Kind::Budgets, &mut drains.budgets);
-        if !self.has(Kind::Configs) {
-            objects.configs = api::known::Reading::Unknown("you may not list machineconfigs".to_owned());
+        if let Some(why) = self.why(Kind::Configs) {
+            objects.configs = Reading::Unknown(why);
         }
-        if !self.has(Kind::Pods) {
-            objects.etcd = api::known::Reading::Unknown("you may not list pods everywhere".to_owned());
+        if let Some(why) = self.why(Kind::Pods) {
+            objects.etcd = Reading::Unknown(why);
         }
-        if !self.has(Kind::DaemonSets) {
-            drains.daemon_sets = api::known::Reading::Unknown("you may not list daemonsets everywhere".to_owned());
+        if let Some(why) = self.why(Kind::DaemonSets) {
+            drains.daemon_sets = Reading::Unknown(why);
         }
         notes.extend(self.notes());
     }
 
-    /// What is not shown, one sentence for all of it.
+    /// What is not shown, one sentence for each reason.
     fn notes(&self) -> Vec<String> {
         let nowhere = Scope::Within(BTreeSet::new());
         let words = |scope: fn(&Scope) -> bool| {
-            let kinds = Kind::ALL.into_iter().filter(|kind| scope(self.scopes.get(kind).unwrap_or(&nowhere)));
-            kinds.map(|kind| kind.resource().1).collect::<Vec<_>>().join(", ")
+            let drawn = Kind::ALL.into_iter().filter(|kind| kind.is_drawn());
+            let kinds = drawn.filter(|kind| scope(self.scopes.get(kind).unwrap_or(&nowhere)));
+            kinds.map(Kind::word).collect::<Vec<_>>().join(", ")
         };
-        let hidden = words(|scope| matches!(scope, Scope::Within(within) if within.is_empty()));
-        let partly = words(|scope| matches!(scope, Scope::Within(within) if !within.is_empty()));
-        let mut notes = Vec::new();
-        if !hidden.is_empty() {
-            notes.push(format!("You may not list these, so they are not shown: {hidden}."));
-        }
-        if !partly.is_empty() {
-            notes.push(format!("You may list these in some namespaces, and only those are shown: {partly}."));
-        }
-        notes
+        let sentences = [
+            (
+                "You may not list these, so they are not shown",
+                words(|scope| matches!(scope, Scope::Within(within) if within.is_empty())),
+            ),
+            (
+                "You may list these in some namespaces, and only those are shown",
+                words(|scope| matches!(scope, Scope::Within(within) if !within.is_empty())),
+            ),
+            (
+                "There are more namespaces with these than are asked about, so some that you may list are perhaps not shown",
+                words(|scope| matches!(scope, Scope::Among(_))),
+            ),
+            (
+                "The API has not said whether you may list these, so they are not shown now",
+                words(|scope| *scope == Scope::Unknown),
+            ),
+        ];
+        let told = sentences.into_iter().filter(|(_, kinds)| !kinds.is_empty());
+        told.map(|(sentence, kinds)| format!("{sentence}: {kinds}.")).collect()
     }
 
     fn cluster_wide<T>(&self, kind: Kind, objects: &mut Vec<T>) {
@@ -220,32 +190,6 @@ impl Rights {
     fn namespaced<T: ResourceExt>(&self, kind: Kind, objects: &mut Vec<T>) {
         objects.retain(|object| self.sees(kind, object.namespace().as_deref().unwrap_or_default()));
     }
-}
-
-async fn ask(client: &Client, person: &Person, kind: Kind, namespace: Option<&str>) -> Result<bool, kube::Error> {
-    let (group, resource) = kind.resource();
-    let attributes = ResourceAttributes {
-        group: Some(group.to_owned()),
-        resource: Some(resource.to_owned()),
-        namespace: namespace.map(str::to_owned),
-        // Whoever may list may read each object's whole contents.
-        verb: Some("list".to_owned()),
-        ..ResourceAttributes::default()
-    };
-    let review = SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(person.name.clone()),
-            uid: person.uid.clone(),
-            groups: Some(person.groups.clone()),
-            extra: Some(person.extra.clone()),
-            resource_attributes: Some(attributes),
-            ..SubjectAccessReviewSpec::default()
-        },
-        ..SubjectAccessReview::default()
-    };
-    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let answer = cluster::write::in_time(reviews.create(&PostParams::default(), &review)).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
 #[cfg(test)]
@@ -287,7 +231,9 @@ mod tests {
         let mut notes = Vec::new();
         Rights::all().narrow(&mut objects, &mut Drains::default(), &mut notes);
         assert_eq!((objects.nodes.len(), notes.len()), (1, 0));
-        Rights::none().narrow(&mut objects, &mut Drains::default(), &mut notes);
+        assert!(objects.unread.is_empty());
+        Rights { scopes: BTreeMap::new() }.narrow(&mut objects, &mut Drains::default(), &mut notes);
         assert_eq!((objects.nodes.len(), notes.len()), (0, 1));
+        assert_eq!(objects.unread.why(Input::Nodes), Some("you may not list nodes"));
     }
 }

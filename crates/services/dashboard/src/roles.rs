@@ -26,6 +26,8 @@ pub const ROLES: &[Role] = &[
             right(MACHINE, "machines", WATCH),
             right(MACHINE, "machinesets", WATCH),
             right(MACHINE, "machinehealthchecks", WATCH),
+            right(MACHINE, "machinedeployments", LIST),
+            right(MACHINE, "controlplanemachinesets", LIST),
             right("machinist.dev", "poolledgers", WATCH),
             right("machinist.dev", "renderedprovenances", WATCH),
             right("machinist.dev", "clustersettings", LIST),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use explain::decided::decide;
-use explain::{Drains, Explanation, Fleet, Member, Objects, Snapshot, State};
+use explain::{Drains, Explanation, Fleet, Input, Member, Objects, Snapshot, State};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -23,6 +23,8 @@ pub(crate) struct Band {
     pub(crate) state: State,
     pub(crate) nodes: usize,
     pub(crate) updated: usize,
+    /// Whether its nodes could be looked at; else the numbers say nothing.
+    pub(crate) counted: bool,
     pub(crate) summary: String,
     pub(crate) waits: Vec<String>,
 }
@@ -69,12 +71,16 @@ impl Scene {
         let mut bands: Vec<Band> = self.fleet.pools.iter().map(|pool| self.band(pool)).collect();
         let lone = self.members("").count();
         if lone > 0 {
-            let summary = "these nodes follow no pool, or several".to_owned();
+            let (state, summary) = match self.snapshot.unread.why(Input::Pools) {
+                Some(why) => (State::Unknown, format!("which pools these nodes follow is not known: {why}")),
+                None => (State::Unmanaged, "these nodes follow no pool, or several".to_owned()),
+            };
             bands.push(Band {
                 name: String::new(),
-                state: State::Unmanaged,
+                state,
                 nodes: lone,
                 updated: 0,
+                counted: state != State::Unknown,
                 summary,
                 waits: Vec::new(),
             });
@@ -93,6 +99,7 @@ impl Scene {
             state: pool.state,
             nodes: self.members(&pool.name).count(),
             updated: self.members(&pool.name).filter(has_target).count(),
+            counted: self.snapshot.unread.why(Input::Nodes).is_none(),
             summary: pool.summary.clone(),
             waits: pool.waiting_for.clone(),
         }
@@ -158,6 +165,7 @@ pub(crate) fn letter(state: State) -> char {
         State::Degraded => 'd',
         State::Failed => 'f',
         State::Unmanaged => 'o',
+        State::Unknown => 'q',
     }
 }
 
@@ -172,6 +180,7 @@ pub(crate) fn sign(state: State) -> &'static str {
         State::Blocked => "!",
         State::Degraded | State::Failed => "✕",
         State::Unmanaged => "○",
+        State::Unknown => "?",
     }
 }
 
@@ -192,15 +201,25 @@ mod tests {
     }
 
     fn scene(version: u64, nodes: &[Value]) -> Scene {
+        scene_without(version, nodes, &[])
+    }
+
+    fn scene_without(version: u64, nodes: &[Value], hidden: &[Input]) -> Scene {
         let pool = json!({"metadata": {"name": "worker"}, "spec": {
             "nodeSelector": {"matchLabels": {"node-role.kubernetes.io/worker": ""}},
             "configuration": {"name": "rendered-worker-2"},
         }});
-        let objects = Objects {
+        let mut objects = Objects {
             pools: vec![serde_json::from_value(pool).expect("it is a pool")],
             nodes: nodes.iter().map(|node| serde_json::from_value(node.clone()).expect("it is a node")).collect(),
             ..Objects::default()
         };
+        for input in hidden {
+            objects.unread.add(*input, "you may not list them");
+            if *input == Input::Pools {
+                objects.pools.clear();
+            }
+        }
         Scene::new(version, objects, &Drains::default(), Vec::new(), Timestamp::UNIX_EPOCH)
     }
 
@@ -221,6 +240,18 @@ mod tests {
                 .expect("a band"))
         ));
         assert!(new.since(&new).is_empty());
+    }
+
+    #[test]
+    fn what_is_hidden_is_neither_none_nor_well() {
+        let nodes = [node("a", "rendered-worker-1", "Working")];
+        let [band] = &scene_without(1, &[], &[Input::Nodes]).bands()[..] else { panic!("there is one pool") };
+        assert_eq!((band.state, band.counted), (State::Unknown, false));
+        assert!(band.summary.contains("its nodes are not known: you may not list them"), "{band:?}");
+        let homeless = scene_without(1, &nodes, &[Input::Pools]);
+        let [band] = &homeless.bands()[..] else { panic!("there is one band") };
+        assert_eq!((band.state, band.counted, band.nodes), (State::Unknown, false, 1));
+        assert_eq!(homeless.fleet.nodes[0].state, State::Unknown);
     }
 
     #[test]

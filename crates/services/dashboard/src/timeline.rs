@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use explain::{Phase, Snapshot};
+use explain::{Input, Phase, Snapshot};
 use jiff::{SignedDuration, Timestamp};
 
 /// Rollouts of one pool that are remembered.
@@ -29,6 +29,8 @@ pub(crate) struct Rollout {
     /// The last config that every node of the pool had.
     pub(crate) from: Option<String>,
     pub(crate) began: Timestamp,
+    /// When it was first looked at.
+    pub(crate) seen: Timestamp,
     pub(crate) ended: Option<Timestamp>,
     pub(crate) nodes: BTreeMap<String, Vec<Segment>>,
     /// Nodes that reached the target while we looked.
@@ -47,6 +49,10 @@ pub(crate) struct Segment {
 impl Timeline {
     /// Notes what a look has seen.
     pub(crate) fn observe(&mut self, snapshot: &Snapshot) {
+        // Where nodes or pools were not read, nothing is known to have ended.
+        if [Input::Pools, Input::Nodes].into_iter().any(|input| snapshot.unread.why(input).is_some()) {
+            return;
+        }
         self.pools.retain(|pool, _| snapshot.pools.contains_key(pool));
         for (name, pool) in &snapshot.pools {
             if pool.target.is_empty() {
@@ -70,6 +76,7 @@ impl Timeline {
                     target: pool.target.clone(),
                     from: pool.last_good.clone().filter(|last| *last != pool.target),
                     began: pool.target_since.unwrap_or(snapshot.now).min(snapshot.now),
+                    seen: snapshot.now,
                     ended: None,
                     nodes: BTreeMap::new(),
                     done: count - left,
@@ -110,6 +117,11 @@ impl Rollout {
         } else if !matches!(phase, Phase::Resting | Phase::Waiting) && self.nodes.len() < NODES {
             self.nodes.insert(node.to_owned(), vec![Segment { phase, from: now, to: None }]);
         }
+    }
+
+    /// Leaves out what only the pool's ledger says.
+    pub(crate) fn forget_ledger(&mut self) {
+        self.began = self.seen;
     }
 
     fn end(&mut self, now: Timestamp) {

@@ -36,9 +36,10 @@ use crate::Entry;
 use crate::access::{Keys, RIGHTS, Visitor};
 use crate::configs::Configs;
 use crate::live::Live;
-use crate::rights::{Kind, Rights};
+use crate::rights::Rights;
 use crate::scene::Scene;
 use filter::Filter;
+use login::Visit;
 
 /// Everything that a page is made from.
 #[derive(Clone)]
@@ -51,6 +52,8 @@ pub(crate) struct State {
     pub(crate) configs: Configs,
     /// Plans that are made at once: each reads the whole cluster.
     planning: Arc<tokio::sync::Semaphore>,
+    /// Places of those that are made or waited for.
+    queue: Arc<tokio::sync::Semaphore>,
     events: Arc<node::Recent>,
 }
 
@@ -65,15 +68,23 @@ pub(crate) struct Guest {
 impl State {
     pub(crate) fn new(live: Live, keys: Keys, client: Client, address: SocketAddr, entry: Entry) -> Self {
         let planning = Arc::new(tokio::sync::Semaphore::new(PLANS));
-        Self { live, keys, client, address, entry, configs: Configs::default(), planning, events: Arc::default() }
+        let queue = Arc::new(tokio::sync::Semaphore::new(QUEUE));
+        let (configs, events) = (Configs::default(), Arc::default());
+        Self { live, keys, client, address, entry, configs, planning, queue, events }
     }
 }
 
 /// How soon a page asks again when its stream has ended.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Plans that are made at once.
-const PLANS: usize = 2;
+/// Plans that are made at once: each holds every config and pod of the cluster.
+const PLANS: usize = 1;
+
+/// Plans that are made or waited for; more are refused, because each waits with its manifests in memory.
+const QUEUE: usize = 8;
+
+/// The largest text that a plan is made for, in bytes.
+const MANIFEST: usize = 2 * 1024 * 1024;
 
 /// The name of the session's cookie. Cookies know no ports, so it has ours in it.
 fn cookie(address: SocketAddr) -> String {
@@ -121,7 +132,7 @@ async fn admit(Shared(state): Shared<State>, mut request: Request, next: Next) -
         match state.keys.exchange(&link) {
             Some(session) => {
                 state.live.want(&Rights::all());
-                welcome(&cookie(state.address), &session)
+                welcome(&cookie(state.address), &session, "/")
             }
             None if visitor(&state, request.headers()).is_some() => Redirect::to("/").into_response(),
             None => {
@@ -138,7 +149,8 @@ async fn admit(Shared(state): Shared<State>, mut request: Request, next: Next) -
         request.extensions_mut().insert(Guest { rights, name });
         next.run(request).await
     } else {
-        stranger(state.entry, request.method())
+        let wanted = request.uri().path_and_query().map_or("/", |it| it.as_str());
+        stranger(state.entry, request.method(), wanted)
     };
     let headers = answer.headers_mut();
     for (name, value) in [
@@ -165,15 +177,26 @@ fn token(query: Option<&str>) -> Option<String> {
     pairs.into_iter().find(|(key, _)| key == "token").map(|(_, value)| value.into_owned())
 }
 
+/// Tells an open page whose session has ended where a new one begins: by a link, or at the form for tokens.
+const ENTRY: HeaderName = HeaderName::from_static("machinist-entry");
+
 /// What somebody without a session is told.
-fn stranger(entry: Entry, method: &Method) -> Response {
+fn stranger(entry: Entry, method: &Method, wanted: &str) -> Response {
+    let word = match entry {
+        Entry::Link => "link",
+        Entry::Token => "token",
+    };
+    ([(ENTRY, word)], told(entry, method, wanted)).into_response()
+}
+
+fn told(entry: Entry, method: &Method, wanted: &str) -> Response {
     match entry {
         Entry::Link => {
             problem(StatusCode::FORBIDDEN, "Open the link that machinist dashboard printed; it lets this browser in.")
         }
         // The script looks by HEAD whether its session is still good.
         Entry::Token if method == Method::GET => {
-            let page = frame::bare("Sign in", login::form(None), None);
+            let page = frame::bare("Sign in", login::form(&Visit::to(wanted), None), None);
             (StatusCode::FORBIDDEN, Html(page.into_string())).into_response()
         }
         Entry::Token => problem(StatusCode::FORBIDDEN, "Sign in first."),
@@ -207,10 +230,10 @@ fn field(body: &[u8], name: &str) -> String {
 }
 
 /// The link's secret leaves the address line, and the session stays where no script reads it.
-fn welcome(name: &str, session: &str) -> Response {
+fn welcome(name: &str, session: &str, next: &str) -> Response {
     let cookie = format!("{name}={session}; Path=/; HttpOnly; SameSite=Strict");
     // A redirect would be followed as part of the visit from another site, without the strict cookie.
-    let page = frame::bare("Welcome", maud::html! { p { a href="/" { "Go to the fleet" } } }, Some("/"));
+    let page = frame::bare("Welcome", maud::html! { p { a href=(next) { "Go on" } } }, Some(next));
     ([(header::SET_COOKIE, cookie)], Html(page.into_string())).into_response()
 }
 
@@ -222,33 +245,34 @@ fn problem(status: StatusCode, sentence: &str) -> Response {
 type Who = Extension<Guest>;
 
 async fn fleet_page(Shared(state): Shared<State>, Extension(guest): Who, Query(filter): Query<Filter>) -> Response {
-    shown(&state, &guest, |scene| Some(fleet::page(scene, &filter, |pool| state.live.rollouts(&guest.rights, pool))))
+    let rollouts = |pool: &str| state.live.rollouts(&guest.rights, pool).unwrap_or_default();
+    shown(&state, &guest, |scene| Some(fleet::page(scene, &filter, rollouts))).await
 }
 
 async fn fleet_cells(Shared(state): Shared<State>, Extension(guest): Who, Query(filter): Query<Filter>) -> Response {
-    match state.live.scene(&guest.rights) {
+    match state.live.scene(&guest.rights).await {
         Some(scene) => axum::Json(fleet::cells(&scene, &filter)).into_response(),
         None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
 
 async fn node_page(Shared(state): Shared<State>, Extension(guest): Who, Path(name): Path<String>) -> Response {
-    let is_there = state.live.scene(&guest.rights).is_some_and(|scene| scene.snapshot.nodes.contains_key(&name));
-    let events = match is_there {
-        true if guest.rights.has(Kind::Events) => node::events(&state, &name).await,
-        true => Err("you may not list events".to_owned()),
-        false => Ok(Vec::new()),
-    };
+    let scene = state.live.scene(&guest.rights).await;
+    if scene.is_some_and(|scene| !scene.snapshot.nodes.contains_key(&name)) {
+        return problem(StatusCode::NOT_FOUND, "It is not there any more, or never was, or you may not list nodes.");
+    }
+    let about = node::about(&state, &guest, &name).await;
     let drift = node::drift(&state, &guest, &name).await;
     shown(&state, &guest, |scene| {
         let rollouts = state.live.rollouts(&guest.rights, scene.pool_of(&name));
-        node::page(scene, &name, &rollouts, &events, &drift)
+        node::page(scene, &name, &rollouts, &about, &drift)
     })
+    .await
 }
 
 /// One sentence about a node, for whoever points at its cell.
 async fn node_sentence(Shared(state): Shared<State>, Extension(guest): Who, Path(name): Path<String>) -> Response {
-    let scene = state.live.scene(&guest.rights);
+    let scene = state.live.scene(&guest.rights).await;
     let node = scene.as_ref().and_then(|scene| scene.fleet.nodes.iter().find(|node| node.name == name));
     match node {
         Some(node) => format!("{}: {} {}", node.name, node.state, node.summary).into_response(),
@@ -257,19 +281,24 @@ async fn node_sentence(Shared(state): Shared<State>, Extension(guest): Who, Path
 }
 
 async fn rollout_page(Shared(state): Shared<State>, Extension(guest): Who, Path(pool): Path<String>) -> Response {
-    shown(&state, &guest, |scene| rollout::page(scene, &pool, &state.live.rollouts(&guest.rights, &pool)))
+    let rollouts = state.live.rollouts(&guest.rights, &pool);
+    let cause = match rollouts.as_ref().ok().and_then(|all| all.first()) {
+        Some(newest) => rollout::cause(&state, &guest, newest).await,
+        None => None,
+    };
+    shown(&state, &guest, |scene| rollout::page(scene, &pool, &rollouts, &cause)).await
 }
 
 async fn machines_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
-    shown(&state, &guest, |scene| Some(machines::page(scene)))
+    shown(&state, &guest, |scene| Some(machines::page(scene))).await
 }
 
 async fn doctor_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
-    shown(&state, &guest, |scene| Some(doctor::page(scene)))
+    shown(&state, &guest, |scene| Some(doctor::page(scene))).await
 }
 
 async fn configs_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
-    shown(&state, &guest, |scene| Some(config::list(scene)))
+    shown(&state, &guest, |scene| Some(config::list(scene))).await
 }
 
 async fn config_page(
@@ -279,7 +308,7 @@ async fn config_page(
     Query(search): Query<config::Search>,
 ) -> Response {
     match config::read(&state, &guest, &name).await {
-        Ok(read) => shown(&state, &guest, |scene| Some(config::page(scene, &name, &read, &search))),
+        Ok(read) => shown(&state, &guest, |scene| Some(config::page(scene, &name, &read, &search))).await,
         Err(refused) => refused,
     }
 }
@@ -290,29 +319,47 @@ async fn compare_page(
     Query(pair): Query<compare::Pair>,
 ) -> Response {
     let compared = compare::read(&state, &guest, &pair).await;
-    shown(&state, &guest, |scene| Some(compare::page(scene, &pair, &compared)))
+    shown(&state, &guest, |scene| Some(compare::page(scene, &pair, &compared))).await
 }
 
 async fn plan_page(Shared(state): Shared<State>, Extension(guest): Who) -> Response {
-    shown(&state, &guest, |scene| Some(plan::page(scene, "", None)))
+    shown(&state, &guest, |scene| Some(plan::page(scene, "", None))).await
 }
 
 /// What a manifest would do. Nothing is applied from here.
-async fn plan_answer(Shared(state): Shared<State>, Extension(guest): Who, body: Bytes) -> Response {
+async fn plan_answer(Shared(state): Shared<State>, Extension(guest): Who, request: Request) -> Response {
+    // Whoever waits holds a text, so the place in the queue comes before the text is read.
+    let Ok(_place) = state.queue.try_acquire() else {
+        return (
+            [(header::RETRY_AFTER, "10")],
+            problem(StatusCode::SERVICE_UNAVAILABLE, "Others are asking for plans. Go back and try again in a moment."),
+        )
+            .into_response();
+    };
+    let body = match axum::body::to_bytes(request.into_body(), MANIFEST).await {
+        Ok(body) => body,
+        Err(_) => {
+            return problem(StatusCode::PAYLOAD_TOO_LARGE, "The manifests are larger than 2 MB. Plan fewer at once.");
+        }
+    };
     let text = field(&body, "manifest");
-    let _turn = state.planning.acquire().await;
-    let answer = crate::planning::plan(&state.client, &guest.rights, &text).await;
-    shown(&state, &guest, |scene| Some(plan::page(scene, &text, Some(&answer))))
+    drop(body);
+    let answer = {
+        let _turn = state.planning.acquire().await;
+        crate::planning::plan(&state.client, &guest.rights, &text).await
+    };
+    shown(&state, &guest, |scene| Some(plan::page(scene, &text, Some(&answer)))).await
 }
 
-async fn login_page() -> Response {
-    Html(frame::bare("Sign in", login::form(None), None).into_string()).into_response()
+async fn login_page(Query(visit): Query<Visit>) -> Response {
+    Html(frame::bare("Sign in", login::form(&visit, None), None).into_string()).into_response()
 }
 
 /// Takes a token once for a session. Only whose it is stays.
 async fn login(Shared(state): Shared<State>, body: Bytes) -> Response {
+    let visit = Visit::to(&field(&body, "next"));
     let refused = |status: StatusCode, why: &str| {
-        let page = frame::bare("Sign in", login::form(Some(why)), None);
+        let page = frame::bare("Sign in", login::form(&visit, Some(why)), None);
         (status, Html(page.into_string())).into_response()
     };
     let token = field(&body, "token");
@@ -320,7 +367,7 @@ async fn login(Shared(state): Shared<State>, body: Bytes) -> Response {
         return refused(StatusCode::BAD_REQUEST, "There is no token in the form.");
     }
     match crate::access::review(&state.client, token.trim()).await {
-        Ok(Some(person)) => welcome(&cookie(state.address), &state.keys.welcome(person)),
+        Ok(Some(person)) => welcome(&cookie(state.address), &state.keys.welcome(person), visit.next()),
         Ok(None) => refused(StatusCode::FORBIDDEN, "The cluster does not know this token, or it has expired."),
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "a token cannot be reviewed");
@@ -338,8 +385,8 @@ async fn logout(Shared(state): Shared<State>, headers: HeaderMap) -> Response {
 }
 
 /// A page of the newest scene, or why there is none.
-fn shown(state: &State, guest: &Guest, page: impl FnOnce(&Scene) -> Option<maud::Markup>) -> Response {
-    let Some(scene) = state.live.scene(&guest.rights) else {
+async fn shown(state: &State, guest: &Guest, page: impl FnOnce(&Scene) -> Option<maud::Markup>) -> Response {
+    let Some(scene) = state.live.scene(&guest.rights).await else {
         let page = frame::bare("Machinist", maud::html! { p { "Reading the cluster…" } }, Some(""));
         return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], Html(page.into_string()))
             .into_response();
@@ -358,7 +405,7 @@ async fn events(
     // First the stream, then the version: a change in between is told twice rather than not at all. A view that was dropped in
     // between ends the stream, and the page asks again.
     let news = state.live.news(&guest.rights).unwrap_or_else(|| tokio::sync::broadcast::channel(1).1);
-    let version = state.live.scene(&guest.rights).map_or(0, |scene| scene.version);
+    let version = state.live.scene(&guest.rights).await.map_or(0, |scene| scene.version);
     let hello = Event::default().event("hello").retry(RETRY).data(version.to_string());
     let told = stream::unfold((news, Some(hello)), async |(mut news, hello)| {
         if let Some(hello) = hello {

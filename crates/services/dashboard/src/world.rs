@@ -14,7 +14,7 @@ use api::machinist::PoolLedger;
 use api::names::{MACHINE_API_NAMESPACE, NAMESPACE};
 use cluster::watch::State;
 use cluster::{Store, Watch};
-use explain::{Drains, Objects};
+use explain::{Drains, Input, Objects, Unread};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -94,7 +94,7 @@ impl World {
         (world, Changes(receiver))
     }
 
-    /// Returns once the API has answered about pools and nodes.
+    /// Returns once the API has answered about every kind whose absence says something.
     pub(crate) async fn settled(&self) {
         self.pools.settled().await;
         self.nodes.settled().await;
@@ -102,6 +102,7 @@ impl World {
         self.ledgers.settled().await;
         self.machines.settled().await;
         self.machine_sets.settled().await;
+        self.health_checks.settled().await;
     }
 
     /// Everything as it is known now, and what could not be read, one sentence each.
@@ -121,6 +122,7 @@ impl World {
             container_runtime_configs: owned(&self.runtime_configs),
             pods: owned(&self.pods),
             deployments,
+            unread: self.unread(),
             ..Objects::default()
         };
         if objects.pools.iter().any(|pool| rollout::control_plane::is_control_plane(&pool.name_any())) {
@@ -130,8 +132,29 @@ impl World {
         if let Reading::Unknown(why) = &objects.configs {
             notes.push(format!("names of MachineConfigs cannot be read now: {why}"));
         }
-        let drains = self.drains(&objects.nodes, &mut notes).await;
+        let drains = self.drains(&objects.nodes, &mut objects.unread, &mut notes).await;
         (objects, drains, notes)
+    }
+
+    /// The kinds that were never listed, so that an empty store says nothing. One that was listed before keeps what it had.
+    fn unread(&self) -> Unread {
+        let mut unread = Unread::default();
+        for (input, has_listed, state) in [
+            (Input::Pools, self.pools.has_listed(), self.pools.state()),
+            (Input::Nodes, self.nodes.has_listed(), self.nodes.state()),
+            (Input::NodeReports, self.reports.has_listed(), self.reports.state()),
+            (Input::Ledgers, self.ledgers.has_listed(), self.ledgers.state()),
+            (Input::Machines, self.machines.has_listed(), self.machines.state()),
+            (Input::MachineSets, self.machine_sets.has_listed(), self.machine_sets.state()),
+            (Input::HealthChecks, self.health_checks.has_listed(), self.health_checks.state()),
+        ] {
+            match state {
+                State::Failing(trouble) if !has_listed => unread.add(input, trouble.text),
+                State::Starting if !has_listed => unread.add(input, "the API has not answered yet"),
+                State::Failing(_) | State::Starting | State::Synced | State::NotInstalled => {}
+            }
+        }
+        unread
     }
 
     fn notes(&self) -> Vec<String> {
@@ -157,7 +180,7 @@ impl World {
     }
 
     /// Pods of the nodes that are being drained and what protects them. Pods are many, so they are read only then.
-    async fn drains(&self, nodes: &[Node], notes: &mut Vec<String>) -> Drains {
+    async fn drains(&self, nodes: &[Node], unread: &mut Unread, notes: &mut Vec<String>) -> Drains {
         let facts = nodes.iter().map(rollout::NodeFacts::from_object);
         let draining: Vec<_> = facts.filter(rollout::NodeFacts::is_draining).take(DRAINS).collect();
         let mut drains = Drains::default();
@@ -170,12 +193,18 @@ impl World {
             match noted(pods, "pods in the way of drains", notes) {
                 Some(pods) => drains.pods.extend(pods),
                 // The next node would be refused for the same reason.
-                None => break,
+                None => {
+                    unread.add(Input::Pods, "they cannot be read now");
+                    break;
+                }
             }
         }
         let budgets: Api<PodDisruptionBudget> = Api::all(self.client.clone());
         let budgets = cluster::read::list(&budgets, ListParams::default()).await;
-        drains.budgets = noted(budgets, "disruption budgets", notes).unwrap_or_default();
+        drains.budgets = noted(budgets, "disruption budgets", notes).unwrap_or_else(|| {
+            unread.add(Input::Budgets, "they cannot be read now");
+            Vec::new()
+        });
         let sets: Api<DaemonSet> = Api::all(self.client.clone());
         let name = |set: &DaemonSet| format!("{}/{}", set.namespace().unwrap_or_default(), set.name_any());
         let sets = cluster::read::list(&sets, ListParams::default()).await;

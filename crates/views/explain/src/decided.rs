@@ -14,7 +14,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use rollout::{Membership, NodeFacts, Pools, Waiting};
 
-use crate::{Blocker, Member, Objects, Standstill};
+use crate::{Blocker, Input, Member, Objects, Standstill, Unread};
 
 /// Asks the decisions that the controllers make too.
 pub fn decide(objects: &mut Objects, drains: &Drains, now: Timestamp) {
@@ -28,7 +28,10 @@ pub fn decide(objects: &mut Objects, drains: &Drains, now: Timestamp) {
         (node.name_any(), member)
     });
     objects.members = members.collect();
-    let standstills = objects.pools.iter().map(|pool| (pool.name_any(), standstill(&plan_of(objects, pool, now).next)));
+    let standstills = objects.pools.iter().map(|pool| {
+        let standstill = standstill(&plan_of(objects, pool, now).next);
+        (pool.name_any(), as_far_as_read(standstill, &objects.unread))
+    });
     objects.standstills = standstills.collect();
     let draining = objects.nodes.iter().map(NodeFacts::from_object).filter(NodeFacts::is_draining);
     objects.blockers = draining.map(|node| (node.name.clone(), drains.blockers(&node.name, now))).collect();
@@ -73,8 +76,27 @@ fn standstill(next: &rollout::Next) -> Standstill {
     }
 }
 
+/// A plan that was made without nodes or without the ledger holds only where it rests on the pool alone.
+fn as_far_as_read(standstill: Standstill, unread: &Unread) -> Standstill {
+    let Some(why) = unread.why(Input::Ledgers).or_else(|| unread.why(Input::Nodes)) else { return standstill };
+    match standstill {
+        Standstill::Misconfigured(_)
+        | Standstill::NoConfiguration
+        | Standstill::Paused
+        | Standstill::TrialReverted { .. } => standstill,
+        Standstill::Settled if unread.why(Input::Nodes).is_none() => standstill,
+        Standstill::Settled
+        | Standstill::Settling
+        | Standstill::Budget { .. }
+        | Standstill::Nodes { .. }
+        | Standstill::Held { .. }
+        | Standstill::Other(_)
+        | Standstill::Unknown(_) => Standstill::Unknown(why.to_owned()),
+    }
+}
+
 /// What drains are about: the pods on nodes, and what decides whether each of them goes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Drains {
     pub pods: Vec<Pod>,
     pub budgets: Vec<PodDisruptionBudget>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::node::{is_mismatch, is_missing_config, nobody_works};
 use crate::pool::render_problem;
 use crate::snapshot::{Member, NodeFacts, PoolFacts, Snapshot};
-use crate::{Move, ago};
+use crate::{Input, Move, ago};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -202,7 +202,12 @@ fn paused_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
         id: "pool-paused",
         severity: Severity::Warning,
         subject: format!("machineconfigpool/{name}"),
-        problem: format!("pool {name} has been paused{lasts}{by}; {waits} of its nodes wait for {}", pool.target),
+        problem: match snapshot.unread.why(Input::Nodes) {
+            Some(why) => {
+                format!("pool {name} has been paused{lasts}{by}; how many of its nodes wait is not known: {why}")
+            }
+            None => format!("pool {name} has been paused{lasts}{by}; {waits} of its nodes wait for {}", pool.target),
+        },
         effect: "its nodes get no change of their config; certificates reach them all the same".to_owned(),
         moves: vec![crate::pool::unpause(name)],
         fix: Some(Fix { what: format!("unpause pool {name}"), repair: Repair::Unpause { pool: name.clone() } }),
@@ -213,6 +218,8 @@ fn one_node(snapshot: &Snapshot, node: &NodeFacts, findings: &mut Vec<Finding>) 
     let pool = match &node.member {
         Member::Pool(pool) => snapshot.pools.get(pool),
         Member::Contested(_) | Member::Unmanaged if node.is_windows => return,
+        // Where pools were not read, no node is known to follow none.
+        Member::Contested(_) | Member::Unmanaged if snapshot.unread.why(Input::Pools).is_some() => return,
         Member::Contested(_) | Member::Unmanaged => return findings.extend(homeless(snapshot, node)),
     };
     let Some(pool) = pool else { return };
@@ -312,8 +319,12 @@ fn away(snapshot: &Snapshot, node: &NodeFacts, since: Timestamp) -> Finding {
     let (name, lasts) = (&node.name, ago(since, snapshot.now));
     let machine = snapshot.machines.values().find(|machine| machine.node.as_deref() == Some(name));
     let check = machine.and_then(|machine| snapshot.health_checks.iter().find(|check| check.chooses(machine)));
+    let unread = [Input::Machines, Input::HealthChecks].into_iter().find_map(|input| snapshot.unread.why(input));
     let effect = match (machine, check) {
         (_, Some(check)) => format!("MachineHealthCheck {} replaces its machine when its timeout is over", check.name),
+        (_, None) if unread.is_some() => {
+            format!("whether anything replaces it is not known: {}", unread.unwrap_or_default())
+        }
         (Some(_), None) => "no MachineHealthCheck chooses its machine, so nothing replaces it".to_owned(),
         (None, None) => "no Machine stands for it, so nothing replaces it".to_owned(),
     };

@@ -16,6 +16,7 @@ mod phase;
 mod pool;
 mod snapshot;
 mod span;
+mod unread;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -25,7 +26,7 @@ pub use doctor::{Finding, Fix, Repair, Severity, doctor};
 pub use fleet::Fleet;
 pub use machine::machine;
 pub use machine_set::machine_set;
-pub use node::node;
+pub use node::{drift, node};
 pub use phase::Phase;
 pub use pool::pool;
 pub use snapshot::{
@@ -33,6 +34,7 @@ pub use snapshot::{
     Objects, PoolFacts, Snapshot, Standstill, Symptom, Trouble, Workload,
 };
 pub use span::{ago, span};
+pub use unread::{Input, Unread};
 
 /// Where one pool, node, Machine or MachineSet stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,6 +78,8 @@ pub enum State {
     Failed,
     /// Nobody looks after it.
     Unmanaged,
+    /// What it would be told from was not read.
+    Unknown,
 }
 
 impl std::fmt::Display for State {
@@ -92,6 +96,7 @@ impl std::fmt::Display for State {
             Self::Degraded => "Degraded",
             Self::Failed => "Failed",
             Self::Unmanaged => "Unmanaged",
+            Self::Unknown => "Unknown",
         })
     }
 }

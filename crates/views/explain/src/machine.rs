@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use crate::snapshot::{MachineFacts, Snapshot, Trouble};
-use crate::{Explanation, Move, State};
+use crate::{Explanation, Input, Move, State};
 
 /// A first boot takes minutes. A machine without a node after this long does not join by waiting; health checks use the
 /// same time unless told otherwise.
@@ -17,7 +17,7 @@ pub fn machine(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     let facts = snapshot.machines.get(name)?;
     let mut it = explain(snapshot, facts);
     name.clone_into(&mut it.name);
-    if it.state != State::Running
+    if !matches!(it.state, State::Running | State::Unknown)
         && let Some(controllers) = missing_controllers(snapshot)
     {
         it.state = State::Blocked;
@@ -269,6 +269,9 @@ fn with_node(snapshot: &Snapshot, facts: &MachineFacts, node: &str) -> Explanati
         it.waiting_for.push(format!("the provider, which answered: {}", trouble.message));
         it.moves.push(Move::new("see the node", format!("machinist why node {node}")));
         return it;
+    }
+    if let Some(why) = snapshot.unread.why(Input::Nodes) {
+        return explained(facts, State::Unknown, format!("it is node {node}, whose condition is not known: {why}"));
     }
     let known = snapshot.nodes.get(node);
     if known.is_some_and(|node| !node.ready) {

@@ -2,7 +2,7 @@
 
 use crate::machine::{machine, missing_controllers};
 use crate::snapshot::{MachineSetFacts, Snapshot};
-use crate::{Explanation, Move, State};
+use crate::{Explanation, Input, Move, State};
 
 /// Explains the MachineSet of that name, if there is one.
 pub fn machine_set(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
@@ -24,10 +24,12 @@ pub fn machine_set(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     }
     let members: Vec<_> = snapshot.machines_of(facts).filter_map(|member| machine(snapshot, member)).collect();
     let settled = available == desired && facts.replicas == *desired;
-    if settled && members.iter().all(|member| member.state == State::Running) {
+    // A machine whose node was not read is counted by the set's own status.
+    let is_well = |member: &Explanation| matches!(member.state, State::Running | State::Unknown);
+    if settled && members.iter().all(is_well) {
         return Some(it);
     }
-    let is_updating = |member: &Explanation| matches!(member.state, State::Running | State::Updating);
+    let is_updating = |member: &Explanation| matches!(member.state, State::Running | State::Updating | State::Unknown);
     it.state = match members.iter().all(is_updating) && facts.replicas == *desired && !members.is_empty() {
         true => State::Updating,
         false => State::Provisioning,
@@ -38,7 +40,12 @@ pub fn machine_set(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
         it.moves.push(controllers.look());
         return Some(it);
     }
-    for member in members.iter().filter(|member| member.state != State::Running) {
+    if let Some(why) = snapshot.unread.why_in(Input::Machines, namespace) {
+        it.state = State::Unknown;
+        it.waiting_for.push(format!("machines that are not known: {why}"));
+        return Some(it);
+    }
+    for member in members.iter().filter(|member| !is_well(member)) {
         if matches!(member.state, State::Blocked | State::Failed) {
             it.state = it.state.max(member.state);
         }

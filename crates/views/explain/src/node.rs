@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::snapshot::{Blocker, Member, NodeFacts, PoolFacts, Snapshot, Standstill, Workload};
-use crate::{Explanation, Move, State, ago};
+use crate::{Explanation, Input, Move, State, ago};
 
 /// A daemon takes up a new target within moments; one that has not after this long is not there.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
@@ -11,6 +11,9 @@ pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
 /// Explains the node of that name, if there is one.
 pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     let facts = snapshot.nodes.get(name)?;
+    if let Some(why) = snapshot.unread.why(Input::Pools) {
+        return Some(without_pools(facts, why));
+    }
     let pool = match &facts.member {
         Member::Unmanaged => return Some(unmanaged(facts)),
         Member::Contested(pools) => return Some(contested(facts, pools)),
@@ -30,6 +33,16 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     } else {
         arrived(snapshot, facts)
     })
+}
+
+/// A node whose pool is not known: only what the node itself says.
+fn without_pools(facts: &NodeFacts, why: &str) -> Explanation {
+    if facts.is_degraded() {
+        let reason = facts.reason.as_deref().unwrap_or("its daemon gave no reason");
+        return explained(facts, State::Degraded, reason);
+    }
+    let ready = if facts.ready { "" } else { "it is NotReady, and " };
+    explained(facts, State::Unknown, format!("{ready}which pool it follows is not known: {why}"))
 }
 
 /// The controller, where it should run and does not: then nobody empties a node, gives it back or chooses the next one.
@@ -199,6 +212,7 @@ fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Expla
         return it;
     }
     let has_place = pool.in_line.contains(name) || pool.claims.iter().any(|claim| claim.node == *name);
+    let has_place = has_place || snapshot.unread.why(Input::Ledgers).is_some();
     if facts.is_draining && facts.drain_started.is_none() && !has_place {
         let others: Vec<&str> = pool.claims.iter().map(|claim| claim.node.as_str()).take(3).collect();
         let by = if others.is_empty() { String::new() } else { format!("; they are taken by {}", others.join(", ")) };
@@ -215,6 +229,8 @@ fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Expla
         let mut it = explained(facts, State::Updating, format!("it is being emptied for {target}"));
         it.since = facts.drain_started.or(facts.reported);
         it.waiting_for.push("its pods to stop".to_owned());
+        let unread = [Input::Pods, Input::Budgets].into_iter().find_map(|input| snapshot.unread.why(input));
+        it.waiting_for.extend(unread.map(|why| format!("perhaps a disruption budget, which is not known: {why}")));
         it.moves.push(Move::new("see them", format!("kubectl get pods -A --field-selector spec.nodeName={name}")));
         return it;
     }
@@ -334,6 +350,9 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
             (State::Waiting, format!("its turn: {in_progress} nodes are at work"))
         }
         Some(Standstill::Other(why)) => (State::Waiting, why.clone()),
+        Some(Standstill::Unknown(why)) => {
+            (State::Unknown, format!("what the ledger of its pool says, which is not known: {why}"))
+        }
         Some(Standstill::Settled | Standstill::NoConfiguration | Standstill::Held { .. }) | None => {
             (State::Waiting, "the controller to choose it".to_owned())
         }
@@ -378,6 +397,11 @@ pub(crate) fn nobody_works(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFa
     if facts.current == facts.desired || facts.desired.is_none() || facts.is_degraded() || facts.is_draining {
         return false;
     }
+    // Without the reports every daemon is silent, and without the ledger nobody knows since when.
+    let is_unread = |input| snapshot.unread.why(input).is_some();
+    if is_unread(Input::NodeReports) || (facts.targeted.is_none() && is_unread(Input::Ledgers)) {
+        return false;
+    }
     let since = taken_since(facts, pool).max(facts.reported);
     let is_silent = since.is_none_or(|since| snapshot.now.duration_since(since) > PATIENCE);
     let at_work = facts.state == api::names::state::WORKING && facts.ready;
@@ -398,6 +422,12 @@ pub(crate) fn is_missing_config(snapshot: &Snapshot, facts: &NodeFacts) -> bool 
 pub(crate) fn is_mismatch(facts: &NodeFacts) -> bool {
     let reason = facts.reason.as_deref().unwrap_or_default();
     facts.is_degraded() && (reason.contains("content mismatch") || reason.contains("unexpected on-disk state"))
+}
+
+/// What the daemon found on the disk that its config does not say, in its words.
+#[must_use]
+pub fn drift(facts: &NodeFacts) -> Option<&str> {
+    facts.reason.as_deref().filter(|_| is_mismatch(facts))
 }
 
 /// Who put the thing there that is not as it should be. The daemon quotes its name.

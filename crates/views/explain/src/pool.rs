@@ -4,7 +4,7 @@ use api::names::{pool_condition, status};
 
 use crate::node::{approve, missing_controller, no_config, node};
 use crate::snapshot::{PoolFacts, Snapshot, Standstill};
-use crate::{Explanation, Move, State};
+use crate::{Explanation, Input, Move, State};
 
 /// Explains the pool of that name, if there is one.
 pub fn pool(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
@@ -36,14 +36,20 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
     let of = format!("{done} of {all} nodes have {}", short(&facts.target));
     let in_the_way = nodes.iter().filter(|it| matches!(it.state, State::Blocked | State::Degraded));
     let in_the_way: Vec<_> = in_the_way.collect();
+    let hidden = snapshot.unread.why(Input::Nodes);
     it.summary = match &facts.standstill {
         Some(Standstill::NoConfiguration) if !facts.has_fragments => no_config(facts),
         Some(Standstill::NoConfiguration) => "it has no rendered config yet".to_owned(),
+        _ if hidden.is_some() => unseen(facts, hidden.unwrap_or_default()),
         _ if all == 0 => "it has no nodes".to_owned(),
         _ if done == all => format!("every node has {}", short(&facts.target)),
         _ => of,
     };
-    it.state = if done == all { State::Updated } else { State::Updating };
+    it.state = match hidden {
+        Some(_) => State::Unknown,
+        None if done == all => State::Updated,
+        None => State::Updating,
+    };
     match &facts.standstill {
         Some(Standstill::Misconfigured(problem)) => {
             it.state = State::Blocked;
@@ -71,12 +77,17 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
         }
         Some(Standstill::Settling) => it.waiting_for.push("its target to stay the same for a moment".to_owned()),
         Some(Standstill::Other(why)) => it.waiting_for.push(why.clone()),
+        Some(Standstill::Unknown(why)) if hidden.is_none() && done < all => {
+            it.state = State::Unknown;
+            it.waiting_for.push(format!("what its ledger says, which is not known: {why}"));
+        }
         Some(
             Standstill::Settled
             | Standstill::Paused
             | Standstill::Budget { .. }
             | Standstill::Nodes { .. }
-            | Standstill::Held { .. },
+            | Standstill::Held { .. }
+            | Standstill::Unknown(_),
         )
         | None => {}
     }
@@ -114,6 +125,17 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
             }
             _ => it.waiting_for.push("the controller to choose the next node".to_owned()),
         }
+    }
+}
+
+/// What the pool itself counts, where its nodes were not read.
+fn unseen(facts: &PoolFacts, why: &str) -> String {
+    let status = &facts.status;
+    match (status.machine_count, status.updated_machine_count) {
+        (Some(all), Some(done)) => {
+            format!("it counts {done} of {all} nodes as updated; the nodes themselves are not known: {why}")
+        }
+        _ => format!("its nodes are not known: {why}"),
     }
 }
 

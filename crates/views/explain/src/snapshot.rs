@@ -25,6 +25,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use serde::Serialize;
 
+use crate::Unread;
+
 pub use machines::{HealthCheckFacts, MachineFacts, MachineSetFacts, Symptom, Trouble};
 
 /// The input of every explanation.
@@ -44,6 +46,8 @@ pub struct Snapshot {
     /// By name, like machines.
     pub machine_sets: BTreeMap<String, MachineSetFacts>,
     pub health_checks: Vec<HealthCheckFacts>,
+    /// Whose absence says nothing.
+    pub unread: Unread,
     pub now: Timestamp,
 }
 
@@ -94,6 +98,8 @@ pub enum Standstill {
     },
     /// Any other reason, as a sentence.
     Other(String),
+    /// The ledger or the nodes were not read, for this reason.
+    Unknown(String),
 }
 
 /// A node's share of the budget.
@@ -204,8 +210,7 @@ pub struct Certificate {
     pub not_after: Timestamp,
 }
 
-/// The objects that a snapshot is read from. Where only a list is kept, no finding rests on an object that is not in it, so
-/// one that could not be read is empty.
+/// The objects that a snapshot is read from. A list that could not be read is empty, and `unread` says so.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub pools: Vec<MachineConfigPool>,
@@ -227,6 +232,8 @@ pub struct Objects {
     pub machines: Vec<Machine>,
     pub machine_sets: Vec<MachineSet>,
     pub health_checks: Vec<MachineHealthCheck>,
+    /// Which of the lists are empty, or shorter, only because they could not be read.
+    pub unread: Unread,
     /// Decided elsewhere: where each node belongs.
     pub members: BTreeMap<String, Member>,
     /// Decided elsewhere: what each pool waits for.
@@ -276,6 +283,7 @@ impl Snapshot {
             machines: objects.machines.iter().map(MachineFacts::keyed).collect(),
             machine_sets: objects.machine_sets.iter().map(MachineSetFacts::keyed).collect(),
             health_checks: objects.health_checks.iter().filter_map(HealthCheckFacts::from_object).collect(),
+            unread: objects.unread.clone(),
             now,
         }
     }

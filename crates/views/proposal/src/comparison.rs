@@ -1,5 +1,6 @@
 //! Two configs of one pool, compared: what differs, and what that would do to a running node.
 
+mod causes;
 mod contents;
 mod lines;
 
@@ -18,6 +19,7 @@ use kube::ResourceExt as _;
 use crate::inputs::{Inputs, Source};
 use crate::pools;
 
+pub use causes::causes;
 pub use contents::{Shown, describe_directory, describe_file, describe_link, describe_unit, octal, owner, shown};
 pub use lines::{Entry, Line, Tag, entries};
 

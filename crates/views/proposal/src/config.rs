@@ -5,7 +5,7 @@ use api::machinist::{EntryKind, RenderedProvenanceSpec};
 use change::content::{Content, Unit, User};
 
 use crate::comparison::{Shown, describe_directory, describe_file, describe_link, describe_unit, shown};
-use crate::secrets::{Secrets, mask};
+use crate::secrets::Secrets;
 
 /// One part of a config.
 pub struct Part {
@@ -119,7 +119,7 @@ impl Reader<'_> {
 
     fn user(&self, name: &str, user: &User) -> Part {
         let hash = user.password_hash.iter().map(|hash| format!("password {}", self.secrets.password(hash)));
-        let other = user.other.iter().map(|(key, value)| format!("{key}: {value}"));
+        let other = user.other.iter().map(|(key, value)| self.secrets.text(&format!("{key}: {value}")).into_owned());
         let lines: Vec<String> = user.keys.iter().cloned().chain(hash).chain(other).collect();
         Part {
             kind: PartKind::User,
@@ -156,21 +156,21 @@ impl Reader<'_> {
             kind: PartKind::Setting,
             name: name.to_owned(),
             attributes: Vec::new(),
-            contents: Some(Shown::Text(value)),
+            contents: Some(self.text(&value)),
             source,
         };
         set.map(part).collect()
     }
 
     fn text(&self, text: &str) -> Shown {
-        if self.secrets.hides_text(text) { Shown::Summary(mask(text.as_bytes())) } else { Shown::Text(text.to_owned()) }
+        Shown::Text(self.secrets.text(text).into_owned())
     }
 
     fn source(&self, kind: EntryKind, name: &str) -> Option<Source> {
         let provenance = self.provenance?;
         let entry = provenance.entries.iter().find(|entry| entry.kind == kind && entry.name == name)?;
         let about = provenance.conflicts.iter().filter(|it| it.kind == kind && it.name == name);
-        let conflicts = about.map(|it| format!("{} ({})", it.message, it.fragments.join(", ")));
+        let conflicts = about.map(|it| format!("{} ({})", self.secrets.text(&it.message), it.fragments.join(", ")));
         Some(Source { from: entry.from.clone(), overrode: entry.overrode.clone(), conflicts: conflicts.collect() })
     }
 }

@@ -12,12 +12,15 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use api::known::Reading;
 use api::machine::{ControlPlaneMachineSet, Machine, MachineDeployment, MachineSet};
+use drain::PodFacts;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::manifest::Manifest;
 use rehearsal::Rehearsal;
 
 pub use text::report;
@@ -50,6 +53,30 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
+}
+
+/// API groups of the kinds.
+const GROUPS: [&str; 2] = ["machine.openshift.io", "cluster.k8s.io"];
+
+/// Whether a manifest is planned here, and not as a change of configs.
+#[must_use]
+pub fn is_planned(manifest: &Manifest) -> bool {
+    GROUPS.contains(&manifest.group()) && Kind::named(&manifest.kind).is_some()
+}
+
+/// The pods that drains would move, by node.
+#[must_use]
+pub fn moved(pods: &[Pod], daemon_sets: &Reading<BTreeSet<String>>, now: Timestamp) -> BTreeMap<String, Vec<String>> {
+    let mut moved: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pod in pods {
+        let facts = PodFacts::from_object(pod);
+        if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone())
+            && drain::eviction::is_moved(&facts, daemon_sets, now)
+        {
+            moved.entry(node).or_default().push(facts.full_name());
+        }
+    }
+    moved
 }
 
 /// The machines of a cluster as they were read.

@@ -27,17 +27,17 @@ pub(super) async fn read(state: &State, guest: &Guest, pair: &Pair) -> Option<Re
     if pair.a.is_empty() || pair.b.is_empty() {
         return None;
     }
-    if !guest.rights.has(Kind::Configs) {
-        return Some(Err("You may not list machineconfigs.".to_owned()));
-    }
-    Some(two(state, &pair.a, &pair.b).await)
+    Some(two(state, guest, &pair.a, &pair.b).await)
 }
 
-/// Compares two configs by name, under the cluster's policies.
+/// Compares two configs by name, under the cluster's policies, for a visitor who may list both.
 ///
 /// # Errors
 /// What is missing or cannot be read, in one sentence.
-pub(super) async fn two(state: &State, old: &str, new: &str) -> Result<Comparison, String> {
+pub(super) async fn two(state: &State, guest: &Guest, old: &str, new: &str) -> Result<Comparison, String> {
+    if let Some(lack) = guest.rights.lack("A comparison", &[Kind::Configs, Kind::Settings, Kind::Policies]) {
+        return Err(lack);
+    }
     let config = async |name: &str| match state.configs.get(&state.client, name).await {
         Ok(Some(config)) => Ok(config),
         Ok(None) => Err(format!("There is no MachineConfig {name} any more.")),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::known::Reading;
 use axum::http::StatusCode;
 use axum::response::Response;
-use explain::ago;
+use explain::{Input, ago};
 use maud::{Markup, html};
 use proposal::Secrets;
 use proposal::comparison::Shown;
@@ -33,8 +34,8 @@ pub(super) struct Search {
 
 /// A config that a visitor may see.
 pub(super) async fn read(state: &State, guest: &Guest, name: &str) -> Result<Arc<Config>, Response> {
-    if !guest.rights.has(Kind::Configs) {
-        return Err(problem(StatusCode::FORBIDDEN, "You may not list machineconfigs."));
+    if let Some(lack) = guest.rights.lack("This page", &[Kind::Configs]) {
+        return Err(problem(StatusCode::FORBIDDEN, &lack));
     }
     match state.configs.get(&state.client, name).await {
         Ok(Some(config)) if guest.rights.has(Kind::Provenances) => Ok(config),
@@ -55,17 +56,22 @@ pub(super) fn list(scene: &Scene) -> Markup {
         pools.map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ")
     };
     let names = compare::rendered(scene);
+    let unread = |input| scene.snapshot.unread.why(input).is_some();
+    let (hidden, no_pools) = (unread(Input::Nodes), unread(Input::Pools));
     let main = html! {
         h1 { "Configs" }
         (compare::form(scene, &Pair::default()))
         div #configs data-live="" {
-            h2 { "Rendered configs (" (names.len()) ")" }
+            @match &scene.snapshot.configs {
+                Reading::Unknown(why) => { h2 { "Rendered configs" } p.note { "They are not shown: " (why) "." } },
+                Reading::Known { .. } | Reading::NotInstalled => h2 { "Rendered configs (" (names.len()) ")" },
+            }
             div.wide tabindex="0" role="region" aria-label="Table of rendered configs" { table {
                 thead { tr { th scope="col" { "Config" } th scope="col" { "Wanted by" } th scope="col" { "Nodes that run it" } } }
                 tbody { @for name in &names { tr {
                     th scope="row" { (config_link(name)) }
-                    td { (wanted(name)) }
-                    td { (running.get(name).copied().unwrap_or_default()) }
+                    td { @if no_pools { "not known" } @else { (wanted(name)) } }
+                    td { @if hidden { "not known" } @else { (running.get(name).copied().unwrap_or_default()) } }
                 } } }
             } }
         }

@@ -11,7 +11,12 @@ pub(super) fn page(scene: &Scene) -> Markup {
     let main = html! {
         h1 { "Doctor" }
         div #doctor data-live="" {
-            @if findings.is_empty() { p.lead { "Nothing is wrong that we know of." } }
+            @if findings.is_empty() {
+                p.lead {
+                    @if scene.snapshot.unread.is_empty() { "Nothing is wrong that we know of." }
+                    @else { "Nothing is wrong in what may be looked at, which is not everything." }
+                }
+            }
             @for finding in &findings {
                 section.finding aria-label=(finding.subject) {
                     h2 {

@@ -2,24 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use explain::{State, ago, span};
+use explain::{Input, State, ago, span};
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::filter::{Filter, ROWS};
-use super::frame::{self, badge, class, node_path};
+use super::frame::{self, badge, class, count, node_path};
 use crate::scene::{Band, Cells, Scene, letter};
 use crate::timeline::Rollout;
 
 /// The states that a node can be in, in the order in which people look for them.
-const STATES: [State; 7] =
-    [State::Degraded, State::Blocked, State::Updating, State::Waiting, State::Paused, State::Updated, State::Unmanaged];
+const STATES: [State; 8] = [
+    State::Degraded,
+    State::Blocked,
+    State::Updating,
+    State::Waiting,
+    State::Paused,
+    State::Updated,
+    State::Unmanaged,
+    State::Unknown,
+];
 
 pub(super) fn page(scene: &Scene, filter: &Filter, rollouts: impl Fn(&str) -> Vec<Rollout>) -> Markup {
     let main = html! {
         h1 { "Fleet" }
         (form(scene, filter))
         div #bands {
+            @if let Some(why) = scene.snapshot.unread.why(Input::Pools) { p.note { "Pools are not shown: " (why) "." } }
             @for band in scene.bands() {
                 @if filter.pool.is_empty() || filter.pool == band.name { (pool(scene, &band, &rollouts(&band.name))) }
             }
@@ -51,7 +60,11 @@ pub(super) fn cells(scene: &Scene, filter: &Filter) -> impl Serialize + use<> {
 }
 
 fn pool(scene: &Scene, band: &Band, rollouts: &[Rollout]) -> Markup {
-    let name = if band.name.is_empty() { "No pool" } else { &band.name };
+    let name = match (band.name.is_empty(), band.state) {
+        (true, State::Unknown) => "Pool not known",
+        (true, _) => "No pool",
+        (false, _) => &band.name,
+    };
     let forecast = rollouts.first().and_then(|rollout| rollout.forecast(scene.snapshot.now));
     html! {
         section.band data-pool=(band.name) aria-label=(name) {
@@ -60,10 +73,10 @@ fn pool(scene: &Scene, band: &Band, rollouts: &[Rollout]) -> Markup {
                 " " span data-field="state" { (badge(band.state)) }
             }
             p {
-                span data-field="count" { (band.updated) " of " (band.nodes) " nodes updated" }
+                span data-field="count" { (count(band)) }
                 @if let Some(left) = forecast { " · about " (span(left)) " left" }
             }
-            progress max=(band.nodes.max(1)) value=(band.updated) aria-label={ "Updated nodes of " (name) } {}
+            progress max=(band.nodes.max(1)) value=[band.counted.then_some(band.updated)] aria-label={ "Updated nodes of " (name) } {}
             p data-field="waits" { (band.waits.first().unwrap_or(&band.summary)) }
             canvas role="img" aria-label={ "Nodes of " (name) ", one cell each; the table below says the same" } tabindex="0" hidden {}
         }
@@ -113,7 +126,8 @@ fn table(scene: &Scene, filter: &Filter) -> Markup {
     let rows = nodes.iter().skip((page - 1) * ROWS).take(ROWS);
     html! {
         section #nodes data-live="" {
-            h2 { "Nodes (" (nodes.len()) ")" }
+            @if let Some(why) = scene.snapshot.unread.why(Input::Nodes) { h2 { "Nodes" } p.note { "They are not shown: " (why) "." } }
+            @else { h2 { "Nodes (" (nodes.len()) ")" } }
             div.wide tabindex="0" role="region" aria-label="Table of nodes" {
                 table {
                     thead { tr { th scope="col" { "Node" } th scope="col" { "Pool" } th scope="col" { "State" } th scope="col" { "Since" } th scope="col" { "What it says" } } }

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use proposal::comparison::{Comparison, Entry, Tag, because, verb};
 
 use super::assets::{SCRIPT, STYLE};
-use crate::scene::{Scene, sign};
+use crate::scene::{Band, Scene, sign};
 
 /// The pages that are named at the top of each.
 const PLACES: [(&str, &str); 5] =
@@ -86,7 +86,7 @@ pub(super) fn class(state: State) -> &'static str {
     match state {
         State::Updated | State::Running => "well",
         State::Updating | State::Provisioning | State::Deleting => "moving",
-        State::Waiting | State::Unmanaged => "quiet",
+        State::Waiting | State::Unmanaged | State::Unknown => "quiet",
         State::Paused => "paused",
         State::Blocked => "blocked",
         State::Degraded | State::Failed => "failed",
@@ -173,6 +173,11 @@ pub(super) fn verdict(it: &Comparison) -> Markup {
             @if !actions.is_empty() { dt { "Actions" } dd { (actions.join(", ")) } }
         }
     }
+}
+
+/// How many nodes of a band have what they should have, where that is known.
+pub(super) fn count(band: &Band) -> String {
+    if band.counted { format!("{} of {} nodes updated", band.updated, band.nodes) } else { "not counted".to_owned() }
 }
 
 /// Nothing.

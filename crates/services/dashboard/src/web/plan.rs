@@ -3,16 +3,18 @@
 use explain::span;
 use jiff::SignedDuration;
 use maud::{Markup, html};
+use proposal::machines::{Arrival, Departure};
 use proposal::plan::{NodePlan, PoolPlan};
-use proposal::{Proposal, Secrets};
+use proposal::{Proposal, Secrets, machines};
 
 use super::frame::{self, entries, node_path, verdict};
+use crate::planning::Answer;
 use crate::scene::Scene;
 
 /// Nodes that get a row; the rest is counted.
 const ROWS: usize = 200;
 
-pub(super) fn page(scene: &Scene, text: &str, answer: Option<&Result<Proposal, String>>) -> Markup {
+pub(super) fn page(scene: &Scene, text: &str, answer: Option<&Result<Answer, String>>) -> Markup {
     let main = html! {
         h1 { "Plan" }
         form.plan method="post" action="/plan" {
@@ -23,7 +25,11 @@ pub(super) fn page(scene: &Scene, text: &str, answer: Option<&Result<Proposal, S
         @match answer {
             None => p { "Nothing is applied from here." },
             Some(Err(why)) => p.note #refused role="alert" { (why) },
-            Some(Ok(proposal)) => (report(proposal)),
+            Some(Ok(answer)) => {
+                @for note in &answer.notes { p.note { (note) } }
+                @if let Some(plan) = &answer.machines { (of_machines(plan)) }
+                @if let Some(proposal) = &answer.configs { (report(proposal)) }
+            },
         }
     };
     frame::page(scene, "Plan", "/plan", &main)
@@ -53,6 +59,50 @@ fn report(proposal: &Proposal) -> Markup {
                     ", which refuses if the world has changed in between; or " code { "kubectl apply -f change.yaml" } "." }
             }
             @for pool in &plan.pools { (of_pool(proposal, pool)) }
+        }
+    }
+}
+
+/// Which machines come and go, in which order.
+fn of_machines(plan: &machines::Plan) -> Markup {
+    html! {
+        section #machines-plan aria-label="Machines" {
+            h2 { "Machines" }
+            @if plan.is_empty() { p.lead { "No machine is created or deleted." } }
+            @else { p { "To do it: save the manifests as " code { "change.yaml" } ", then " code { "kubectl apply -f change.yaml" } "." } }
+            ol { @for (number, round) in plan.rounds.iter().take(ROWS).enumerate() { li {
+                @if number > 0 { "When the machines before are there or gone:" } @else { "At once:" }
+                ul {
+                    @for it in &round.create { (arrival(it)) }
+                    @for it in &round.delete { (departure(it)) }
+                }
+            } } }
+            @if plan.rounds.len() > ROWS { p { "and " (plan.rounds.len() - ROWS) " more rounds; " code { "machinist plan -o json" } " lists them" } }
+            @for note in &plan.notes { p.note { (note) } }
+        }
+    }
+}
+
+fn arrival(it: &Arrival) -> Markup {
+    html! { li data-arrival=(it.machine) { strong { (it.machine) } " is created by " (it.by) } }
+}
+
+fn departure(it: &Departure) -> Markup {
+    html! {
+        li data-departure=(it.machine) {
+            strong { (it.machine) } " is deleted by " (it.by) ": " (it.why) ". "
+            @match (&it.node, it.drains, it.pods.as_deref()) {
+                (None, _, _) => "It has no node.",
+                (Some(node), false, _) => { "Node " (node) " is not drained." },
+                (Some(node), true, None) => { "Node " (node) " is drained; which pods move is not known." },
+                (Some(node), true, Some([])) => { "Node " (node) " is drained; no pod moves." },
+                (Some(node), true, Some(pods)) => {
+                    "Node " (node) " is drained: "
+                    details { summary { (count(pods.len(), "pod")) } ul { @for pod in pods { li { (pod) } } } }
+                },
+            }
+            @if !it.blocked.is_empty() { ul { @for pod in &it.blocked { li { "kept now: " (pod.pod) ": " (pod.why) } } } }
+            @if !it.hooks.is_empty() { ul { @for hook in &it.hooks { li { "held by hook " (hook) } } } }
         }
     }
 }

@@ -1,10 +1,19 @@
 //! A pool's rollouts: time against nodes, with a bar for each phase, and a table that says the same.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use explain::{Phase, ago, span};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::frame::{self, config_link, explanation, node_path};
+use proposal::{Comparison, Secrets};
+
+use super::compare;
+use super::frame::{self, config_link, entries, explanation, node_path};
+use super::{Guest, State};
+use crate::configs::Config;
+use crate::rights::Kind;
 use crate::scene::Scene;
 use crate::timeline::{Rollout, Segment};
 
@@ -16,7 +25,55 @@ const WIDTH: usize = 800;
 /// Rows of one picture. More nodes are in the table.
 const ROWS: usize = 200;
 
-pub(super) fn page(scene: &Scene, pool: &str, rollouts: &[Rollout]) -> Option<Markup> {
+/// What the newest rollout changes, and the fragments that this comes from.
+pub(super) struct Cause {
+    comparison: Comparison,
+    fragments: BTreeMap<String, BTreeSet<String>>,
+    /// Why fragments are not told.
+    untold: Option<String>,
+}
+
+/// Why a rollout began, for visitors who may see that.
+pub(super) async fn cause(state: &State, guest: &Guest, rollout: &Rollout) -> Option<Result<Cause, String>> {
+    let from = rollout.from.as_deref()?;
+    let comparison = match compare::two(state, guest, from, &rollout.target).await {
+        Ok(comparison) => comparison,
+        Err(why) => return Some(Err(why)),
+    };
+    let untold = guest.rights.why(Kind::Provenances);
+    let mut fragments = BTreeMap::new();
+    if untold.is_none() {
+        let (old, new) =
+            futures::join!(state.configs.get(&state.client, from), state.configs.get(&state.client, &rollout.target),);
+        let [old, new] = [old, new].map(|config| config.ok().flatten());
+        let spec = |config: &Option<Arc<Config>>| Some(config.as_ref()?.provenance.as_ref()?.spec.clone());
+        let (old, new) = (spec(&old), spec(&new));
+        fragments = proposal::comparison::causes(&comparison.diff, old.as_ref(), new.as_ref());
+    }
+    Some(Ok(Cause { comparison, fragments, untold }))
+}
+
+fn caused(cause: &Cause) -> Markup {
+    html! {
+        @if let Some(why) = &cause.untold { p.note { "Which fragments started it is not shown: " (why) } }
+        @if !cause.fragments.is_empty() {
+            p { "It was started by:" }
+            ul #causes { @for (fragment, parts) in &cause.fragments {
+                li { strong { (fragment) } ": " (parts.iter().map(String::as_str).collect::<Vec<_>>().join(", ")) }
+            } }
+        }
+        details #changes { summary { "What it changes" }
+            (entries(&proposal::comparison::entries(&cause.comparison.diff, Secrets::Masked)))
+        }
+    }
+}
+
+pub(super) fn page(
+    scene: &Scene,
+    pool: &str,
+    rollouts: &Result<Vec<Rollout>, String>,
+    cause: &Option<Result<Cause, String>>,
+) -> Option<Markup> {
     let it = scene.fleet.pools.iter().find(|it| it.name == pool)?;
     let facts = scene.snapshot.pools.get(pool)?;
     let now = scene.snapshot.now;
@@ -28,13 +85,22 @@ pub(super) fn page(scene: &Scene, pool: &str, rollouts: &[Rollout]) -> Option<Ma
                 dt { "Target" } dd { @if facts.target.is_empty() { "none yet" } @else { (config_link(&facts.target)) } }
                 @if let Some(last) = &facts.last_good { dt { "Last config of all nodes" } dd { (config_link(last)) } }
             }
-            @if rollouts.is_empty() { p { "No rollout since the dashboard began to look." } }
-            @for rollout in rollouts {
+            @match rollouts {
+                Ok(all) if all.is_empty() => p { "No rollout since the dashboard began to look." },
+                Ok(_) => {},
+                Err(lack) => p.note { (lack) },
+            }
+            @for (place, rollout) in rollouts.iter().flatten().enumerate() {
                 section aria-label={ "Rollout of " (rollout.target) } {
                     h2 { (rollout.target) }
                     p { (state(rollout, now)) }
                     @if let Some(from) = &rollout.from {
                         p { a href={ "/compare?a=" (from) "&b=" (rollout.target) } { "What it changes" } ", in a terminal " code { "machinist diff " (from) " " (rollout.target) } }
+                    }
+                    @match cause {
+                        Some(Ok(cause)) if place == 0 => (caused(cause)),
+                        Some(Err(why)) if place == 0 => p.note { "What started it is not shown: " (why) },
+                        Some(_) | None => {},
                     }
                     (bars(rollout, now, None))
                     (table(rollout, now))

@@ -90,6 +90,13 @@ pub struct Symptom {
 }
 
 impl MachineFacts {
+    /// The zone that its controller has found it in.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
+        let zone = self.labels.get(api::labels::MACHINE_ZONE).or_else(|| self.labels.get(api::labels::ZONE));
+        zone.map(String::as_str).filter(|zone| !zone.is_empty())
+    }
+
     pub(super) fn keyed(machine: &Machine) -> (String, Self) {
         let facts = Self::from_object(machine);
         (key(&facts.namespace, &facts.name), facts)
@@ -185,7 +192,8 @@ impl HealthCheckFacts {
     }
 
     /// Whether it watches over this machine.
-    pub(crate) fn chooses(&self, machine: &MachineFacts) -> bool {
+    #[must_use]
+    pub fn chooses(&self, machine: &MachineFacts) -> bool {
         self.namespace == machine.namespace && self.selector.matches(&machine.labels)
     }
 }

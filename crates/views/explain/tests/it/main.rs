@@ -3,6 +3,7 @@
 
 mod doctor;
 mod machines;
+mod unread;
 mod why;
 
 use std::collections::BTreeMap;

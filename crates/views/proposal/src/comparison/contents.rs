@@ -25,10 +25,11 @@ impl Shown {
 #[must_use]
 pub fn shown(path: &str, file: &File, secrets: Secrets) -> Shown {
     match file.contents.bytes() {
-        Err(error) => Shown::Summary(format!("<{error}>")),
-        Ok(bytes) if secrets.hides_file(path, file.mode, &bytes) => Shown::Summary(mask(&bytes)),
+        // The error may quote the address that the contents are fetched from.
+        Err(error) => Shown::Summary(secrets.text(&format!("<{error}>")).into_owned()),
+        Ok(bytes) if secrets.covers_file(path, file.mode, &bytes) => Shown::Summary(mask(&bytes)),
         Ok(bytes) => match std::str::from_utf8(&bytes) {
-            Ok(text) => Shown::Text(text.to_owned()),
+            Ok(text) => Shown::Text(secrets.text(text).into_owned()),
             Err(_) => Shown::Summary(format!("<binary, {} bytes>", bytes.len())),
         },
     }

@@ -5,7 +5,7 @@ use change::diff::{Change, Changed, Diff, Kind};
 use similar::{ChangeTag, TextDiff};
 
 use super::contents::{Shown, describe_directory, describe_file, describe_link, describe_unit, shown};
-use crate::secrets::{Secrets, mask};
+use crate::secrets::Secrets;
 
 /// Longer contents are cut: the reader wants the change, not the file.
 const LINES: usize = 400;
@@ -48,7 +48,7 @@ pub fn entries(diff: &Diff, secrets: Secrets) -> Vec<Entry> {
     all.extend(links.map(|change| entry(change, "link", attributes(change, describe_link), Vec::new())));
     all.extend(diff.units.iter().map(|change| unit(change, secrets)));
     all.extend(diff.users.iter().map(|change| user(change, secrets)));
-    all.extend(settings(diff));
+    all.extend(settings(diff, secrets));
     all
 }
 
@@ -59,6 +59,10 @@ fn entry<T>(change: &Change<T>, noun: &str, attributes: String, lines: Vec<Line>
 fn file(change: &Change<File>, secrets: Secrets) -> Entry {
     let contents = |side: &Option<File>| side.as_ref().map(|file| shown(&change.name, file, secrets));
     let lines = match (contents(&change.before), contents(&change.after)) {
+        (Some(Shown::Text(before)), Some(Shown::Text(after))) if before == after => {
+            let differs = change.before.as_ref().map(|f| &f.contents) != change.after.as_ref().map(|f| &f.contents);
+            if differs { vec![unseen()] } else { Vec::new() }
+        }
         (Some(Shown::Text(before)), Some(Shown::Text(after))) => unified(&before, &after),
         (None, Some(Shown::Text(after))) => unified("", &after),
         (Some(Shown::Text(before)), None) => unified(&before, ""),
@@ -87,11 +91,13 @@ fn unit(change: &Change<Unit>, secrets: Secrets) -> Entry {
 }
 
 fn text_change(before: &str, after: &str, secrets: Secrets) -> Vec<Line> {
-    if !secrets.hides_text(before) && !secrets.hides_text(after) {
-        return unified(before, after);
-    }
-    let masked = |text: &str| Some(mask(text.as_bytes()));
-    if before == after { Vec::new() } else { both(masked(before), masked(after)) }
+    let lines = unified(&secrets.text(before), &secrets.text(after));
+    if lines.is_empty() && before != after { vec![unseen()] } else { lines }
+}
+
+/// Stands for a change of which nothing may be shown.
+fn unseen() -> Line {
+    Line { tag: Tag::Context, text: "only masked values differ".to_owned() }
 }
 
 fn user(change: &Change<User>, secrets: Secrets) -> Entry {
@@ -103,18 +109,24 @@ fn user(change: &Change<User>, secrets: Secrets) -> Entry {
             |user: &User| user.password_hash.as_deref().map(|hash| format!("password {}", secrets.password(hash)));
         lines.extend(both(hash(before), hash(after)));
     }
-    let fields = |user: &User| -> Vec<String> { user.other.iter().map(|(k, v)| format!("{k}: {v}")).collect() };
+    let fields = |user: &User| -> Vec<String> {
+        user.other.iter().map(|(k, v)| secrets.text(&format!("{k}: {v}")).into_owned()).collect()
+    };
     lines.extend(lines_change(&fields(before), &fields(after)));
     entry(change, "user", String::new(), lines)
 }
 
-fn settings(diff: &Diff) -> Vec<Entry> {
+fn settings(diff: &Diff, secrets: Secrets) -> Vec<Entry> {
     let changed =
         |what: String, lines: Vec<Line>| Entry { kind: Kind::Updated, what, attributes: String::new(), lines };
     let mut all = Vec::new();
     for (name, change) in [("kernel arguments", &diff.kernel_arguments), ("extensions", &diff.extensions)] {
         if let Some(Changed { before, after }) = change {
-            all.push(changed(name.to_owned(), lines_change(before, after)));
+            let shown = |values: &[String]| -> Vec<String> {
+                values.iter().map(|value| secrets.text(value).into_owned()).collect()
+            };
+            let lines = lines_change(&shown(before), &shown(after));
+            all.push(changed(name.to_owned(), if lines.is_empty() { vec![unseen()] } else { lines }));
         }
     }
     let text = |change: &Option<Changed<String>>| change.as_ref().map(|c| (c.before.clone(), c.after.clone()));
@@ -201,4 +213,53 @@ fn minus(text: &str) -> Line {
 
 fn plus(text: &str) -> Line {
     Line { tag: Tag::Added, text: format!("+{text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use api::machineconfiguration::MachineConfig;
+    use change::content::Content;
+    use serde_json::json;
+
+    use super::*;
+
+    fn config(secret: &str) -> MachineConfig {
+        let escaped = format!("data:,user%3A%20me%0Apassword%3A%20{secret}%0A");
+        serde_json::from_value(json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": {"name": secret},
+            "spec": {
+                "kernelArguments": [format!("proxy=http://me:{secret}@host")],
+                "config": {
+                    "ignition": {"version": "3.5.0"},
+                    "storage": {"files": [
+                        {"path": "/etc/a.yaml", "mode": 0o644, "contents": {"source": escaped}},
+                        {"path": "/etc/b", "mode": 0o640, "contents": {"source": format!("data:,{secret}")}},
+                    ]},
+                    "systemd": {"units": [{"name": "a.service",
+                        "contents": format!("[Service]\nEnvironment=HTTPS_PROXY=http://me:{secret}@host\n")}]},
+                },
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_change_of_masked_values_is_told_without_them() {
+        let (old, new) = (config("one-word"), config("another-word"));
+        let (before, after) = Content::read_both(&old, &new).unwrap();
+        let entries = entries(&Diff::between(&before, &after), Secrets::Masked);
+        let told = format!("{entries:?}");
+        assert!(!told.contains("one-word") && !told.contains("another-word"), "{told}");
+        assert_eq!(entries.len(), 4, "{told}");
+        assert_eq!(told.matches("only masked values differ").count(), 3, "{told}");
+        let added = super::entries(&Diff::between(&Content::default(), &after), Secrets::Masked);
+        assert!(!format!("{added:?}").contains("another-word"), "{added:?}");
+        let parts = crate::config::parts(&new, None, Secrets::Masked).unwrap();
+        for part in parts {
+            let Some(Shown::Text(text) | Shown::Summary(text)) = part.contents else { continue };
+            assert!(!text.contains("another-word") && text.contains("<masked"), "{}: {text}", part.name);
+        }
+    }
 }
