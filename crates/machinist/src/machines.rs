@@ -11,6 +11,7 @@ use anyhow::Context;
 use aws::Aws;
 use clap::{Args, ValueEnum};
 use external::External;
+use gcp::Gcp;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use libvirt::{Acceleration, Libvirt};
@@ -25,7 +26,7 @@ use vsphere::Vsphere;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Cloud that the machines are in (aws, libvirt, bare metal, openstack, vsphere; simulated: memory, kubemark), or the socket of a provider that is a
+    /// Cloud that the machines are in (aws, gcp, libvirt, bare metal, openstack, vsphere; simulated: memory, kubemark), or the socket of a provider that is a
     /// process of its own, as unix:PATH
     #[arg(long, value_name = "PLATFORM|unix:SOCKET", value_parser = Chosen::parse)]
     provider: Chosen,
@@ -74,6 +75,8 @@ pub(crate) struct Arguments {
 enum Platform {
     /// Amazon EC2
     Aws,
+    /// Compute Engine of Google
+    Gcp,
     /// Domains of libvirt, on the hosts that Machines name
     Libvirt,
     /// Hosts of Metal3, in the cluster itself
@@ -191,6 +194,11 @@ async fn provider(arguments: &Arguments, client: &Client) -> anyhow::Result<Arc<
             let settings = aws::Settings::from_platform_status(&infrastructure["status"]["platformStatus"]);
             Arc::new(Aws::new(settings).context("AWS cannot be used")?)
         }
+        Platform::Gcp => {
+            let infrastructure = infrastructure(client).await?;
+            let settings = gcp::Settings::from_platform_status(&infrastructure["status"]["platformStatus"]);
+            Arc::new(Gcp::new(settings).context("Google cannot be used")?)
+        }
         Platform::Libvirt => {
             let acceleration = if arguments.emulate { Acceleration::Emulated } else { Acceleration::Auto };
             let settings = libvirt::Settings { acceleration, ..libvirt::Settings::default() };
@@ -249,5 +257,30 @@ mod tests {
         let deployed = operate::machine_api::PLATFORMS.into_iter().filter_map(operate::machine_api::provider);
         let unknown: Vec<&str> = deployed.filter(|name| Platform::from_str(name, false).is_err()).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn every_provider_that_the_operator_deploys_has_an_image_in_a_new_installation() {
+        use machine::operator_config::{Deployment, Proxy, Snapshot, TlsSettings, plan};
+        use operate::machine_api::{SIMULATED, images, installed, provider};
+        let objects = installed(&operate::Installation::default());
+        let map = objects.iter().find(|one| one.object["metadata"]["name"] == images::CONFIG_MAP).expect("it is there");
+        let text = map.object["data"][images::KEY].as_str().expect("a text");
+        let images = images::parse(text, "here").expect("it can be read");
+        // The operator takes the simulated cloud for kubemark.
+        let deployed = operate::machine_api::PLATFORMS.into_iter().filter(|name| provider(name).is_some());
+        for name in deployed.filter(|name| *name != SIMULATED) {
+            let snapshot = Snapshot {
+                platform: Ok(name.to_owned()),
+                images: images.clone(),
+                enabled_features: std::collections::BTreeSet::new(),
+                proxy: Proxy::default(),
+                tls: TlsSettings::default(),
+                namespace: "ns".to_owned(),
+                release_version: String::new(),
+            };
+            let decided = plan(&snapshot).map(|plan| plan.deployment);
+            assert!(matches!(decided, Ok(Deployment::Run { .. })), "{name}: {decided:?}");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod ending;
 mod faults;
 mod hosts;
 mod jobs;
+mod owed;
 mod pass;
 mod replica;
 mod run;
@@ -91,6 +92,8 @@ pub enum Kind {
     GhostNode,
     /// A health check has more machines under remediation than its brake allows.
     Brake,
+    /// A health check took machines away faster than others joined in their place.
+    Unreplaced,
     /// A health check acted although more machines were unhealthy than `maxUnhealthy` allows.
     TooManyUnhealthy,
     /// A health check deleted a machine whose node was not unwell for long enough.
@@ -120,6 +123,7 @@ impl fmt::Display for Kind {
             Self::Undrained => "an instance went with its pods",
             Self::GhostNode => "a node outlives its machine",
             Self::Brake => "more machines under remediation than the brake allows",
+            Self::Unreplaced => "more machines taken away and not replaced than the brake allows",
             Self::TooManyUnhealthy => "remediation beyond maxUnhealthy",
             Self::Healthy => "a machine was replaced that was not unwell for long enough",
             Self::ControlPlane => "two machines of the control plane were taken away at once",

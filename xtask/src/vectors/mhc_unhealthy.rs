@@ -34,7 +34,7 @@ impl Judge for MhcUnhealthy {
                 return Err(why);
             }
             Next::OnChange(_) => Value::Null,
-            Next::After(delay, _) => json!(delay.as_secs_f64()),
+            Next::After(delay, _) => json!(rounded(delay)),
         };
         let [mut deleted, mut annotated, mut events] = [const { Vec::new() }; 3];
         for action in plan.actions {
@@ -54,7 +54,7 @@ impl Judge for MhcUnhealthy {
             .verdicts
             .iter()
             .map(|(name, verdict)| {
-                let next = verdict.next_look().map(|delay| delay.as_secs_f64());
+                let next = verdict.next_look().map(rounded);
                 (name.clone(), json!({"needsRemediation": verdict.needs_remediation(), "nextCheckSeconds": next}))
             })
             .collect();
@@ -81,6 +81,12 @@ impl Judge for MhcUnhealthy {
         let what = if error.contains("maxUnhealthy") { "maxUnhealthy" } else { "remediation template" };
         vec![what.to_owned()]
     }
+}
+
+/// Upstream looks a second after a timeout and reacts later than that; we look a millisecond after it. In whole seconds, which
+/// is what upstream counts in, both are the same.
+fn rounded(delay: jiff::SignedDuration) -> f64 {
+    delay.as_secs_f64().ceil()
 }
 
 const RULES: &[Rule] = &[

@@ -10,6 +10,7 @@ mod brake;
 mod check;
 mod legacy;
 mod remedy;
+mod replacements;
 mod target;
 mod verdict;
 
@@ -23,6 +24,7 @@ use crate::condition;
 
 pub use check::{Check, Invalid, Limit, Strategy, Symptom, TERMINATION_CHECK, termination_check};
 pub use legacy::{CONFIG_MAP, ConfigMapError, symptoms_from_config_map};
+pub use replacements::Wanted;
 pub use target::{NodeFacts, REBOOT, Target, TargetNode};
 pub use verdict::{Cause, Verdict};
 
@@ -45,9 +47,14 @@ pub struct Snapshot {
     pub template_unread: Option<String>,
     /// Names of the remediation requests that exist, which are the names of their machines.
     pub requests: BTreeSet<String>,
-    /// Since when earlier plans have found machines suspect or worse, from [`Plan::suspected`]. Machines are announced once,
+    /// Since when earlier plans have found machines, each with its node, suspect or worse, from [`Plan::suspected`]. Machines are announced once,
     /// and a symptom lasts no longer than it was seen. `None` when nobody keeps it; then the nodes' own clocks count.
     pub suspected: Option<BTreeMap<String, Timestamp>>,
+    /// What the sets want that make machines for the check, by name, from [`Snapshot::with_sets`].
+    pub sets: BTreeMap<String, Wanted>,
+    /// In how many places of each set earlier plans have seen machines, from [`Plan::strength`]. `None` when nobody keeps it;
+    /// then every place that no machine holds counts as one whose machine was taken away.
+    pub strength: Option<BTreeMap<String, usize>>,
     pub now: Timestamp,
 }
 
@@ -57,6 +64,8 @@ pub struct Plan {
     pub verdicts: Vec<(String, Verdict)>,
     pub actions: Vec<Action>,
     pub status: MachineHealthCheckStatus,
+    /// What the next plan is to know of the places of sets.
+    pub strength: Option<BTreeMap<String, usize>>,
     pub next: Next,
 }
 
@@ -146,7 +155,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     };
     let seen = |target: &Target| {
         let suspected = snapshot.suspected.as_ref()?;
-        Some(suspected.get(&target.name).copied().unwrap_or(snapshot.now))
+        Some(suspected.get(&target.suspect()).copied().unwrap_or(snapshot.now))
     };
     let targets = snapshot.targets.iter();
     let verdicts: Vec<_> = targets.map(|target| verdict::of(check, target, seen(target), snapshot.now)).collect();
@@ -154,39 +163,46 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     let named: Vec<_> = named.collect();
     if check.paused {
         let next = Next::OnChange(Waiting::Paused);
-        return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
+        return Plan::unchanged(named, snapshot, next);
     }
     if snapshot.targets.iter().any(|target| matches!(target.node, TargetNode::Unknown(_))) {
         // A machine that is not known to be well keeps its remediation request, and the counts stay those of the last look.
         let next = Next::After(NODES_UNKNOWN, Waiting::Nodes);
-        return Plan { verdicts: named, actions: Vec::new(), status: snapshot.status.clone(), next };
+        return Plan::unchanged(named, snapshot, next);
     }
     let judged: Vec<_> = snapshot.targets.iter().zip(verdicts).collect();
     let round = Round { snapshot, check, judged };
     let Outcome { actions, status, waiting } = round.decide();
-    let pending = round.judged.iter().filter_map(|(_, verdict)| verdict.next_look()).min();
+    let overdue = round.next_overdue().filter(|_| matches!(waiting, Waiting::Brake { .. }));
+    let pending = round.judged.iter().filter_map(|(_, verdict)| verdict.next_look()).chain(overdue).min();
     let next = match pending {
         Some(delay) => Next::After(delay.min(AT_LEAST_HOURLY), waiting),
         None => Next::OnChange(waiting),
     };
-    Plan { verdicts: named, actions, status, next }
+    Plan { verdicts: named, actions, status, strength: Some(round.strength()), next }
 }
 
 impl Plan {
+    fn unchanged(verdicts: Vec<(String, Verdict)>, snapshot: &Snapshot, next: Next) -> Self {
+        let Snapshot { status, strength, .. } = snapshot.clone();
+        Self { verdicts, actions: Vec::new(), status, strength, next }
+    }
+
     /// What the next plan is to know of earlier ones: since when each machine has been suspect or worse.
     pub fn suspected(&self, snapshot: &Snapshot) -> BTreeMap<String, Timestamp> {
-        let before = |name: &String| snapshot.suspected.as_ref().and_then(|all| all.get(name)).copied();
-        let of = |(name, verdict): &(String, Verdict)| {
+        let before = |suspect: &String| snapshot.suspected.as_ref().and_then(|all| all.get(suspect)).copied();
+        let of = |(target, (_, verdict)): (&Target, &(String, Verdict))| {
+            let suspect = target.suspect();
             let since = match verdict {
                 Verdict::Well | Verdict::Booting(_) => None,
-                Verdict::Unknown => before(name),
+                Verdict::Unknown => before(&suspect),
                 Verdict::Late(_) | Verdict::Suspect(_) | Verdict::PlannedWork(_) | Verdict::Unhealthy(_) => {
-                    Some(before(name).unwrap_or(snapshot.now))
+                    Some(before(&suspect).unwrap_or(snapshot.now))
                 }
             };
-            Some((name.clone(), since?))
+            Some((suspect, since?))
         };
-        self.verdicts.iter().filter_map(of).collect()
+        snapshot.targets.iter().zip(&self.verdicts).filter_map(of).collect()
     }
 }
 
@@ -268,7 +284,7 @@ impl Round<'_> {
 
     /// Whether no earlier plan has told of this machine.
     fn is_news(&self, target: &Target) -> bool {
-        self.snapshot.suspected.as_ref().is_none_or(|all| !all.contains_key(&target.name))
+        self.snapshot.suspected.as_ref().is_none_or(|all| !all.contains_key(&target.suspect()))
     }
 
     fn restriction(&self, total: usize, unhealthy: usize, limit: i64) -> Option<Waiting> {
@@ -327,6 +343,7 @@ fn invalid(snapshot: &Snapshot, problem: &Invalid) -> Plan {
         verdicts: Vec::new(),
         actions: is_news.then_some(Action::Event(event)).into_iter().collect(),
         status,
+        strength: snapshot.strength.clone(),
         next: Next::OnChange(Waiting::Invalid(problem.clone())),
     }
 }
@@ -351,7 +368,7 @@ impl fmt::Display for Waiting {
             Self::Brake { busy, limit, waiting } => {
                 write!(
                     f,
-                    "{busy} machines are under remediation, the limit is {limit}; waiting: {}",
+                    "{busy} machines are under remediation or not replaced yet, the limit is {limit}; waiting: {}",
                     waiting.join(", ")
                 )
             }

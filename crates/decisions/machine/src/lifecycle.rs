@@ -66,6 +66,9 @@ pub struct Snapshot {
     pub draft: Draft,
     /// How far the instance's first boot is, as far as anybody saw it.
     pub joining: Option<Joining>,
+    /// For how long this process has known that the provider was asked as often as the Machine's record says. The time in the
+    /// record is of the clock of whoever led then, which may be hours behind. `None` where nobody counts.
+    pub known: Option<SignedDuration>,
     /// How long the provider may take to show a new instance.
     pub settling: SignedDuration,
     pub now: Timestamp,
@@ -287,6 +290,13 @@ impl Snapshot {
         let asked = Record::of(&self.machine).map(|record| record.last_try);
         let is_outdated = self.seen.is_some_and(|seen| asked.is_some_and(|asked| seen <= asked));
         self.sighting.as_ref().filter(|_| !is_outdated)
+    }
+
+    /// How long after the last creation was asked for the provider gave its answer, as far as that is certain.
+    fn told_after(&self, asked: Timestamp) -> SignedDuration {
+        let told = self.told_at();
+        let by_record = told.duration_since(asked);
+        self.known.map_or(by_record, |known| by_record.min(known - self.now.duration_since(told)))
     }
 
     /// The time that the provider's answers speak of.

@@ -66,7 +66,13 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     let Snapshot { cluster, marked, machines, now } = snapshot;
     let nothing = |next| Plan { remove: Vec::new(), next };
     let Some(machines) = machines else { return nothing(Next::OnChange(Waiting::Machines)) };
-    let ownerless = marked.iter().filter(|it| it.mark.cluster == *cluster && is_ownerless(it, machines));
+    let adopted = adopted(marked, machines);
+    let is_ownerless = |it: &&Marked| {
+        let uid = it.mark.uid.as_str();
+        // A mark without a uid was not written by us.
+        it.mark.cluster == *cluster && !uid.is_empty() && !machines.uids.contains(uid) && !adopted.contains(uid)
+    };
+    let ownerless = marked.iter().filter(is_ownerless);
     // Something that does not say its age is never old enough: a person has to look at it.
     let (old, young): (Vec<_>, Vec<_>) = ownerless.partition(|it| age(it, *now).is_some_and(|age| age > GRACE));
     let soonest = young.iter().filter_map(|it| age(it, *now)).map(|age| GRACE - age).min();
@@ -81,12 +87,11 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     }
 }
 
-/// Whether no Machine has the uid in the mark. One that was restored from a backup has another uid and names the instance.
-/// A mark without a uid was not written by us.
-fn is_ownerless(marked: &Marked, machines: &Machines) -> bool {
-    let uid = &marked.mark.uid;
-    let is_named = marked.provider_id.as_ref().is_some_and(|id| machines.provider_ids.contains(id));
-    !uid.is_empty() && !machines.uids.contains(uid) && !is_named
+/// Uids in the marks of instances that a Machine names. A Machine that was restored from a backup has a uid of its own and
+/// names its instance; the instance's ports, volumes and hosts have nothing but the old uid, and belong to it all the same.
+fn adopted<'a>(marked: &'a [Marked], machines: &Machines) -> BTreeSet<&'a str> {
+    let is_named = |it: &&Marked| it.provider_id.as_ref().is_some_and(|id| machines.provider_ids.contains(id));
+    marked.iter().filter(is_named).map(|it| it.mark.uid.as_str()).collect()
 }
 
 fn age(marked: &Marked, now: Timestamp) -> Option<SignedDuration> {

@@ -1,5 +1,7 @@
 //! Alert rules for a cluster that runs the Prometheus operator, under upstream's names.
 
+mod machines;
+
 use serde_json::{Value, json};
 
 use crate::objects::{Desired, Keep, Step};
@@ -87,7 +89,7 @@ pub(crate) fn rules(namespace: &str) -> Desired {
     let object = json!({
         "apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
         "metadata": {"name": "machine-config-controller", "namespace": namespace, "labels": {"k8s-app": "machine-config-controller"}},
-        "spec": {"groups": [{"name": "machine-config", "rules": rules}]},
+        "spec": {"groups": [{"name": "machine-config", "rules": rules}, {"name": "machine-api", "rules": machines::rules()}]},
     });
     Desired::new(Step::RenderConfig, Keep::Whole, object)
 }

@@ -39,6 +39,7 @@ pub fn provider(platform: &str) -> Option<&'static str> {
     match platform {
         "AWS" => Some("aws"),
         "BareMetal" => Some("baremetal"),
+        "GCP" => Some("gcp"),
         "Libvirt" => Some("libvirt"),
         "OpenStack" => Some("openstack"),
         "VSphere" => Some("vsphere"),

@@ -5,18 +5,18 @@
 
 pub(crate) mod accounts;
 mod fault;
+mod throttle;
 mod token;
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 pub(crate) use fault::{Fault, kind_of_code};
 
+use throttle::Throttle;
 use token::Login;
 
 /// Requests under way at once.
@@ -26,8 +26,6 @@ const CONCURRENT: usize = 8;
 const ATTEMPTS: u32 = 3;
 /// The pause before the second attempt; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long an account rests after it was told that it asks too much; Google counts per minute.
-const REST: Duration = Duration::from_secs(20);
 /// A page of a few hundred instances has about 2 MB.
 const LARGEST_ANSWER: usize = 64 << 20;
 
@@ -38,7 +36,7 @@ pub(crate) struct Client {
     base: String,
     /// The project of the credentials.
     pub(crate) project: String,
-    rests_until: Mutex<Option<Instant>>,
+    throttle: Throttle,
     places: Semaphore,
 }
 
@@ -91,31 +89,23 @@ impl Client {
         let _place = self.places.acquire().await.map_err(|_| Fault::Unreachable("the client is closed".to_owned()))?;
         let mut attempt = 1;
         loop {
-            self.admit()?;
+            self.throttle.admit()?;
             let fault = match self.send(&method, path, query, body).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.throttle.calm();
+                    return Ok(answer);
+                }
                 Err(fault) => fault,
             };
             if fault.is_throttling() {
-                *self.rests_until.lock() = Some(Instant::now() + REST);
-                return Err(Fault::Paused { left: REST, words: fault.to_string() });
+                return Err(Fault::Paused { left: self.throttle.strike(), words: fault.to_string() });
             }
             let is_stale = fault.is_expired() && self.login.forget().await;
             if attempt == ATTEMPTS || !(fault.is_passing() || is_stale) {
                 return Err(fault);
             }
-            tokio::time::sleep(PAUSE * 2_u32.pow(attempt - 1)).await;
+            tokio::time::sleep(throttle::jittered(PAUSE * 2_u32.pow(attempt - 1))).await;
             attempt += 1;
-        }
-    }
-
-    fn admit(&self) -> Result<(), Fault> {
-        let until = *self.rests_until.lock();
-        match until.map(|until| until.saturating_duration_since(Instant::now())) {
-            Some(left) if !left.is_zero() => {
-                Err(Fault::Paused { left, words: "the account rests, because it asked too much".to_owned() })
-            }
-            _ => Ok(()),
         }
     }
 

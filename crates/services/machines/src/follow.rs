@@ -134,6 +134,11 @@ impl Controllers {
         let sides = change.old.iter().chain(&change.new);
         sides.flat_map(|set| self.deployments_of(set)).for_each(|deployment| self.deployments.disturbed(deployment));
         self.capacities.changed(change.key.clone());
+        // A set that wants fewer machines lacks fewer.
+        let wanted = |set: &Option<Arc<MachineSet>>| set.as_ref().and_then(|set| set.spec.replicas);
+        if wanted(&change.old) != wanted(&change.new) {
+            self.disturb_checks(&change.key.namespace);
+        }
         self.sets.changed(change.key);
     }
 

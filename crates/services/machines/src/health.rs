@@ -56,6 +56,9 @@ pub(crate) struct Checks {
     /// Since when this process has seen machines of each check unwell. A node's own clock may be wrong, so its word alone
     /// never spends a timeout; a process that starts anew waits for all of it once more.
     suspected: Mutex<HashMap<Key, BTreeMap<String, Timestamp>>>,
+    /// In how many places of their sets this process has seen machines of each check. One that starts anew takes every place
+    /// that no machine holds for one whose machine was taken away.
+    strength: Mutex<HashMap<Key, BTreeMap<String, usize>>>,
     claims: Claims,
 }
 
@@ -109,6 +112,7 @@ impl Checks {
             expectations: Expectations::default(),
             said: Mutex::default(),
             suspected: Mutex::default(),
+            strength: Mutex::default(),
             claims: Claims::default(),
         }
     }
@@ -135,7 +139,9 @@ impl Checks {
             Vintage::Today => world.checks_known(),
             Vintage::Legacy => world.legacy_checks_known(),
         };
-        if let Err(unread) = known.and_then(|()| world.machines_known()).and_then(|()| world.nodes_known()) {
+        let known = known.and_then(|()| world.machines_known()).and_then(|()| world.sets_known());
+        let known = known.and_then(|()| world.control_planes_known());
+        if let Err(unread) = known.and_then(|()| world.nodes_known()) {
             tracing::debug!(?key, %unread, "nothing is judged");
             if let Some(check) = self.subject(&key) {
                 check.tell_once(&self.context, "CannotJudge", &format!("no machine is judged: {unread}"));
@@ -185,8 +191,12 @@ impl Checks {
             Ok(_) | Err(_) => None,
         };
         snapshot.suspected = Some(self.suspected.lock().get(key).cloned().unwrap_or_default());
+        snapshot.strength = self.strength.lock().get(key).cloned();
         let plan = health::plan(&snapshot);
         self.suspected.lock().insert(key.clone(), plan.suspected(&snapshot));
+        if let Some(strength) = &plan.strength {
+            self.strength.lock().insert(key.clone(), strength.clone());
+        }
         tracing::debug!(?key, actions = ?plan.actions, next = ?plan.next, "planned");
         let is_restricted = matches!(
             plan.next,
@@ -271,12 +281,17 @@ impl Checks {
         let names = machines.iter().filter_map(|machine| node_name(machine));
         let nodes: HashMap<&str, Arc<NodeRecord>> = names.filter_map(|name| Some((name, world.node(name)?))).collect();
         let node = |name: &str| Ok(nodes.get(name).map(|node| &***node));
-        let (machines, now) = (machines.iter().map(|machine| &**machine), Timestamp::now());
-        Ok(match (check, legacy) {
-            (Subject::Today(check), _) => Some(Snapshot::from_objects(check, machines, node, now)),
-            (Subject::Legacy(_), Some(check)) => Some(Snapshot::from_legacy_objects(check, machines, node, now)),
+        let (sets, control_planes) = (world.sets.all(), world.control_planes.all());
+        let (all, now) = (machines.iter().map(|machine| &**machine), Timestamp::now());
+        let snapshot = match (check, legacy) {
+            (Subject::Today(check), _) => Some(Snapshot::from_objects(check, all.clone(), node, now)),
+            (Subject::Legacy(_), Some(check)) => Some(Snapshot::from_legacy_objects(check, all.clone(), node, now)),
             (Subject::Legacy(_), None) => None,
-        })
+        };
+        Ok(snapshot.map(|snapshot| {
+            let snapshot = snapshot.with_sets(sets.iter().map(|set| &**set), all.clone());
+            snapshot.with_control_planes(control_planes.iter().map(|set| &**set), all)
+        }))
     }
 
     async fn act(
@@ -371,6 +386,7 @@ impl Checks {
         self.expectations.forget(key);
         self.said.lock().remove(key);
         self.suspected.lock().remove(key);
+        self.strength.lock().remove(key);
         self.claims.forget(key);
         match self.vintage {
             Vintage::Today => {

@@ -24,10 +24,10 @@ use std::time::Duration;
 use api::machine::Machine;
 use cluster::watch::Key;
 use cluster::{Outcome, Problem, Queue, problem};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use machine::draining;
-use machine::lifecycle::{self, Answer, Call, Joining, LinkedNode, Next, Rival, Snapshot, Waiting};
+use machine::lifecycle::{self, Answer, Call, Joining, LinkedNode, Next, Record, Rival, Snapshot, Waiting};
 use machine::provider::{Error as ProviderError, Instance};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -66,6 +66,9 @@ pub(crate) struct Machines {
     looking: Mutex<HashMap<Key, Asked>>,
     places: Places,
     traces: Traces,
+    /// Since when this process has known how often the provider was asked for each Machine. What a record says about the
+    /// time is by the clock of whoever wrote it.
+    records: Mutex<HashMap<Key, (String, Instant)>>,
     /// Orphans in the cloud that were told of.
     reported: Mutex<BTreeSet<String>>,
     /// Machines as this process last wrote them, until the watch shows as much.
@@ -146,6 +149,7 @@ impl Machines {
             looking: Mutex::default(),
             places: Places::new(queue.clone()),
             traces: Traces::default(),
+            records: Mutex::default(),
             reported: Mutex::default(),
             written: Mutex::default(),
             started: Instant::now(),
@@ -270,9 +274,20 @@ impl Machines {
         (snapshot.seen, snapshot.asked) = (pass.seen, pass.asked);
         snapshot.answer.clone_from(&pass.answer);
         snapshot.joining.clone_from(&pass.joining);
-        snapshot.settling = self.context.provider.settling_time();
+        (snapshot.settling, snapshot.known) = (self.context.provider.settling_time(), self.known(pass));
         snapshot.draft = request::draft(&pass.machine, self.context.provider.rules());
         snapshot
+    }
+
+    /// For how long this process has known that the provider was asked as often as the Machine's record says.
+    fn known(&self, pass: &Pass) -> Option<SignedDuration> {
+        let count = Record::count(&pass.machine)?;
+        let mut records = self.records.lock();
+        let (known, since) = records.entry(pass.key.clone()).or_insert_with(|| (count.clone(), Instant::now()));
+        if *known != count {
+            (*known, *since) = (count, Instant::now());
+        }
+        SignedDuration::try_from(since.elapsed()).ok()
     }
 
     /// The other Machines that claim the same instance.
@@ -304,6 +319,7 @@ impl Machines {
         self.written.lock().remove(key);
         self.drains.finish(key);
         self.sightings.forget(key);
+        self.records.lock().remove(key);
         self.looking.lock().remove(key);
         self.context.forget::<Machine>(key);
         self.context.metrics.forget_machine(key);

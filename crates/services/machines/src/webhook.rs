@@ -5,8 +5,10 @@
 //! written.
 
 mod review;
+mod surroundings;
 mod tls;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,14 +23,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
 use cluster::rights::{Role, WATCH, right};
-use cluster::{Store, Watch, read};
+use cluster::{Store, Watch};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject};
-use kube::core::GroupVersionKind;
+use kube::api::Api;
 use kube::runtime::watcher;
 use machine::provider::{Provider, Surroundings};
 use review::{Around, Holder};
@@ -44,8 +45,14 @@ pub const ROLE: Role = Role {
     name: "webhook",
     everywhere: &[
         right(api::machine::GROUP, "machines", WATCH),
-        // The cluster's name in its cloud, and its region.
+        // The cluster's name in its cloud, and its region; which gates are on, and whether its DNS is public.
         right("config.openshift.io", "infrastructures", &["get"]),
+        right("config.openshift.io", "featuregates", &["get"]),
+        right("config.openshift.io", "dnses", &["get"]),
+        // The architecture of the control plane.
+        right("", "nodes", &["list"]),
+        // Whether those that a spec names exist.
+        right("", "secrets", &["get"]),
     ],
     at_home: &[],
 };
@@ -68,7 +75,7 @@ const VISIT: Duration = Duration::from_secs(120);
 /// The API server keeps a few connections open; more than this is somebody else.
 const CONNECTIONS: usize = 256;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long the Infrastructure object is believed. It changes at an installation and hardly ever afterwards.
+/// How long the surroundings are believed. They change at an installation and hardly ever afterwards.
 const BELIEVED: Duration = Duration::from_secs(60);
 
 /// Serves for ever. The folder holds `tls.crt` and `tls.key`, now or later; they are read again when they change.
@@ -127,7 +134,8 @@ struct Court {
     provider: Arc<dyn Provider>,
     /// The instance that each Machine holds.
     machines: Store<Option<String>>,
-    around: Mutex<Option<(Instant, Surroundings)>>,
+    /// What was known last, and when all of it could be read.
+    around: Mutex<Option<(Option<Instant>, Surroundings)>>,
     client: Client,
 }
 
@@ -136,7 +144,8 @@ async fn answer(State(court): State<Arc<Court>>, UrlPath(path): UrlPath<String>,
         Ok(review) => review,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("not an AdmissionReview: {error}")).into_response(),
     };
-    let surroundings = court.surroundings().await;
+    let secrets = court.secrets(&path, &review["request"]).await;
+    let surroundings = Surroundings { secrets, ..court.surroundings().await };
     let around =
         Around { rules: court.provider.rules(), surroundings: &surroundings, holder: &|id, own| court.holder(id, own) };
     match review::answer(&path, &review["request"], &around) {
@@ -156,33 +165,24 @@ impl Court {
         holders.next().map_or(Holder::Nobody, |key| Holder::Machine(format!("{}/{}", key.namespace, key.name)))
     }
 
-    /// What the Infrastructure object says. What was last read stands while it cannot be read.
+    /// What the cluster shows. What was last read stands while it cannot be read, and is asked for again at the next request.
     async fn surroundings(&self) -> Surroundings {
         let mut around = self.around.lock().await;
-        if let Some((read, known)) = &*around
+        if let Some((Some(read), known)) = &*around
             && read.elapsed() < BELIEVED
         {
             return known.clone();
         }
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "Infrastructure"));
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
-        let found = read::get(&api, api::names::CLUSTER).await;
-        match found.fresh("infrastructures", Timestamp::now()) {
-            Ok(found) => {
-                let status = found.as_ref().map(|object| object.data["status"].clone()).unwrap_or_default();
-                let known = Surroundings {
-                    cluster: status["infrastructureName"].as_str().unwrap_or_default().to_owned(),
-                    platform_status: status["platformStatus"].clone(),
-                    ..Surroundings::default()
-                };
-                *around = Some((Instant::now(), known.clone()));
-                known
-            }
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "defaults go by what was known before");
-                around.as_ref().map(|(_, known)| known.clone()).unwrap_or_default()
-            }
-        }
+        let (known, is_whole) = surroundings::read(&self.client, around.as_ref().map(|(_, known)| known)).await;
+        *around = Some((is_whole.then(Instant::now), known.clone()));
+        known
+    }
+
+    /// Which of the Secrets that a spec names exist, where that is judged.
+    async fn secrets(&self, path: &str, request: &Value) -> Option<BTreeSet<String>> {
+        let spec = review::judged_spec(path, &request["object"])?;
+        let needs = self.provider.rules().secrets(spec);
+        surroundings::secrets(&self.client, request["namespace"].as_str()?, &needs).await
     }
 }
 

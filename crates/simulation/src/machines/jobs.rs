@@ -45,7 +45,13 @@ impl Replica {
             What::Orphans => machines && view.sets.is_known(now),
             What::Set => machines && nodes && view.sets.is_known(now),
             What::Deployment => view.sets.is_known(now) && view.deployments.is_known(now),
-            What::Check => machines && nodes && view.checks.is_known(now),
+            What::Check => {
+                machines
+                    && nodes
+                    && view.sets.is_known(now)
+                    && view.control_planes.is_known(now)
+                    && view.checks.is_known(now)
+            }
             What::ControlPlane => machines && nodes && view.control_planes.is_known(now),
             What::Node => machines && nodes,
         };
@@ -174,12 +180,19 @@ impl Replica {
         }
         let machines = self.view.machines.objects.values().map(|machine| &**machine);
         let node = |name: &str| Ok(self.view.nodes.objects.get(name).map(|node| &**node));
-        let mut snapshot = health::Snapshot::from_objects(&check, machines, node, self.wall(world));
+        let sets = self.view.sets.objects.values().map(|set| &**set);
+        let snapshot = health::Snapshot::from_objects(&check, machines.clone(), node, self.wall(world));
+        let control_planes = self.view.control_planes.objects.values().map(|set| &**set);
+        let mut snapshot = snapshot.with_sets(sets, machines.clone()).with_control_planes(control_planes, machines);
         let known = self.suspected.get(&key.name).cloned().unwrap_or_default();
         // Timeouts are measured by a clock that nobody sets, and told in the time of the planner.
         let told = known.iter().map(|(name, since)| (name.clone(), *since + self.clock));
         snapshot.suspected = Some(told.collect());
+        snapshot.strength = self.strength.get(&key.name).cloned();
         let plan = parties.check(&snapshot);
+        if let Some(strength) = &plan.strength {
+            self.strength.insert(key.name.clone(), strength.clone());
+        }
         let suspected = plan.suspected(&snapshot).into_keys();
         let suspected = suspected.map(|name| (name.clone(), known.get(&name).copied().unwrap_or(now))).collect();
         self.suspected.insert(key.name.clone(), suspected);

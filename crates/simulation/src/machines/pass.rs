@@ -167,8 +167,16 @@ impl Pass {
         }
     }
 
-    fn snapshot(&self, replica: &Replica, world: &World) -> lifecycle::Snapshot {
+    fn snapshot(&self, replica: &mut Replica, world: &World) -> lifecycle::Snapshot {
         let machine = &self.machine;
+        let known = Record::count(machine).map(|count| {
+            let (known, since) =
+                replica.records.entry(machine.name().to_owned()).or_insert_with(|| (count.clone(), world.now()));
+            if *known != count {
+                (*known, *since) = (count, world.now());
+            }
+            world.now().duration_since(*since)
+        });
         let others = replica.view.machines.objects.values().map(|other| &**other);
         let reference = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
         let node = match reference.and_then(|reference| reference.name.as_deref()) {
@@ -183,7 +191,7 @@ impl Pass {
         snapshot.sighting.clone_from(&self.sighting);
         (snapshot.seen, snapshot.asked) = (self.seen, self.asked);
         snapshot.answer.clone_from(&self.answer);
-        snapshot.settling = world.cloud.settling;
+        (snapshot.settling, snapshot.known) = (world.cloud.settling, known);
         // Some clusters have no config server that could tell.
         snapshot.joining = machine.uid().len().is_multiple_of(2).then_some(Joining::NotServed);
         snapshot

@@ -102,8 +102,12 @@ pub(crate) struct Replica {
     pub(crate) resized: BTreeMap<String, Arc<MachineSet>>,
     /// Since when machines of each check have been unwell, by a clock that nobody sets.
     pub(crate) suspected: BTreeMap<String, BTreeMap<String, Timestamp>>,
+    /// In how many places of their sets machines of each check were seen.
+    pub(crate) strength: BTreeMap<String, BTreeMap<String, usize>>,
     /// Claims of others and when they were first seen.
     pub(crate) met: BTreeMap<Key, (String, Timestamp)>,
+    /// Since when this process has known how often the provider was asked for each Machine, by a clock that nobody sets.
+    pub(crate) records: BTreeMap<String, (String, Timestamp)>,
     /// Orphans that were told of.
     pub(crate) reported: BTreeSet<String>,
     pub(crate) heard: Timestamp,
@@ -134,7 +138,9 @@ impl Replica {
             expected: BTreeMap::new(),
             resized: BTreeMap::new(),
             suspected: BTreeMap::new(),
+            strength: BTreeMap::new(),
             met: BTreeMap::new(),
+            records: BTreeMap::new(),
             reported: BTreeSet::new(),
             heard: world.now(),
             swept: world.now(),
@@ -195,6 +201,7 @@ impl Replica {
             self.add(What::Set, &change.name, now);
             let deployments: Vec<String> = self.view.deployments.objects.keys().cloned().collect();
             deployments.iter().for_each(|name| self.add(What::Deployment, name, now));
+            self.disturb_checks(now);
         }
         news.deployments.iter().for_each(|change| self.add(What::Deployment, &change.name, now));
         news.checks.iter().for_each(|change| self.add(What::Check, &change.name, now));

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::api::{Api, Guard, Kept, Refused};
 use super::cloud::{CLUSTER, Cloud};
 use super::hosts::Hosts;
+use super::owed::Owed;
 use super::{Kind, Violation};
 use crate::random::Random;
 
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) whims: bool,
     /// The members of etcd cannot be listed.
     pub(crate) etcd_unread: bool,
+    /// Machines that checks took away and that are not replaced.
+    owed: Owed,
     /// Machines that a check deleted, by uid, until they are gone.
     remediated: BTreeMap<String, String>,
     /// Machines of the control plane that their set deleted, by uid.
@@ -62,6 +65,7 @@ impl World {
             hosts: Hosts::default(),
             whims: false,
             etcd_unread: false,
+            owed: Owed::default(),
             remediated: BTreeMap::new(),
             replaced: BTreeSet::new(),
             taken: BTreeMap::new(),
@@ -109,6 +113,7 @@ impl World {
 
     /// The rules that hold at every moment.
     fn look(&mut self) {
+        self.owed.look(&self.api);
         for uid in std::mem::take(&mut self.cloud.doubles) {
             self.violate(Kind::DoubleCreate, format!("two instances of machine {uid} run at once"));
         }
@@ -180,6 +185,11 @@ impl World {
         let limit = (total / 10).max(1);
         if busy > limit {
             self.violate(Kind::Brake, format!("check {check} has {busy} of {total} machines under remediation"));
+        }
+        let owed = self.owed.take(&self.api, check, machine);
+        if owed > limit {
+            let sentence = format!("check {check} took {owed} of {total} machines away that are not replaced");
+            self.violate(Kind::Unreplaced, sentence);
         }
         if let Some(sentence) = self.is_well(machine, &object) {
             self.violate(Kind::Healthy, sentence);

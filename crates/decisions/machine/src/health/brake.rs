@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::replacements::has_joined;
 use super::verdict::is_healthy;
 use super::{Check, Target, Verdict};
 
@@ -11,10 +12,42 @@ const SUSPICIOUS: usize = 2;
 /// Something that machines may share.
 type Trait = fn(&Target) -> Option<&str>;
 
-/// How many more machines may be put under remediation. `None` means as many as there are.
-pub(super) fn room(check: &Check, total: usize, busy: usize) -> Option<usize> {
+/// How many machines may be put under remediation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Brake<'a> {
+    /// `None` means as many as there are.
+    pub(super) limit: Option<usize>,
+    /// Machines that are under remediation now.
+    pub(super) leaving: usize,
+    /// The same, and places of sets in which no replacement has joined yet.
+    pub(super) busy: usize,
+    /// Of these places, those that nobody leaves, by set.
+    pub(super) empty: BTreeMap<&'a str, usize>,
+}
+
+impl Brake<'_> {
+    /// Takes a share of the brake for a machine. Says whether there was one.
+    pub(super) fn take(&mut self, target: &Target) -> bool {
+        let Some(limit) = self.limit else { return true };
+        if self.leaving >= limit {
+            return false;
+        }
+        // A replacement that failed before it joined stands in a place that counts already.
+        let place = target.set.as_deref().filter(|_| !has_joined(target)).and_then(|set| self.empty.get_mut(set));
+        match place.filter(|left| **left > 0) {
+            Some(left) => *left -= 1,
+            None if self.busy >= limit => return false,
+            None => self.busy += 1,
+        }
+        self.leaving += 1;
+        true
+    }
+}
+
+/// The limit of a check with so many machines.
+pub(super) fn limit(check: &Check, total: usize) -> Option<usize> {
     let limit = check.at_once.as_ref()?.of(total).max(1);
-    Some(usize::try_from(limit).unwrap_or(0).saturating_sub(busy))
+    Some(usize::try_from(limit).unwrap_or(0))
 }
 
 /// Sick machines that share something which healthy ones do not have.

@@ -107,7 +107,7 @@ pub fn termination_check(namespace: &str) -> MachineHealthCheck {
 }
 
 /// What a MachineHealthCheck without `nodeStartupTimeout` waits.
-const STARTUP: SignedDuration = SignedDuration::from_mins(10);
+pub(super) const STARTUP: SignedDuration = SignedDuration::from_mins(10);
 
 impl Check {
     /// Reads a check of today.

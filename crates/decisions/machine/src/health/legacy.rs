@@ -142,6 +142,8 @@ impl Snapshot {
             template_unread: None,
             requests: Default::default(),
             suspected: None,
+            sets: Default::default(),
+            strength: None,
             now,
         }
     }

@@ -33,30 +33,40 @@ impl Round<'_> {
         {
             return Waiting::TemplateMissing(missing_template(template, &sick));
         }
-        let mut busy = self.judged.iter().filter(|(target, verdict)| self.is_busy(target, verdict)).count();
-        let mut room = brake::room(self.check, self.judged.len(), busy);
+        let mut brake = self.brake();
         let mut waiting = Vec::new();
         for (target, _) in sick.iter().filter(|(target, _)| !held.contains(&target.name)) {
             match self.remedy(target) {
-                Remedy::Act(_) if room == Some(0) => waiting.push(target.name.clone()),
-                Remedy::Act(remedies) => {
-                    actions.extend(remedies);
-                    room = room.map(|room| room - 1);
-                    busy += 1;
-                }
+                Remedy::Act(remedies) if brake.take(target) => actions.extend(remedies),
+                Remedy::Act(_) => waiting.push(target.name.clone()),
                 Remedy::Busy => {}
                 Remedy::Skip(word) => actions.extend(word),
             }
         }
         match (sick.is_empty(), waiting.is_empty()) {
             (_, false) => {
-                let limit = self.check.at_once.as_ref().map_or(0, |limit| limit.of(self.judged.len()).max(1));
-                let limit = usize::try_from(limit).unwrap_or(0);
-                Waiting::Brake { busy, limit, waiting }
+                let limit = brake.limit.unwrap_or_default();
+                Waiting::Brake { busy: brake.busy, limit, waiting }
             }
             (false, true) => Waiting::Remediation,
             (true, true) if self.judged.iter().all(|(_, verdict)| *verdict == Verdict::Well) => Waiting::Healthy,
             (true, true) => Waiting::Timeouts,
+        }
+    }
+
+    /// What is under remediation at the beginning of a round.
+    fn brake(&self) -> brake::Brake<'_> {
+        let places = self.places();
+        let busy: Vec<_> = self.judged.iter().filter(|(target, verdict)| self.is_busy(target, verdict)).collect();
+        // The leaving machines of a set are among its places.
+        let is_counted =
+            |target: &Target| target.deleting && target.set.as_deref().is_some_and(|set| places.contains_key(set));
+        let others = busy.iter().filter(|(target, _)| !is_counted(target)).count();
+        brake::Brake {
+            limit: brake::limit(self.check, self.judged.len()),
+            leaving: busy.len(),
+            busy: others + places.values().map(|places| places.open()).sum::<usize>(),
+            empty: places.iter().map(|(set, places)| (*set, places.empty())).collect(),
         }
     }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use sha2::{Digest, Sha256};
 
-use super::{Check, Snapshot, verdict};
+use super::{Check, Snapshot, replacements, verdict};
 use crate::condition;
 use crate::lifecycle::Record;
 use crate::link::is_linked;
@@ -28,6 +28,8 @@ pub struct Target {
     pub controlled: bool,
     /// That something is a MachineSet.
     pub of_machine_set: bool,
+    /// The set that controls the machine.
+    pub set: Option<String>,
     /// The bare metal provider was asked to power-cycle it.
     pub externally_remediated: bool,
     /// It says of itself that it is part of the control plane.
@@ -97,6 +99,8 @@ impl Snapshot {
             template_unread: None,
             requests: Default::default(),
             suspected: None,
+            sets: Default::default(),
+            strength: None,
             now,
         }
     }
@@ -155,6 +159,7 @@ impl Target {
             deleting: metadata.deletion_timestamp.is_some(),
             started: started(machine),
             controlled: owners.iter().any(|owner| owner.controller == Some(true)),
+            set: replacements::set_of(machine),
             of_machine_set: owners.iter().any(|owner| owner.kind == "MachineSet"),
             externally_remediated: annotated(annotations::EXTERNAL_REMEDIATION),
             control_plane: [labels::MACHINE_ROLE, labels::MACHINE_TYPE].iter().any(|key| label(key) == Some("master")),
@@ -176,6 +181,17 @@ impl Target {
             TargetNode::None => "",
             TargetNode::Missing(name) | TargetNode::Unknown(name) => name,
             TargetNode::Present(node) => &node.name,
+        }
+    }
+
+    /// What a suspicion is about: the machine without a node, or with this one. One that waited long for its node has not
+    /// been unwell with it for as long.
+    pub(super) fn suspect(&self) -> String {
+        match &self.node {
+            TargetNode::None => self.name.clone(),
+            TargetNode::Missing(node) => format!("{} without {node}", self.name),
+            TargetNode::Present(node) => format!("{} with {}", self.name, node.name),
+            TargetNode::Unknown(node) => format!("{} with {node}", self.name),
         }
     }
 

@@ -13,8 +13,8 @@ const PLANNED_WORK: SignedDuration = SignedDuration::from_hours(1);
 /// registers again by itself.
 const LINKING: SignedDuration = SignedDuration::from_mins(1);
 
-/// One second on top of every remaining time, so that the next look comes after the timeout and not at it.
-const AFTERWARDS: SignedDuration = SignedDuration::from_secs(1);
+/// On top of every remaining time, so that the next look comes after the timeout and not at it.
+const AFTERWARDS: SignedDuration = SignedDuration::from_millis(1);
 
 /// What was found about a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -66,7 +66,7 @@ fn may_still_run(node: &LinkedNode) -> bool {
 /// How much longer an empty answer proves nothing, because the provider was just asked for an instance.
 pub(super) fn settling(snapshot: &Snapshot) -> Option<SignedDuration> {
     let record = Record::of(&snapshot.machine)?;
-    let left = snapshot.settling - snapshot.told_at().duration_since(record.last_try);
+    let left = snapshot.settling - snapshot.told_after(record.last_try);
     // The time was written by the clock of whoever led then, which may be ahead of ours.
     let left = left.min(snapshot.settling);
     left.is_positive().then_some(left)

@@ -30,6 +30,7 @@ impl Snapshot {
             answer: None,
             draft: Draft { children: BTreeMap::new(), place: serde_json::Value::Null },
             joining: None,
+            known: None,
             settling: SignedDuration::ZERO,
             now,
         }

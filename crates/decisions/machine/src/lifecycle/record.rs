@@ -38,6 +38,11 @@ impl Record {
         (record.intent.token == token(uid(machine), record.intent.attempt)).then_some(record)
     }
 
+    /// Tells how often the provider was asked, in which attempt: another text after every time.
+    pub fn count(machine: &Machine) -> Option<String> {
+        Self::of(machine).map(|record| format!("{} {}", record.intent.token, record.tries))
+    }
+
     /// The record with the present time, if it says that the provider was asked in the future. Whoever led then had a clock
     /// that is ahead of ours, and pauses that count from such a time would last until it has come.
     pub(super) fn from_the_future(machine: &Machine, now: Timestamp) -> Option<Self> {

@@ -91,7 +91,7 @@ fn may_appear(snapshot: &Snapshot, report: &Report) -> Option<SignedDuration> {
             .is_some_and(|refusal| !matches!(refusal.kind, ErrorKind::Unreachable | ErrorKind::Other));
     let asked = Record::of(&snapshot.machine).filter(|_| !is_answered).map(|record| record.last_try);
     let longest = LONGEST_CALL + snapshot.settling;
-    let left = asked.map(|asked| (longest - snapshot.told_at().duration_since(asked)).min(longest));
+    let left = asked.map(|asked| (longest - snapshot.told_after(asked)).min(longest));
     settling(snapshot).max(left.filter(SignedDuration::is_positive))
 }
 

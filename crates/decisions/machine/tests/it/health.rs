@@ -1,6 +1,6 @@
 //! Health checks: what vectors do not cover.
 
-use api::machine::{Machine, MachineHealthCheck};
+use api::machine::{Machine, MachineHealthCheck, MachineSet};
 use expect_test::{Expect, expect};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -80,7 +80,7 @@ fn at_most_a_tenth_is_under_remediation_at_once() {
     check(
         &fleet(30, 5, json!({}), json!({})).snapshot(&check_object(json!({}))),
         expect![
-            "delete m00, delete m01, delete m02 | 3 machines are under remediation, the limit is 3; waiting: m03, m04"
+            "delete m00, delete m01, delete m02 | 3 machines are under remediation or not replaced yet, the limit is 3; waiting: m03, m04"
         ],
     );
     // One that is on its way out holds its share.
@@ -93,8 +93,109 @@ fn at_most_a_tenth_is_under_remediation_at_once() {
     }
     check(
         &fleet.snapshot(&check_object(json!({}))),
-        expect!["delete m02 | 3 machines are under remediation, the limit is 3; waiting: m03, m04"],
+        expect!["delete m02 | 3 machines are under remediation or not replaced yet, the limit is 3; waiting: m03, m04"],
     );
+}
+
+/// The set of a fleet, wanting so many machines.
+fn set(replicas: usize) -> MachineSet {
+    object(json!({
+        "metadata": {"name": "a", "namespace": "ns"},
+        "spec": {"replicas": replicas, "template": {"metadata": {"labels": {"role": "w"}}}},
+    }))
+}
+
+/// Machines of a fleet lose their nodes, as if they had been made a minute ago.
+fn boot_anew(fleet: &mut Fleet, which: std::ops::Range<usize>) {
+    for machine in &mut fleet.machines[which] {
+        let name = machine.metadata.name.clone().unwrap();
+        *machine = self::machine(json!({
+            "metadata": {
+                "name": name, "uid": format!("{name}-new"), "labels": {"role": "w"},
+                "creationTimestamp": ago(SignedDuration::from_mins(1)),
+                "ownerReferences": machine.metadata.owner_references,
+            },
+            "status": {"phase": "Provisioned"},
+        }));
+    }
+}
+
+/// `strength` is what earlier plans have seen of the set.
+fn with_set(fleet: &Fleet, replicas: usize, strength: Option<usize>) -> Snapshot {
+    let strength = strength.map(|seen| [("a".to_owned(), seen)].into());
+    let snapshot = fleet.snapshot(&check_object(json!({})));
+    Snapshot { strength, ..snapshot }.with_sets([&set(replicas)], &fleet.machines)
+}
+
+#[test]
+fn replacements_that_have_not_joined_count_for_the_brake() {
+    let waiting = "3 machines are under remediation or not replaced yet, the limit is 3; waiting: m00, m01";
+    let waits = |snapshot: &Snapshot| {
+        let plan = plan(snapshot);
+        let (Next::OnChange(waiting) | Next::After(_, waiting)) = &plan.next;
+        assert!(
+            !plan.actions.iter().any(|action| matches!(action, Action::DeleteMachine { .. })),
+            "{:?}",
+            plan.actions
+        );
+        waiting.to_string()
+    };
+    let mut booting = fleet(30, 2, json!({}), json!({}));
+    boot_anew(&mut booting, 27..30);
+    assert_eq!(waits(&with_set(&booting, 30, Some(30))), waiting, "they boot");
+    assert_eq!(waits(&with_set(&booting, 30, None)), waiting, "a process that starts anew knows no better");
+    // Neither their set nor the watch has got that far.
+    let mut gone = fleet(27, 2, json!({}), json!({}));
+    assert_eq!(waits(&with_set(&gone, 30, Some(30))), waiting.replace("the limit is 3", "the limit is 2"));
+    // All have joined, and the set is as strong as before.
+    check(
+        &with_set(&fleet(30, 2, json!({}), json!({})), 30, Some(30)),
+        expect!["delete m00, delete m01 | machines are being remediated"],
+    );
+    // Nobody wants the missing ones any more.
+    check(&with_set(&gone, 27, Some(30)), expect!["delete m00, delete m01 | machines are being remediated"]);
+    // A set that never was larger lacks nothing: it grows.
+    check(&with_set(&gone, 40, Some(27)), expect!["delete m00, delete m01 | machines are being remediated"]);
+    boot_anew(&mut gone, 20..27);
+    check(
+        &with_set(&gone, 40, Some(20)),
+        expect!["delete m00, delete m01 | after 9m 1ms: machines are being remediated"],
+    );
+    assert_eq!(plan(&with_set(&gone, 40, Some(20))).strength, Some([("a".to_owned(), 20)].into()));
+}
+
+#[test]
+fn a_replacement_that_never_joins_is_replaced_in_its_own_place() {
+    let mut fleet = fleet(10, 1, json!({}), json!({}));
+    boot_anew(&mut fleet, 5..6);
+    let startup = json!({"spec": {"nodeStartupTimeout": "30s"}});
+    let snapshot = fleet.snapshot(&check_object(startup));
+    let snapshot = Snapshot { strength: Some([("a".to_owned(), 10)].into()), ..snapshot };
+    // It is one of the limit's one, and nobody else goes while its place is empty.
+    check(
+        &snapshot.with_sets([&set(10)], &fleet.machines),
+        expect!["delete m05 | 1 machines are under remediation or not replaced yet, the limit is 1; waiting: m00"],
+    );
+}
+
+#[test]
+fn a_hundred_unreachable_nodes_are_not_taken_away_before_replacements_join() {
+    let mut fleet = fleet(100, 100, json!({}), json!({}));
+    let (mut strength, mut taken) = (None, 0);
+    for _ in 0..20 {
+        let snapshot = Snapshot { strength, ..fleet.snapshot(&check_object(json!({}))) };
+        let snapshot = snapshot.with_sets([&set(100)], &fleet.machines);
+        let plan = plan(&snapshot);
+        for action in &plan.actions {
+            let Action::DeleteMachine { name, .. } = action else { continue };
+            // A fast cloud: the machine is gone at once, and its replacement boots.
+            let at = fleet.machines.iter().position(|it| it.metadata.name.as_ref() == Some(name)).unwrap();
+            boot_anew(&mut fleet, at..at + 1);
+            taken += 1;
+        }
+        strength = plan.strength;
+    }
+    assert_eq!(taken, 10, "a tenth, until one of them joins");
 }
 
 #[test]
@@ -104,7 +205,9 @@ fn an_annotation_moves_the_brake_and_the_check_of_spot_machines_has_none() {
         |value: &str| check_object(json!({"metadata": {"annotations": {"machinist.dev/max-remediations": value}}}));
     check(
         &fleet.snapshot(&annotated("30%")),
-        expect!["delete m00, delete m01, delete m02 | 3 machines are under remediation, the limit is 3; waiting: m03"],
+        expect![
+            "delete m00, delete m01, delete m02 | 3 machines are under remediation or not replaced yet, the limit is 3; waiting: m03"
+        ],
     );
     check(
         &fleet.snapshot(&annotated("0")),
@@ -150,7 +253,7 @@ fn planned_work_is_not_unhealthy_for_an_hour() {
     });
     let fleet_at_work = fleet(3, 1, working.clone(), json!({}));
     let snapshot = fleet_at_work.snapshot(&check_object(json!({"spec": {"maxUnhealthy": 0}})));
-    check(&snapshot, expect![" | after 45m 1s: machines are unhealthy or booting and have time left"]);
+    check(&snapshot, expect![" | after 45m 1ms: machines are unhealthy or booting and have time left"]);
     assert_eq!(plan(&snapshot).status.current_healthy, Some(3));
     let mut hanging = working;
     hanging["status"]["conditions"][0]["lastTransitionTime"] = json!(ago(SignedDuration::from_mins(70)));
@@ -178,7 +281,7 @@ fn sick_machines_that_share_a_new_config_hold_the_check() {
     );
     check(
         &fleet(10, 3, runs("rendered-old"), runs("rendered-old")).snapshot(&check_object(json!({}))),
-        expect!["delete m00 | 1 machines are under remediation, the limit is 1; waiting: m01, m02"],
+        expect!["delete m00 | 1 machines are under remediation or not replaced yet, the limit is 1; waiting: m01, m02"],
     );
 }
 
@@ -235,7 +338,7 @@ fn a_suspect_is_announced_once_and_a_wrong_clock_deletes_nothing() {
     let fleet = fleet(3, 1, json!({"status": {"conditions": sick}}), json!({}));
     let mut snapshot = Snapshot { suspected: Some(Default::default()), ..fleet.snapshot(&check) };
     let first = plan(&snapshot);
-    assert_eq!(first.verdicts[0].1, Verdict::Suspect(SignedDuration::from_secs(301)));
+    assert_eq!(first.verdicts[0].1, Verdict::Suspect(SignedDuration::from_millis(300_001)));
     assert_eq!(first.actions.len(), 1, "{:?}", first.actions);
     snapshot.suspected = Some(first.suspected(&snapshot));
     snapshot.now = now() + SignedDuration::from_secs(1);
@@ -260,7 +363,7 @@ fn the_time_to_join_counts_from_the_creation_of_the_instance() {
         json!({"phase": "Provisioned", "lastUpdated": recently, "conditions": exists(SignedDuration::from_hours(1))});
     assert!(booting(old).needs_remediation());
     let young = json!({"phase": "Provisioned", "conditions": exists(SignedDuration::from_mins(1))});
-    assert_eq!(booting(young), Verdict::Booting(Some(SignedDuration::from_secs(541))));
+    assert_eq!(booting(young), Verdict::Booting(Some(SignedDuration::from_millis(540_001))));
     // Without anything else the age of the Machine counts.
     assert!(booting(json!({"phase": "Provisioned"})).needs_remediation());
 }
@@ -404,7 +507,7 @@ fn a_machine_without_a_node_is_watched_for_a_minute_before_it_is_replaced() {
     };
     assert!(!deletes(&first), "the links may only not be written yet");
     let watched = plan(&first).suspected(&first);
-    assert_eq!(watched.keys().collect::<Vec<_>>(), ["m00", "m01"]);
+    assert_eq!(watched.keys().collect::<Vec<_>>(), ["m00 without n00", "m01"]);
     let later = Snapshot { suspected: Some(watched), now: now() + SignedDuration::from_secs(61), ..first };
     assert!(deletes(&later));
 }

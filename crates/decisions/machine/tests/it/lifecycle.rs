@@ -191,6 +191,24 @@ fn a_clock_that_was_ahead_does_not_stop_a_machine() {
 }
 
 #[test]
+fn a_clock_that_was_behind_makes_no_answer_older_than_this_process_has_seen_the_record() {
+    let behind = SignedDuration::from_hours(1);
+    let known = |seconds| Snapshot {
+        settling: SignedDuration::from_secs(20),
+        known: Some(SignedDuration::from_secs(seconds)),
+        ..snapshot(tried(1, behind, json!({"spec": {"providerID": "x:///1"}})))
+    };
+    check(known(5), expect![" | after 15s: the instance was just asked for and may not be visible yet"]);
+    // The answer is older than the record.
+    let asked = Some(now() - SignedDuration::from_secs(10));
+    check(
+        Snapshot { asked, ..known(25) },
+        expect![" | after 5s: the instance was just asked for and may not be visible yet"],
+    );
+    assert_eq!(plan(&known(25)).next, Next::OnChange(Waiting::Failed));
+}
+
+#[test]
 fn a_sighting_from_before_the_creation_or_the_deletion_is_asked_for_again() {
     let created = json!({"spec": {"providerID": "x:///1"}});
     let before = Some(now() - SignedDuration::from_secs(2));

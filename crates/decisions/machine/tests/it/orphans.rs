@@ -61,3 +61,19 @@ fn what_a_machine_may_claim_or_nobody_can_judge_is_left_alone() {
     let unknown = Snapshot { machines: None, ..snapshot(vec![marked("late", Some(600))]) };
     check(&unknown, expect![" | machines could not be listed"]);
 }
+
+/// A port or volume of the Machine of this uid: it has no provider id.
+fn child(uid: &str, kind: &str) -> Marked {
+    let id = format!("{kind}-{uid}");
+    Marked { kind: kind.to_owned(), id, provider_id: None, ..marked(uid, Some(600)) }
+}
+
+#[test]
+fn children_of_an_instance_that_a_restored_machine_names_belong_to_it() {
+    let of_restored = vec![child("restored", "port"), marked("restored", Some(600)), child("restored", "volume")];
+    check(&snapshot(of_restored), expect![" | everything in the cloud belongs to a machine"]);
+    check(
+        &snapshot(vec![child("late", "port"), marked("restored", Some(600))]),
+        expect!["port-late | after 1m: what belongs to no machine is being removed"],
+    );
+}

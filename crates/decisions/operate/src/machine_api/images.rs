@@ -7,13 +7,15 @@ pub const KEY: &str = "images.json";
 
 /// Keys of all eras for what this release has. The operator, which also holds the simulated cloud, and each provider may
 /// come from an image of its own.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 8] = [
     "machineAPIOperator",
     "clusterAPIControllerAWS",
     "clusterAPIControllerBareMetal",
+    "clusterAPIControllerGCP",
     "clusterAPIControllerKubemark",
     "clusterAPIControllerLibvirt",
     "clusterAPIControllerOpenStack",
+    "clusterAPIControllerVSphere",
 ];
 
 /// Required by upstream since 4.6. Nothing of ours runs it: files without it are as good.

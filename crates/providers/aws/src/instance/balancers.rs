@@ -1,6 +1,6 @@
 //! Puts machines of the control plane behind the load balancers that their spec names, and takes them away.
 
-use machine::provider::Error;
+use machine::provider::{Error, ErrorKind};
 
 use crate::client::Client;
 use crate::ec2::wire;
@@ -29,16 +29,23 @@ pub(super) async fn register(
 }
 
 /// Takes an instance's address out of the groups that know it by address. AWS forgets instances by itself, but an address
-/// would stay, and may one day be somebody else's.
+/// would stay, and may one day be somebody else's. A load balancer that is gone has no groups, and the others are left.
 pub(super) async fn deregister(
     client: &Client,
     balancers: &[LoadBalancer],
     instance: &wire::Instance,
 ) -> Result<(), Error> {
-    let groups = match groups(client, balancers).await {
-        Err(error) if error.kind == machine::provider::ErrorKind::NotFound => return Ok(()),
-        groups => groups?,
-    };
+    // AWS answers a list of names with an error for all of them if one is unknown.
+    for balancer in balancers {
+        match groups(client, std::slice::from_ref(balancer)).await {
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            groups => leave(client, &groups?, instance).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn leave(client: &Client, groups: &[TargetGroup], instance: &wire::Instance) -> Result<(), Error> {
     for group in groups.iter().filter(|group| group.target_type == "ip") {
         let Some(target) = target(group, instance) else { continue };
         match client.deregister_target(&group.target_group_arn, target).await {

@@ -48,6 +48,8 @@ async fn a_running_machine_joins_its_target_groups_once_and_leaves_those_that_kn
     let Some(world) = World::start("groups").await else { return };
     let [by_id, by_address] = world.network_balancer("groups-int").await;
     let spec = world.spec_with("loadBalancers", json!([{"name": "groups-int", "type": "network"}]));
+    // One that was deleted since stands beside it.
+    let with_gone = json!([{"name": "groups-gone", "type": "network"}, {"name": "groups-int", "type": "network"}]);
     let request = Request { control_plane: true, ..world.machine("one", &spec) };
     let made = world.create(&request).await.unwrap();
     assert!(!world.targets(&by_id).await.contains(id_of(&made)), "only a running instance can be registered");
@@ -61,7 +63,9 @@ async fn a_running_machine_joins_its_target_groups_once_and_leaves_those_that_kn
     world.provider.update(&known, &seen).await.unwrap();
     assert_eq!(world.edge.arrived("RegisterTargets").len(), registered, "it is there already");
     // With no more than the place that the intent kept.
-    let bare = Request { spec: known.intent.as_ref().unwrap().place.clone().into(), ..known };
+    let mut place = known.intent.as_ref().unwrap().place.clone();
+    place["loadBalancers"] = with_gone;
+    let bare = Request { spec: place.into(), ..known };
     world.provider.delete(&bare).await.unwrap();
     assert!(!world.targets(&by_address).await.contains(&address));
 }

@@ -9,6 +9,7 @@ use machine::provider::{Error, ErrorKind, SecretData, Secrets};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
+use super::throttle::Throttle;
 use super::token::Login;
 use super::{CONCURRENT, Client, Fault, words};
 use crate::settings::Settings;
@@ -80,7 +81,7 @@ impl Accounts {
             login,
             base: format!("{}/compute/v1/", self.settings.endpoint.trim_end_matches('/')),
             project,
-            rests_until: Mutex::default(),
+            throttle: Throttle::default(),
             places: Semaphore::new(CONCURRENT),
         })
     }

@@ -1,6 +1,6 @@
 //! Load balancers of the control plane: target pools that the spec names.
 
-use machine::provider::Error;
+use machine::provider::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use super::Site;
@@ -15,13 +15,19 @@ pub(super) async fn register(site: &Site, spec: &GcpSpec, name: &str) -> Result<
     Ok(())
 }
 
+/// A pool that is gone has no members, and keeps nobody from leaving the others.
 pub(super) async fn deregister(site: &Site, spec: &GcpSpec, name: &str) -> Result<(), Error> {
     for pool in &spec.target_pools {
-        if is_member(site, pool, name).await? {
-            change(site, pool, name, "removeInstance").await?;
+        match leave(site, pool, name).await {
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            left => left?,
         }
     }
     Ok(())
+}
+
+async fn leave(site: &Site, pool: &str, name: &str) -> Result<(), Error> {
+    if is_member(site, pool, name).await? { change(site, pool, name, "removeInstance").await } else { Ok(()) }
 }
 
 fn path(site: &Site, pool: &str) -> String {

@@ -6,9 +6,14 @@ use k8s_openapi::api::core::v1::NodeAddress;
 use machine::provider::{Error, ErrorKind, Instance, Mark, Power, Request, State};
 use serde_json::{Value, json};
 
+use super::Site;
+
 const PREFIX: &str = "gce://";
 /// Keys of the labels, in the order of a mark's parts.
 const KEYS: [&str; 4] = ["machinist-cluster", "machinist-namespace", "machinist-machine", "machinist-uid"];
+
+/// Words for an instance that has not run yet, or that goes away, perhaps because it could not be made.
+const MAY_VANISH: [&str; 6] = ["PROVISIONING", "STAGING", "PENDING", "STOPPING", "PENDING_STOP", "DEPROVISIONING"];
 
 /// As Google's cloud controller manager writes it.
 pub(super) fn provider_id(project: &str, zone: &str, name: &str) -> String {
@@ -37,7 +42,26 @@ pub(super) fn mark(thing: &Value) -> Option<Mark> {
     Some(Mark { cluster: cluster?, namespace: namespace?, machine: machine?, uid: uid? })
 }
 
-pub(super) fn instance(found: &Value, project: &str, region: &str, zone: &str) -> Instance {
+/// An instance as its Machine may know it, made by this operation if that is known.
+///
+/// Google shows an instance while it still looks for a place for it, and takes it away if there is none. One that has not
+/// run yet is therefore shown without identity and addresses, by which a Machine says that it once had an instance, and the
+/// operation that tells what became of it stays recorded.
+pub(super) fn instance(found: &Value, site: &Site, request: &Request, operation: Option<&str>) -> Instance {
+    let seen = shown(found, &site.project, &site.region, &site.zone);
+    let is_known = request.provider_id.as_deref().is_some_and(|id| !id.is_empty());
+    if is_known || !MAY_VANISH.contains(&seen.state_word.as_str()) {
+        return seen;
+    }
+    let mut status = seen.provider_status.clone().unwrap_or_default();
+    if let Some(operation) = operation {
+        status["operation"] = json!(operation);
+        status["attempt"] = json!(request.intent.as_ref().map(|intent| intent.attempt));
+    }
+    Instance { provider_id: None, addresses: Vec::new(), provider_status: Some(status), ..seen }
+}
+
+fn shown(found: &Value, project: &str, region: &str, zone: &str) -> Instance {
     let text = |name: &str| found[name].as_str().unwrap_or_default();
     let (name, status) = (text("name"), text("status"));
     let (state, power) = match status {
@@ -115,7 +139,7 @@ mod tests {
         let found = json!({"name": "m", "status": "RUNNING", "machineType": "https://x/zones/z/machineTypes/n1-standard-4",
             "networkInterfaces": [{"networkIP": "10.0.0.2", "accessConfigs": [{"natIP": "192.0.2.7"}]}],
             "scheduling": {"provisioningModel": "SPOT"}});
-        let seen = instance(&found, "p", "r", "z");
+        let seen = shown(&found, "p", "r", "z");
         let shown: Vec<_> = seen.addresses.iter().map(|it| format!("{} {}", it.type_, it.address)).collect();
         assert_eq!(
             shown,

@@ -15,7 +15,7 @@ pub(super) async fn create(gcp: &Gcp, request: &Request, intent: &Intent) -> Res
     let spec = spec::usable(&request.spec, &request.mark.cluster)
         .map_err(|problem| Error::new(ErrorKind::InvalidSpec, problem.to_string()))?;
     let site = gcp.site(&spec, &request.secrets)?;
-    if let Some(instance) = existing(&site, request).await? {
+    if let Some(instance) = existing(&site, request, operation::recorded(request)).await? {
         return Ok(instance);
     }
     let cannot_look = |fault: Fault| fault.error("cannot look at the recorded operation");
@@ -37,7 +37,7 @@ pub(super) async fn create(gcp: &Gcp, request: &Request, intent: &Intent) -> Res
         Ok(operation) => operation,
         // Another process was faster, or an earlier call whose answer got lost.
         Err(fault) if fault.is("alreadyExists") => {
-            let found = existing(&site, request).await?;
+            let found = existing(&site, request, None).await?;
             return found.ok_or_else(|| fault.error("cannot make the instance"));
         }
         Err(fault) => return Err(fault.error("cannot make the instance")),
@@ -53,7 +53,7 @@ pub(super) async fn create(gcp: &Gcp, request: &Request, intent: &Intent) -> Res
         // Its token stands for what failed, so that the next attempt needs another.
         Outcome::Failed(error) => Ok(failed(&name, request, error)),
         Outcome::Running | Outcome::Done | Outcome::Forgotten => {
-            let found = existing(&site, request).await?;
+            let found = existing(&site, request, Some(&name)).await?;
             Ok(found.unwrap_or_else(|| convert::under_way(&name, request)))
         }
     }
@@ -63,13 +63,13 @@ fn failed(operation: &str, request: &Request, error: Error) -> Instance {
     Instance { state: State::Failed(error), ..convert::under_way(operation, request) }
 }
 
-/// The machine's instance, if it is there. A name that somebody else has is an error.
-async fn existing(site: &Site, request: &Request) -> Result<Option<Instance>, Error> {
+/// The machine's instance, made by this operation, if it is there. A name that somebody else has is an error.
+async fn existing(site: &Site, request: &Request, operation: Option<&str>) -> Result<Option<Instance>, Error> {
     let name = &request.mark.machine;
     let found = site.client.find(&site.instance(name)).await;
     let Some(found) = found.map_err(|fault| fault.error("cannot look for the instance"))? else { return Ok(None) };
     if lookup::belongs(&found, site, request) {
-        return Ok(Some(convert::instance(&found, &site.project, &site.region, &site.zone)));
+        return Ok(Some(convert::instance(&found, site, request, operation)));
     }
     let message = format!(
         "zone {} has another instance {name} that does not belong to this Machine; remove it or give the Machine another name",

@@ -51,7 +51,8 @@ async fn look(site: &Site, requests: &[Request], members: &[usize]) -> Result<Ve
     let outcomes = outcomes(site, &operations).await?;
     let show = |(request, found): (&&Request, &Vec<&Value>)| {
         if !found.is_empty() {
-            return found.iter().map(|it| convert::instance(it, &site.project, &site.region, &site.zone)).collect();
+            let operation = operation::recorded(request);
+            return found.iter().map(|it| convert::instance(it, site, request, operation)).collect();
         }
         let Some(name) = operation::recorded(request) else { return Vec::new() };
         match outcomes.get(name) {

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::description::Description;
@@ -24,6 +25,7 @@ struct Cloud {
     instances: BTreeMap<String, Value>,
     disks: BTreeMap<String, Value>,
     pools: BTreeMap<String, Vec<String>>,
+    removed_pools: Vec<String>,
     operations: BTreeMap<String, Value>,
     /// Operations by the request id that they were asked for with.
     tokens: HashMap<String, String>,
@@ -33,11 +35,23 @@ struct Cloud {
     faults: Vec<String>,
     /// The code that the next creation fails with, later.
     exhausted: Option<String>,
+    /// The code that the next creation fails with after its instance was shown once.
+    vanishing: Option<String>,
+    /// Instances that are seen no more after the next look.
+    doomed: Vec<String>,
     planned: Vec<(String, u16, Value)>,
     /// The next answer to a method is lost, though it was carried out.
     lost: Option<String>,
-    tokens_given: usize,
+    /// Who asked for a token, each time.
+    issuers: Vec<String>,
+    /// Tokens of earlier generations do not count.
+    generation: usize,
+    /// Members of a page, if lists have pages.
+    page: usize,
 }
+
+/// Accounts that get tokens.
+const ACCOUNTS: [&str; 2] = ["a@example.org", "b@example.org"];
 
 type Answer = (StatusCode, String);
 
@@ -76,9 +90,26 @@ impl Fake {
         self.shared.lock().unwrap().exhausted = Some(code.to_owned());
     }
 
+    /// The next creation is accepted and its instance appears, until Google finds no place for it.
+    pub(crate) fn let_vanish(&self, code: &str) {
+        self.shared.lock().unwrap().vanishing = Some(code.to_owned());
+    }
+
+    /// Pools are made when they are first asked for, unless they are told to be gone.
+    pub(crate) fn remove_pool(&self, name: &str) {
+        let mut cloud = self.shared.lock().unwrap();
+        cloud.pools.remove(name);
+        cloud.removed_pools.push(name.to_owned());
+    }
+
     pub(crate) fn plan(&self, id: &str, status: u16, reason: &str) {
         let (status, answer) = refusal(status, reason, "words of Google");
         self.shared.lock().unwrap().planned.push((id.to_owned(), status, answer));
+    }
+
+    /// The next answer to a method is no object of Google's.
+    pub(crate) fn plan_text(&self, id: &str, status: u16, text: &str) {
+        self.shared.lock().unwrap().planned.push((id.to_owned(), status, json!(text)));
     }
 
     pub(crate) fn lose(&self, id: &str) {
@@ -94,8 +125,26 @@ impl Fake {
         self.shared.lock().unwrap().pools.entry(name.to_owned()).or_default().clone()
     }
 
-    pub(crate) fn tokens_given(&self) -> usize {
-        self.shared.lock().unwrap().tokens_given
+    /// Who asked for tokens, in their order.
+    pub(crate) fn issuers(&self) -> Vec<String> {
+        self.shared.lock().unwrap().issuers.clone()
+    }
+
+    /// No token given so far counts any more.
+    pub(crate) fn revoke(&self) {
+        self.shared.lock().unwrap().generation += 1;
+    }
+
+    /// Lists have so many members a page.
+    pub(crate) fn page(&self, members: usize) {
+        self.shared.lock().unwrap().page = members;
+    }
+
+    /// Instances vanish, and leave their disks.
+    pub(crate) fn strand(&self) {
+        let mut cloud = self.shared.lock().unwrap();
+        cloud.instances.clear();
+        cloud.disks.values_mut().for_each(|disk| disk["users"] = json!([]));
     }
 
     pub(crate) fn instance(&self, name: &str) -> Value {
@@ -113,11 +162,11 @@ async fn serve(
 ) -> Answer {
     let mut cloud = shared.lock().unwrap();
     if uri.path() == "/token" {
-        cloud.tokens_given += 1;
         let form: HashMap<String, String> = url::form_urlencoded::parse(&body).into_owned().collect();
-        let is_signed = form.get("assertion").is_some_and(|jwt| jwt.split('.').count() == 3);
-        let (status, answer) = if is_signed {
-            (200, json!({"access_token": "a-token-that-nobody-may-print", "expires_in": 3600}))
+        let issuer = form.get("assertion").and_then(|jwt| issuer(jwt)).unwrap_or_default();
+        let (status, answer) = if ACCOUNTS.contains(&issuer.as_str()) {
+            cloud.issuers.push(issuer);
+            (200, json!({"access_token": cloud.token(), "expires_in": 3600}))
         } else {
             (400, json!({"error": "invalid_grant"}))
         };
@@ -127,8 +176,7 @@ async fn serve(
     let query: Vec<(String, String)> =
         url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
     let path = uri.path().trim_start_matches("/compute/v1/").to_owned();
-    let (status, answer) = if headers.get("authorization").is_none_or(|it| it != "Bearer a-token-that-nobody-may-print")
-    {
+    let (status, answer) = if headers.get("authorization").is_none_or(|it| *it != format!("Bearer {}", cloud.token())) {
         refusal(401, "authError", "no token")
     } else {
         cloud.answer(method.as_str(), &path, &query, body)
@@ -136,7 +184,33 @@ async fn serve(
     (StatusCode::from_u16(status).unwrap(), answer.to_string())
 }
 
+/// Who signed a request for a token, if it looks like one.
+fn issuer(jwt: &str) -> Option<String> {
+    let [_, claims, _] = jwt.split('.').collect::<Vec<_>>()[..] else { return None };
+    let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
+    serde_json::from_slice::<Value>(&claims).ok()?["iss"].as_str().map(str::to_owned)
+}
+
 impl Cloud {
+    fn token(&self) -> String {
+        format!("a-token-that-nobody-may-print-{}", self.generation)
+    }
+
+    /// A list, or the page of it that is asked for.
+    fn listed(&self, items: &[Value], query: &[(String, String)]) -> (u16, Value) {
+        if self.page == 0 {
+            return (200, json!({"items": items}));
+        }
+        let token = query.iter().find(|(name, _)| name == "pageToken").map_or("0", |(_, value)| value.as_str());
+        let begin: usize = token.parse().unwrap();
+        let end = (begin + self.page).min(items.len());
+        let mut answer = json!({"items": items[begin..end]});
+        if end < items.len() {
+            answer["nextPageToken"] = json!(end.to_string());
+        }
+        (200, answer)
+    }
+
     fn answer(&mut self, verb: &str, path: &str, query: &[(String, String)], body: Option<Value>) -> (u16, Value) {
         let id = match DESCRIPTION.check(verb, path, query, body.as_ref()) {
             Ok(id) => id,
@@ -160,8 +234,14 @@ impl Cloud {
 
     fn carry_out(&mut self, id: &str, path: &str, query: &[(String, String)], body: &Value) -> (u16, Value) {
         let missing = || refusal(404, "notFound", &format!("{path} was not found"));
+        if self.removed_pools.iter().any(|pool| path.split('/').any(|part| part == pool)) {
+            return missing();
+        }
         match id {
-            "compute.instances.list" => (200, json!({"items": self.moved(path)})),
+            "compute.instances.list" => {
+                let items = self.moved(path);
+                self.listed(&items, query)
+            }
             "compute.instances.get" => {
                 let found = self.instances.get(path).map_or_else(missing, |it| (200, it.clone()));
                 if found.1["status"] == "STOPPING" {
@@ -186,7 +266,10 @@ impl Cloud {
                 }
                 (200, self.operation(path, None))
             }
-            "compute.disks.list" => (200, json!({"items": self.disks.values().collect::<Vec<_>>()})),
+            "compute.disks.list" => {
+                let items: Vec<Value> = self.disks.values().cloned().collect();
+                self.listed(&items, query)
+            }
             "compute.disks.get" => self.disks.get(path).map_or_else(missing, |it| (200, it.clone())),
             "compute.disks.delete" => match self.disks.remove(path) {
                 Some(_) => (200, self.operation(path, None)),
@@ -230,15 +313,20 @@ impl Cloud {
             self.instances.iter().filter(|(known, _)| known.starts_with(path)).map(|(_, it)| it.clone()).collect();
         let gone: Vec<String> =
             self.instances.iter().filter(|(_, it)| it["status"] == "STOPPING").map(|(path, _)| path.clone()).collect();
-        for path in gone {
-            self.instances.remove(&path);
-            let name = path.rsplit('/').next().unwrap().to_owned();
-            self.disks.retain(|_, disk| disk["users"][0] != json!(name));
+        gone.iter().for_each(|path| self.forget(path));
+        for path in std::mem::take(&mut self.doomed) {
+            self.forget(&path);
         }
         for instance in self.instances.values_mut().filter(|it| it["status"] == "PROVISIONING") {
             instance["status"] = json!("RUNNING");
         }
         shown
+    }
+
+    fn forget(&mut self, path: &str) {
+        self.instances.remove(path);
+        let name = path.rsplit('/').next().unwrap();
+        self.disks.retain(|_, disk| disk["users"][0] != json!(name));
     }
 
     fn insert(&mut self, path: &str, query: &[(String, String)], body: &Value) -> (u16, Value) {
@@ -252,12 +340,13 @@ impl Cloud {
         if self.instances.contains_key(&key) {
             return refusal(409, "alreadyExists", &format!("{key} already exists"));
         }
-        let fails = self.exhausted.take();
-        let operation = self.operation(&key, fails.as_deref());
+        let (fails, vanishes) = (self.exhausted.take(), self.vanishing.take());
+        let operation = self.operation(&key, fails.as_deref().or(vanishes.as_deref()));
         self.tokens.insert(token, operation["name"].as_str().unwrap().to_owned());
         if fails.is_some() {
             return (200, operation);
         }
+        self.doomed.extend(vanishes.map(|_| key.clone()));
         let mut instance = body.clone();
         instance["status"] = json!("PROVISIONING");
         instance["creationTimestamp"] = json!("2026-01-01T00:00:00.000-08:00");

@@ -61,7 +61,47 @@ async fn a_stock_out_is_read_in_the_recorded_operation() {
     let intent = Intent { attempt: 2, token: "token-2".to_owned(), ..request.intent.clone().unwrap() };
     let next = Request { intent: Some(intent), ..recorded };
     assert!(world.look(&next).await.is_empty());
-    assert!(world.create(&next).await.unwrap().provider_id.is_some());
+    world.create(&next).await.unwrap();
+    world.look(&next).await;
+    assert!(world.look(&next).await[0].provider_id.is_some());
+}
+
+#[tokio::test]
+async fn a_stock_out_after_the_instance_was_shown_is_read_in_the_recorded_operation() {
+    let Some(world) = World::start("vanish").await else { return };
+    let request = world.machine("m", &world.spec());
+    world.fake.let_vanish("ZONE_RESOURCE_POOL_EXHAUSTED");
+    let made = world.create(&request).await.unwrap();
+    let recorded = Request { provider_status: made.provider_status.clone(), ..request.clone() };
+    let shown = world.look(&recorded).await.remove(0);
+    for seen in [&made, &shown] {
+        assert_eq!((seen.state_word.as_str(), &seen.provider_id), ("PROVISIONING", &None), "it may vanish yet");
+        assert!(seen.addresses.is_empty(), "an address says that there was an instance");
+    }
+    assert_eq!(shown.provider_status, made.provider_status, "the operation stays recorded");
+    let recorded = Request { provider_status: shown.provider_status, ..recorded };
+    assert_eq!(world.look(&recorded).await[0].state, State::Pending, "the operation still runs");
+    let seen = world.look(&recorded).await.remove(0);
+    let State::Failed(error) = &seen.state else { panic!("{seen:?}") };
+    assert_eq!(error.kind, ErrorKind::NoCapacity, "{error}");
+    assert_eq!(world.provider.delete(&recorded).await.unwrap(), Deletion::Gone);
+    // A process that died before it could record the operation asks with the same token, and is told the same.
+    let again = world.create(&request).await.unwrap();
+    assert!(matches!(&again.state, State::Failed(error) if error.kind == ErrorKind::NoCapacity), "{again:?}");
+    assert!(world.fake.left().is_empty() && world.fake.faults().is_empty(), "{:?}", world.fake.faults());
+}
+
+#[tokio::test]
+async fn an_instance_that_its_machine_knows_keeps_its_identity_while_it_stops() {
+    let Some(world) = World::start("known").await else { return };
+    let request = world.machine("m", &world.spec());
+    world.create(&request).await.unwrap();
+    world.look(&request).await;
+    let seen = world.look(&request).await.remove(0);
+    let known = Request { provider_id: seen.provider_id.clone(), provider_status: seen.provider_status, ..request };
+    world.provider.delete(&known).await.unwrap();
+    let stopping = world.look(&known).await.remove(0);
+    assert_eq!((stopping.state_word.as_str(), &stopping.provider_id), ("STOPPING", &seen.provider_id));
 }
 
 #[tokio::test]
@@ -69,7 +109,7 @@ async fn an_answer_that_is_lost_makes_no_second_instance() {
     let Some(world) = World::start("lost").await else { return };
     let request = world.machine("m", &world.spec());
     world.fake.lose("compute.instances.insert");
-    assert!(world.create(&request).await.unwrap().provider_id.is_some());
+    assert_eq!(world.create(&request).await.unwrap().state_word, "PROVISIONING");
     assert_eq!(world.look(&request).await.len(), 1);
     world.delete(&request).await;
     assert!(world.fake.left().is_empty());
@@ -97,7 +137,23 @@ async fn refusals_have_their_kind_and_throttling_rests_the_account() {
     let calls = world.fake.count();
     assert!(world.create(&request).await.is_err());
     assert_eq!(world.fake.count(), calls, "the account rests");
-    assert_eq!(world.fake.tokens_given(), 1);
+    assert_eq!(world.fake.issuers().len(), 1);
+}
+
+#[tokio::test]
+async fn a_target_pool_that_is_gone_keeps_no_master_from_going() {
+    let Some(world) = World::start("nopool").await else { return };
+    let request = world.machine("m", &world.spec_with("targetPools", json!(["gone", "api"])));
+    let request = Request { control_plane: true, ..request };
+    world.create(&request).await.unwrap();
+    world.look(&request).await;
+    let seen = world.look(&request).await.remove(0);
+    world.provider.update(&request, &seen).await.unwrap();
+    world.fake.remove_pool("gone");
+    let error = world.provider.update(&request, &seen).await.unwrap_err();
+    assert!(error.message.contains("target pool gone") && !error.is_final(), "{error}");
+    world.delete(&request).await;
+    assert!(world.fake.pool("api").is_empty() && world.fake.left().is_empty());
 }
 
 #[tokio::test]

@@ -5,5 +5,8 @@
 mod conformance;
 mod description;
 mod fake;
+mod guide;
 mod launch;
+mod lookup;
+mod trouble;
 mod world;

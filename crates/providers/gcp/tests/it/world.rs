@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use gcp::{Gcp, Settings};
 use jiff::Timestamp;
-use machine::provider::{Deletion, Error, Instance, Intent, Mark, Provider, Request, SecretData, Secrets, SpecRules};
+use machine::provider::{
+    Deletion, Error, Instance, Intent, Mark, Provider, Request, Search, SecretData, Secrets, SpecRules,
+};
 use serde_json::{Value, json};
 
 use crate::fake::Fake;
@@ -46,6 +48,10 @@ impl World {
     }
 
     pub(crate) fn spec(&self) -> Value {
+        Self::plain_spec()
+    }
+
+    pub(crate) fn plain_spec() -> Value {
         json!({
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "GCPMachineProviderSpec",
             "region": "us-east1", "zone": "us-east1-b", "projectID": "project-1", "machineType": "n1-standard-4",
@@ -64,22 +70,32 @@ impl World {
     }
 
     pub(crate) fn secrets(&self) -> Secrets {
-        let file = json!({"type": "service_account", "project_id": "project-1", "private_key_id": "k1", "private_key": key(),
-            "client_email": "a@example.org", "token_uri": format!("{}/token", self.fake.url)});
-        let data = |key: &str, value: String| Some(SecretData(BTreeMap::from([(key.to_owned(), value.into_bytes())])));
-        Secrets {
-            credentials: data("service_account.json", file.to_string()),
-            user_data: data("userData", USER_DATA.to_owned()),
-        }
+        service_account("a@example.org", &self.fake.url).unwrap()
+    }
+
+    pub(crate) fn search(&self) -> Search {
+        let rules: &dyn SpecRules = &gcp::spec::Rules;
+        let place = Arc::new(rules.place(&self.spec()));
+        Search { cluster: format!("{}-cluster", self.id), place, secrets: Arc::new(self.secrets()) }
     }
 
     /// A machine whose intent is recorded.
     pub(crate) fn machine(&self, name: &str, spec: &Value) -> Request {
-        let machine = format!("{}-{name}", self.id);
+        let request = Self::request(&format!("{}-{name}", self.id), spec);
+        Request {
+            mark: Mark { cluster: format!("{}-cluster", self.id), ..request.mark },
+            secrets: Arc::new(self.secrets()),
+            ..request
+        }
+    }
+
+    /// A machine of no world, without secrets.
+    pub(crate) fn request(machine: &str, spec: &Value) -> Request {
+        let machine = machine.to_owned();
         let rules: &dyn SpecRules = &gcp::spec::Rules;
         let mut request = Request {
             mark: Mark {
-                cluster: format!("{}-cluster", self.id),
+                cluster: "cluster".to_owned(),
                 namespace: "openshift-machine-api".to_owned(),
                 uid: format!("uid-{machine}"),
                 machine: machine.clone(),
@@ -90,7 +106,7 @@ impl World {
             provider_id: None,
             provider_status: None,
             intent: None,
-            secrets: Arc::new(self.secrets()),
+            secrets: Arc::default(),
         };
         request.intent = Some(Intent {
             token: format!("token-{machine}-1"),
@@ -119,6 +135,20 @@ impl World {
         }
         panic!("{} never went away", request.mark.machine);
     }
+}
+
+/// Secrets of a service account that logs in at this address. `None`, after it was recorded, where no key can be made.
+pub(crate) fn service_account(email: &str, url: &str) -> Option<Secrets> {
+    if !testkit::needs::program("openssl", "install Debian's openssl") {
+        return None;
+    }
+    let file = json!({"type": "service_account", "project_id": "project-1", "private_key_id": "k1", "private_key": key(),
+        "client_email": email, "token_uri": format!("{url}/token")});
+    let data = |key: &str, value: String| Some(SecretData(BTreeMap::from([(key.to_owned(), value.into_bytes())])));
+    Some(Secrets {
+        credentials: data("service_account.json", file.to_string()),
+        user_data: data("userData", USER_DATA.to_owned()),
+    })
 }
 
 fn provider(fake: &Fake) -> Gcp {

@@ -7,14 +7,17 @@ use machine::provider::{Deletion, Error, Mark, Marked, Search};
 use super::{OpenStack, convert, spec_of};
 use crate::client::{Client, Fault};
 use crate::mark;
-use crate::services::wire::time;
+use crate::services::wire::{Trunk, time};
 
 const INSTANCE: &str = "instance";
 const PORT: &str = "port";
 const TRUNK: &str = "trunk";
 const VOLUME: &str = "volume";
+/// Cinder's words for a volume that a server has, gets or gives back.
+const USED: [&str; 4] = ["in-use", "attaching", "detaching", "reserved"];
 
-/// Servers, ports, trunks and volumes with our own mark. What upstream made carries none, and is not ours to judge.
+/// Servers with our own mark, and ports, trunks and volumes with it that no server uses. What upstream made carries none, and
+/// is not ours to judge; what a server uses goes with it, or is somebody's.
 pub(super) async fn marked(openstack: &OpenStack, search: &Search) -> Result<Vec<Marked>, Error> {
     let client = client(openstack, search)?;
     let mut all = Vec::new();
@@ -31,13 +34,16 @@ pub(super) async fn marked(openstack: &OpenStack, search: &Search) -> Result<Vec
     // A process that died before it wrote the tags leaves a port with a mark and without tags, so that all are looked at.
     let project = client.project().await.map_err(|fault| fault.error("cannot log in"))?;
     let of_project: Vec<_> = project.into_iter().map(|project| ("project_id", project)).collect();
-    for port in client.ports(&of_project).await.map_err(|fault| fault.error("cannot list ports"))? {
+    let ports = client.ports(&of_project).await.map_err(|fault| fault.error("cannot list ports"))?;
+    let (used, free): (Vec<_>, Vec<_>) = ports.into_iter().partition(|port| !port.device_id.is_empty());
+    for port in free {
         if let Some(mark) = of_cluster(mark::of_description(&port.description), search) {
             all.push(found(mark, PORT, port.id, port.created_at.as_deref()));
         }
     }
     let trunks = client.trunks(&of_project).await.map_err(|fault| fault.error("cannot list trunks"))?;
-    for trunk in trunks.unwrap_or_default() {
+    let is_used = |trunk: &Trunk| used.iter().any(|port| port.id == trunk.port_id);
+    for trunk in trunks.unwrap_or_default().into_iter().filter(|trunk| !is_used(trunk)) {
         if let Some(mark) = of_cluster(mark::of_description(&trunk.description), search) {
             all.push(found(mark, TRUNK, trunk.id, trunk.created_at.as_deref()));
         }
@@ -47,7 +53,7 @@ pub(super) async fn marked(openstack: &OpenStack, search: &Search) -> Result<Vec
         Err(Fault::Lacking(_)) => Vec::new(),
         volumes => volumes.map_err(|fault| fault.error("cannot list volumes"))?,
     };
-    for volume in volumes {
+    for volume in volumes.into_iter().filter(|volume| !USED.contains(&volume.status.as_str())) {
         if let Some(mark) = of_cluster(mark::of_metadata(&volume.metadata), search) {
             all.push(found(mark, VOLUME, volume.id, volume.created_at.as_deref()));
         }

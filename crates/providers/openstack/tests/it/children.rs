@@ -186,10 +186,20 @@ async fn the_sweep_lists_everything_that_carries_the_mark_even_without_tags() {
         port["tags"] = json!([]);
     }
     let search = world.search();
+    let listed = world.provider.marked(&search).await.unwrap();
+    let kinds: Vec<_> = listed.iter().map(|it| it.kind.as_str()).collect();
+    assert_eq!(kinds, ["instance"], "what the server uses goes with it");
+    // The server is gone, and what was made for it is not.
+    {
+        let mut project = world.fake.project.lock();
+        project.servers.clear();
+        project.ports.iter_mut().for_each(|port| port["device_id"] = json!(""));
+        project.volumes.iter_mut().for_each(|volume| volume["status"] = json!("available"));
+    }
     let mut listed = world.provider.marked(&search).await.unwrap();
     listed.sort_by(|one, other| one.kind.cmp(&other.kind));
     let kinds: Vec<_> = listed.iter().map(|it| it.kind.as_str()).collect();
-    assert_eq!(kinds, ["instance", "port", "trunk", "volume"]);
+    assert_eq!(kinds, ["port", "trunk", "volume"]);
     assert!(listed.iter().all(|it| it.mark == request.mark && it.created.is_some()), "{listed:?}");
     let other = machine::provider::Search { cluster: "c2".to_owned(), ..search.clone() };
     assert!(world.provider.marked(&other).await.unwrap().is_empty());

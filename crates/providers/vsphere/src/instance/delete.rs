@@ -1,24 +1,29 @@
 //! Removes a machine and nothing that belongs to others.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use machine::provider::{Deletion, Error, Request};
 
 use super::lookup::{self, Vm};
 use super::{Site, Vsphere, devices, spec_of};
 use crate::client::Fault;
-use crate::client::task::Outcome;
+use crate::client::task::{Outcome, Recent};
 use crate::spec::CLAIM;
 use crate::xml::{Element, node};
 
 /// Clocks of vCenter and ours may differ by as much.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
+/// No deletion waits longer than this for clones that may be anybody's. One that lands later carries the mark of a Machine
+/// that is gone, and the search for orphans finds it.
+const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
 pub(super) async fn delete(vsphere: &Vsphere, request: &Request) -> Result<Deletion, Error> {
     let spec = spec_of(&request.spec)?;
     let site = vsphere.site(&spec, &request.secrets).await?;
     let found = lookup::find(&site, &[request]).await?.pop().unwrap_or_default();
     vsphere.seen.bury(&request.mark.uid);
-    if found.is_empty() && is_being_cloned(&site, request).await? {
+    let now = Timestamp::now();
+    let span = Span { asked: vsphere.seen.deleting_since(&request.mark.uid, now), now };
+    if found.is_empty() && is_being_cloned(&site, request, &spec.template, &span).await? {
         return Ok(Deletion::Requested);
     }
     for vm in &found {
@@ -33,12 +38,33 @@ pub(super) async fn delete(vsphere: &Vsphere, request: &Request) -> Result<Delet
     if !claims.is_empty() {
         vsphere.claims.release(&request.mark, &claims).await?;
     }
+    vsphere.seen.deleted(&request.mark.uid);
     Ok(Deletion::Gone)
 }
 
+/// From the first call that asked for a deletion until now.
+struct Span {
+    asked: Timestamp,
+    now: Timestamp,
+}
+
+impl Span {
+    /// Whether a task may be the clone that somebody asked for after the intent was recorded and before the deletion. It
+    /// grows from the template of the spec, as far as both are known.
+    fn may_hold(&self, task: &Recent, recorded: Timestamp, template: &str) -> bool {
+        let template = template.rsplit('/').next().unwrap_or_default();
+        let is_of_template = template.is_empty() || task.source.as_deref().is_none_or(|source| source == template);
+        let is_in_time = task
+            .queued
+            .is_none_or(|queued| queued.duration_since(recorded) > -SKEW && queued.duration_since(self.asked) < SKEW);
+        let is_clone = task.outcome == Outcome::Running && task.description.starts_with("VirtualMachine.clone");
+        is_clone && is_of_template && is_in_time && self.now.duration_since(self.asked) < LONGEST
+    }
+}
+
 /// Whether a clone may still appear. A clone that we know is asked to end; one whose task nobody wrote down cannot be told
-/// from other clones, so that deletion waits until those that began after the intent have ended.
-async fn is_being_cloned(site: &Site, request: &Request) -> Result<bool, Error> {
+/// from clones of others, so that deletion waits for those that may be the machine's, and no longer than an hour.
+async fn is_being_cloned(site: &Site, request: &Request, template: &str, span: &Span) -> Result<bool, Error> {
     if let Some(task) = lookup::recorded_task(request) {
         let outcome =
             site.client.outcome(&task).await.map_err(|fault| fault.error("cannot look at the recorded task"))?;
@@ -49,11 +75,7 @@ async fn is_being_cloned(site: &Site, request: &Request) -> Result<bool, Error> 
     }
     let Some(intent) = request.intent.as_ref().filter(|_| request.provider_id.is_none()) else { return Ok(false) };
     let recent = site.client.recent_tasks().await.map_err(|fault| fault.error("cannot look at vCenter's tasks"))?;
-    let is_suspect = recent.iter().any(|task| {
-        let is_since = task.queued.is_none_or(|queued| queued.duration_since(intent.recorded) > -SKEW);
-        task.outcome == Outcome::Running && task.description.starts_with("VirtualMachine.clone") && is_since
-    });
-    Ok(is_suspect)
+    Ok(recent.iter().any(|task| span.may_hold(task, intent.recorded, template)))
 }
 
 /// Off, without the volumes of others, and away. Each is a task; what takes longer goes on at the next call.
@@ -111,6 +133,30 @@ fn folder(file: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deletion_waits_for_clones_that_may_be_its_own_and_not_for_ever() {
+        let at = |minute: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute);
+        let clone = |source: Option<&str>, queued: Option<i64>| Recent {
+            description: "VirtualMachine.clone".to_owned(),
+            source: source.map(str::to_owned),
+            queued: queued.map(at),
+            outcome: Outcome::Running,
+        };
+        // Recorded at minute 100, asked to go at minute 120.
+        let waits = |task: &Recent, template: &str, now: i64| {
+            Span { asked: at(120), now: at(now) }.may_hold(task, at(100), template)
+        };
+        assert!(waits(&clone(Some("base"), Some(110)), "/dc/vm/base", 121));
+        assert!(waits(&clone(None, None), "base", 121), "what is not known is no reason to let go");
+        assert!(waits(&clone(Some("other"), Some(110)), "", 121), "a Machine that lost its spec");
+        assert!(!waits(&clone(Some("other"), Some(110)), "base", 121), "another template");
+        assert!(!waits(&clone(Some("base"), Some(90)), "base", 121), "before the intent");
+        assert!(!waits(&clone(Some("base"), Some(126)), "base", 127), "after the deletion was asked for");
+        assert!(!waits(&clone(Some("base"), Some(110)), "base", 180), "for an hour");
+        let done = Recent { outcome: Outcome::Done(None), ..clone(Some("base"), Some(110)) };
+        assert!(!waits(&done, "base", 121));
+    }
 
     #[test]
     fn volumes_are_told_from_the_machines_own_disks() {

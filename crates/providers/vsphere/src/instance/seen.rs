@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::lookup::Vm;
@@ -12,6 +13,8 @@ pub(super) struct Seen {
     machines: Mutex<HashMap<String, Vm>>,
     /// Tags that this process has put on a machine.
     tags: Mutex<HashMap<String, Vec<String>>>,
+    /// Since when this process has been asked to delete a machine.
+    deletions: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl Seen {
@@ -33,6 +36,16 @@ impl Seen {
 
     pub(super) fn remember_tags(&self, uid: &str, tags: &[String]) {
         self.tags.lock().insert(uid.to_owned(), tags.to_vec());
+    }
+
+    /// Since when a machine is being deleted, which is from now on if nobody asked before.
+    pub(super) fn deleting_since(&self, uid: &str, now: Timestamp) -> Timestamp {
+        *self.deletions.lock().entry(uid.to_owned()).or_insert(now)
+    }
+
+    /// Nobody asks for the machine again.
+    pub(super) fn deleted(&self, uid: &str) {
+        self.deletions.lock().remove(uid);
     }
 
     /// The machine is gone.

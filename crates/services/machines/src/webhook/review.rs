@@ -140,6 +140,16 @@ fn default_spec(object: &mut Value, path: &str, surroundings: &Surroundings, rul
     }
 }
 
+/// The provider spec that a request at this path is judged by, if it is one.
+pub(super) fn judged_spec<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
+    let at = match path {
+        "validate-machine-openshift-io-v1beta1-machine" => OF_MACHINE,
+        "validate-machine-openshift-io-v1beta1-machineset" => OF_TEMPLATE,
+        _ => return None,
+    };
+    object.pointer(at)?.get("value")
+}
+
 fn validate_machine(
     request: &Value,
     object: &Value,

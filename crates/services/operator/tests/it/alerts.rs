@@ -24,8 +24,9 @@ fn promtool(folder: &std::path::Path, arguments: &[&str]) -> String {
 
 /// At which minute an alert is looked for, its name, and the labels and annotations it then has.
 fn expected(minute: u32, alert: &str, labels: Value, found: bool) -> Value {
-    let rule = groups()["groups"][0]["rules"].as_array().unwrap().iter().find(|one| one["alert"] == alert).cloned();
-    let rule = rule.unwrap();
+    let groups = groups()["groups"].as_array().unwrap().clone();
+    let mut rules = groups.iter().flat_map(|group| group["rules"].as_array().unwrap());
+    let rule = rules.find(|one| one["alert"] == alert).unwrap();
     let mut all = labels;
     for (key, value) in rule["labels"].as_object().unwrap() {
         all[key] = value.clone();
@@ -48,18 +49,12 @@ fn the_rules_are_valid_and_a_blocked_drain_a_failed_reboot_and_a_spent_budget_ra
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // JSON is YAML too.
-    std::fs::write(folder.path().join("rules.yaml"), groups().to_string()).unwrap();
-    let said = promtool(folder.path(), &["check", "rules", "rules.yaml"]);
-    assert!(said.contains("SUCCESS"), "{said}");
-
     let series = [
         ("mcc_drain_err{node=\"worker-1\"}", "0 0 1x20"),
         ("mcd_reboots_failed_total{node=\"worker-2\"}", "0 1x20"),
         ("machinist_pool_budget{pool=\"worker\"}", "1x20"),
         ("machinist_pool_budget_used{pool=\"worker\"}", "1 2x20"),
     ];
-    let series: Vec<Value> = series.map(|(series, values)| json!({"series": series, "values": values})).into();
     let (drained, rebooted, pool) =
         (json!({"node": "worker-1"}), json!({"node": "worker-2"}), json!({"pool": "worker"}));
     let cases = json!([
@@ -69,11 +64,72 @@ fn the_rules_are_valid_and_a_blocked_drain_a_failed_reboot_and_a_spent_budget_ra
         expected(7, "MCDRebootError", rebooted, true),
         expected(3, "MachinistBudgetExceeded", pool, true),
     ]);
+    judge(folder.path(), &series, &cases);
+}
+
+#[test]
+fn a_machine_without_a_node_one_that_does_not_run_and_one_that_does_not_go_raise_their_alerts() {
+    if !needs::program("promtool", "install Debian's prometheus") {
+        return;
+    }
+    let machine = |name: &str, node: &str, phase: &str| {
+        format!(
+            "mapi_machine_created_timestamp_seconds{{name=\"{name}\",namespace=\"ns\",node=\"{node}\",phase=\"{phase}\"}}"
+        )
+    };
+    let series = [
+        ("kube_node_info{node=\"there\"}".to_owned(), "1x400"),
+        (machine("good", "there", "Running"), "1700000000x400"),
+        (machine("lost", "gone", "Running"), "1700000000x400"),
+        // It changes its phase within the hour.
+        (machine("stuck", "there", "Provisioning"), "1700000000x30 stale"),
+        (machine("stuck", "there", "Provisioned"), "_x30 1700000000x400"),
+        (machine("held", "there", "Deleting"), "1700000000x400"),
+        ("mapi_mao_collector_up{kind=\"mapi_machine_items\"}".to_owned(), "1 0x10"),
+        ("mapi_machinehealthcheck_short_circuit{name=\"check\",namespace=\"ns\"}".to_owned(), "1x400"),
+    ];
+    let whose = |name: &str| json!({"name": name, "namespace": "ns"});
+    let kind = json!({"kind": "mapi_machine_items"});
+    let cases = json!([
+        expected(59, "MachineWithoutValidNode", whose("lost"), false),
+        expected(61, "MachineWithoutValidNode", whose("lost"), true),
+        expected(59, "MachineWithNoRunningPhase", whose("stuck"), false),
+        expected(61, "MachineWithNoRunningPhase", whose("stuck"), true),
+        expected(359, "MachineNotYetDeleted", whose("held"), false),
+        expected(361, "MachineNotYetDeleted", whose("held"), true),
+        expected(7, "MachineAPIOperatorMetricsCollectionFailing", kind, true),
+        expected(31, "MachineHealthCheckUnterminatedShortCircuit", whose("check"), true),
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    let series = series.each_ref().map(|(series, values)| (series.as_str(), *values));
+    judge(folder.path(), &series, &cases);
+}
+
+/// Without kube-state-metrics nobody knows nodes, and that is no reason to ring for every machine.
+#[test]
+fn machines_are_not_without_nodes_where_nothing_reports_nodes() {
+    if !needs::program("promtool", "install Debian's prometheus") {
+        return;
+    }
+    let series = "mapi_machine_created_timestamp_seconds{name=\"m\",namespace=\"ns\",node=\"n\",phase=\"Running\"}";
+    let folder = tempfile::tempdir().unwrap();
+    let cases = json!([expected(90, "MachineWithoutValidNode", json!({"name": "m"}), false)]);
+    judge(folder.path(), &[(series, "1700000000x100")], &cases);
+}
+
+/// Lets Prometheus's own tool read the rules and run them over these series.
+fn judge(folder: &std::path::Path, series: &[(&str, &str)], cases: &Value) {
+    // JSON is YAML too.
+    std::fs::write(folder.join("rules.yaml"), groups().to_string()).unwrap();
+    let said = promtool(folder, &["check", "rules", "rules.yaml"]);
+    assert!(said.contains("SUCCESS"), "{said}");
+    let series: Vec<Value> =
+        series.iter().map(|(series, values)| json!({"series": series, "values": values})).collect();
     let test = json!({
         "rule_files": ["rules.yaml"], "evaluation_interval": "1m",
         "tests": [{"interval": "1m", "input_series": series, "alert_rule_test": cases}],
     });
-    std::fs::write(folder.path().join("test.yaml"), test.to_string()).unwrap();
-    let said = promtool(folder.path(), &["test", "rules", "test.yaml"]);
+    std::fs::write(folder.join("test.yaml"), test.to_string()).unwrap();
+    let said = promtool(folder, &["test", "rules", "test.yaml"]);
     assert!(said.contains("SUCCESS"), "{said}");
 }

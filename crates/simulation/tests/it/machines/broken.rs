@@ -138,6 +138,11 @@ fn a_check_without_a_brake_is_found_out() {
 }
 
 #[test]
+fn a_check_that_waits_for_no_replacement_is_found_out() {
+    is_found_out(&Doctor(|snapshot| snapshot.sets.clear()), Kind::Unreplaced);
+}
+
+#[test]
 fn a_check_that_never_stops_is_found_out() {
     let unbound = |snapshot: &mut health::Snapshot| {
         if let Ok(check) = &mut snapshot.check {
