@@ -51,7 +51,7 @@ async fn each_account_has_the_rights_of_the_committed_list_and_no_others() {
     for home in [NAMESPACE, api::names::MACHINE_API_NAMESPACE] {
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), home);
         let accounts = accounts.list(&ListParams::default()).await.unwrap();
-        let mut names: Vec<String> = accounts.iter().map(|account| account.name_any()).collect();
+        let mut names: Vec<String> = accounts.iter().map(ResourceExt::name_any).collect();
         names.retain(|name| name != "default");
         names.sort();
         list(&control_plane, home, &names, &mut text);
