@@ -62,19 +62,21 @@ impl Claims {
         RESPECTED_FOR.checked_sub(seen).filter(|left| !left.is_zero())
     }
 
-    /// Claims `object` for a plan about these machines. An object that has changed since is a conflict.
+    /// Claims `object` for a plan about these machines, made at this time. An object that has changed since is a conflict.
     pub(crate) async fn take<K>(
         api: &Api<K>,
         manager: &str,
         object: &K,
         identity: &str,
         machines: &[&str],
+        planned: Instant,
     ) -> Result<(K, Claim), Error>
     where
         K: Resource + Clone + DeserializeOwned + Debug,
     {
-        // Counted from before the write, so that others never wait for less than this process acts.
-        let claim = Claim(Instant::now());
+        // Counted from before the write, so that others never wait for less than this process acts; and from the plan, because
+        // machines change without the object's version, and a process may have stood still since it looked at them.
+        let claim = Claim(planned);
         let text = format!("{identity} {} {}", Timestamp::now(), machines.join(","));
         let patch = json!({ "metadata": { "annotations": { annotation::CLAIM: text } } });
         Ok((write::merge(api, manager, object, patch).await?, claim))

@@ -20,6 +20,7 @@ use kube::api::{Api, ListParams, PostParams};
 use machine::control_plane_set::{self, Action, Etcd, NAME, Next, Plan, Snapshot, Waiting};
 use rollout::EtcdMember;
 use rollout::control_plane::ETCD;
+use tokio::time::Instant;
 
 use crate::claim::Claims;
 use crate::context::{Context, UNREAD};
@@ -148,6 +149,7 @@ impl ControlPlane {
     }
 
     async fn apply(&self, key: &Key, set: &ControlPlaneMachineSet, plan: &Plan) -> Result<(), Error> {
+        let planned = Instant::now();
         let client = &self.context.world.client;
         let api: Api<Machine> = Api::namespaced(client.clone(), &key.namespace);
         let sets: Api<ControlPlaneMachineSet> = Api::namespaced(client.clone(), &key.namespace);
@@ -164,7 +166,7 @@ impl ControlPlane {
         let identity = &self.context.settings.identity;
         let claimed = match leaving.as_slice() {
             [] => None,
-            leaving => Some(Claims::take(&sets, MANAGER, set, identity, leaving).await.map_err(fail)?),
+            leaving => Some(Claims::take(&sets, MANAGER, set, identity, leaving, planned).await.map_err(fail)?),
         };
         let set = claimed.as_ref().map_or(set, |(set, _)| set);
         for action in &plan.actions {

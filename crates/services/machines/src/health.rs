@@ -24,6 +24,7 @@ use kube::api::Api;
 use machine::health::{self, Action, Event, Next, Plan, REBOOT, Snapshot, Strategy, Waiting};
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::claim::Claims;
 use crate::context::{Context, UNREAD, positive, severity};
@@ -236,7 +237,7 @@ impl Checks {
         (snapshot, plan): (&Snapshot, &Plan),
         requests: Option<&Requests>,
     ) -> Result<Remediation, Error> {
-        let mut done = Remediation::default();
+        let (mut done, planned) = (Remediation::default(), Instant::now());
         let machines: Vec<&str> = plan.actions.iter().filter_map(machine_of).collect();
         if machines.is_empty() {
             return Ok(done);
@@ -248,7 +249,7 @@ impl Checks {
             check.tell_once(&self.context, "ClaimedElsewhere", message);
             return Ok(Remediation { untold: all(), ..done });
         }
-        let (claimed, claim) = check.claim(&self.context, machines.as_slice()).await?;
+        let (claimed, claim) = check.claim(&self.context, machines.as_slice(), planned).await?;
         done.claimed = Some(claimed);
         for action in &plan.actions {
             let Some(machine) = machine_of(action) else { continue };

@@ -17,6 +17,7 @@ use kube::ResourceExt;
 use kube::api::{Api, PostParams};
 use machine::set::{self, Action, Next, Plan, Snapshot, Waiting};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::claim::{Claim, Claims};
 use crate::context::{Context, UNREAD, positive};
@@ -144,6 +145,7 @@ impl Sets {
     /// Carries out the actions beside each other and writes the status. A plan that takes machines away is claimed first: which
     /// ones go depends on what is seen of them, so two processes that both believe to lead could choose others.
     async fn apply(&self, key: &Key, set: &MachineSet, plan: &Plan) -> Result<(), Error> {
+        let planned = Instant::now();
         let sets: Api<MachineSet> = Api::namespaced(self.context.world.client.clone(), &key.namespace);
         if plan.actions.iter().any(|action| matches!(action, Action::Adopt { .. })) {
             let may_adopt = owners::may_adopt(&sets, set).await;
@@ -161,7 +163,7 @@ impl Sets {
         let (claimed, claim) = match leaving.as_slice() {
             [] => (None, None),
             leaving => {
-                let claimed = Claims::take(&sets, MANAGER, set, identity, leaving).await;
+                let claimed = Claims::take(&sets, MANAGER, set, identity, leaving, planned).await;
                 claimed
                     .map_err(|source| Error::Status { name: set.name_any(), source })
                     .map(|(set, claim)| (Some(set), Some(claim)))?

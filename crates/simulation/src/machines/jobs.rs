@@ -375,7 +375,7 @@ impl Replica {
 }
 
 fn writing(left: VecDeque<Write>, own: Guard, tolerant: bool, then: Option<SignedDuration>) -> Job {
-    Job::Writes(Writes { left, own, claimed: None, tolerant, has_failed: false, then })
+    Job::Writes(Writes { left, own, planned: None, claimed: None, tolerant, has_failed: false, then })
 }
 
 fn reference(kind: &str, name: &str, uid: &str) -> OwnerReference {

@@ -64,6 +64,8 @@ pub(crate) type Asked = (String, Option<String>, Option<(String, Timestamp)>);
 pub(crate) struct Writes {
     pub(crate) left: VecDeque<Write>,
     pub(crate) own: Guard,
+    /// When this was planned.
+    pub(crate) planned: Option<Timestamp>,
     pub(crate) claimed: Option<Timestamp>,
     /// One that fails does not stop the others.
     pub(crate) tolerant: bool,
@@ -355,7 +357,10 @@ impl Replica {
         let Some(key) = random.pick(&due).cloned() else { return false };
         self.due.remove(&key);
         match self.plan(world, &key, parties, random) {
-            Ok(job) => {
+            Ok(mut job) => {
+                if let Job::Writes(writes) = &mut job {
+                    writes.planned = Some(now);
+                }
                 self.jobs.insert(key, (job, now));
             }
             Err(after) => {
@@ -414,7 +419,8 @@ impl Replica {
         let expected = self.expect(key, &write, now);
         let is_guarded = matches!(write, Write::Claim(_) | Write::Status(_));
         if matches!(write, Write::Claim(_)) {
-            writes.claimed = Some(now);
+            // A claim is no younger than its plan: what stood still in between must not act on it.
+            writes.claimed = writes.planned.or(Some(now));
             if !parties.claims() {
                 return Progress::Going(now);
             }

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::Api;
 use machine::health::{CONFIG_MAP, Check, Invalid};
+use tokio::time::Instant;
 
 use super::{Checks, Error, MANAGER};
 use crate::claim::{Claim, Claims};
@@ -64,19 +65,24 @@ impl Subject {
     }
 
     /// Claims the check, as it was looked at, for a plan about these machines.
-    pub(super) async fn claim(&self, context: &Context, machines: &[&str]) -> Result<(Self, Claim), Error> {
+    pub(super) async fn claim(
+        &self,
+        context: &Context,
+        machines: &[&str],
+        planned: Instant,
+    ) -> Result<(Self, Claim), Error> {
         let (client, identity) = (context.world.client.clone(), &context.settings.identity);
         let fail = |name: String| move |source| Error::Write { what: "machinehealthcheck", name, source };
         match self {
             Self::Today(check) => {
                 let api = Api::namespaced(client, &check.namespace().unwrap_or_default());
-                let claimed = Claims::take(&api, MANAGER, &**check, identity, machines).await;
+                let claimed = Claims::take(&api, MANAGER, &**check, identity, machines, planned).await;
                 let (check, claim) = claimed.map_err(fail(check.name_any()))?;
                 Ok((Self::Today(Arc::new(check)), claim))
             }
             Self::Legacy(check) => {
                 let api = Api::namespaced(client, &check.namespace().unwrap_or_default());
-                let claimed = Claims::take(&api, MANAGER, &**check, identity, machines).await;
+                let claimed = Claims::take(&api, MANAGER, &**check, identity, machines, planned).await;
                 let (check, claim) = claimed.map_err(fail(check.name_any()))?;
                 Ok((Self::Legacy(Arc::new(check)), claim))
             }
