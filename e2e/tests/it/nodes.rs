@@ -6,7 +6,6 @@ mod metrics;
 mod node;
 mod rights;
 mod rolling_out;
-mod typed;
 mod world;
 
 use std::fs;
