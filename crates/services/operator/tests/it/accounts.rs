@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use testkit::{ControlPlane, Kind, control_plane, needs};
 
