@@ -96,7 +96,16 @@ fn is_secret(name: &str) -> bool {
     let plain = bare(name);
     let is_about = ABOUT.iter().any(|end| plain.ends_with(end));
     !is_about
-        && (SECRET.iter().any(|part| plain.contains(part)) || NAMES.contains(&plain.as_str()) || plain.ends_with("psk"))
+        && (SECRET.iter().any(|part| plain.contains(part))
+            || NAMES.contains(&plain.as_str())
+            || plain.ends_with("psk")
+            || has_short_end(name))
+}
+
+/// `DB_PASS`, `MYSQL_PWD`: a short word for a password, with a sign before it; `bypass` is none.
+fn has_short_end(name: &str) -> bool {
+    let end = name.rsplit(['_', '-', '.']).next().unwrap_or_default();
+    end.len() < name.len() && (end.eq_ignore_ascii_case("pass") || end.eq_ignore_ascii_case("pwd"))
 }
 
 /// A name without signs and capitals.
@@ -165,7 +174,9 @@ impl Scanner<'_> {
     fn may_be_secret(&self, name: &Range<usize>, value: &Range<usize>) -> bool {
         let (name, value) = (bare(&self.text[name.clone()]), self.text[value.clone()].trim());
         let is_place = value.starts_with('/') && !value.contains(char::is_whitespace);
-        let is_variable = value.starts_with("${") && value.ends_with('}') && value.matches('$').count() == 1;
+        // `${TOKEN:-abc}` has a value of its own.
+        let variable = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+        let is_variable = variable.is_some_and(|name| name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'));
         let first = value.split_whitespace().next().unwrap_or_default();
         let is_elsewhere = matches!(name.as_str(), "password" | "passwd") && ELSEWHERE.contains(&first);
         !(value.is_empty()

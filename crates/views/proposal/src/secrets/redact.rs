@@ -184,6 +184,9 @@ mod tests {
             ("export DB_PASSWORD=a b\nX=1\n", "export DB_PASSWORD=<masked>\nX=1\n"),
             ("Environment=A=b API_TOKEN=abc C=d\n", "Environment=A=b API_TOKEN=<masked> C=d\n"),
             ("Environment=\"API_TOKEN=a b\" \"C=d\"\n", "Environment=\"API_TOKEN=<masked>\" \"C=d\"\n"),
+            ("DB_PASS=abc\nX=1\n", "DB_PASS=<masked>\nX=1\n"),
+            ("MYSQL_PWD=abc\nX=1\n", "MYSQL_PWD=<masked>\nX=1\n"),
+            ("TOKEN=${TOKEN:-abc}\nX=1\n", "TOKEN=<masked>\nX=1\n"),
             ("PASSWORD=abc\\\n  def\nX=1\n", "PASSWORD=<masked>\nX=1\n"),
             ("ExecStart=/bin/x --token abc --port 1\n", "ExecStart=/bin/x --token <masked> --port 1\n"),
             ("ExecStart=/bin/x --password=abc --port 1\n", "ExecStart=/bin/x --password=<masked> --port 1\n"),
@@ -269,6 +272,8 @@ mod tests {
             "echo $1$2\n",
             "automountServiceAccountToken: false\n",
             "PasswordAuthentication no\n",
+            "TOKEN=${TOKEN}\n",
+            "bypass=1\n",
             "hello, world\n",
         ] {
             assert_eq!(redact(text), text);
