@@ -91,12 +91,49 @@ fn withheld(entry: &Entry) -> Option<String> {
 
 fn secret_word(text: &str) -> Option<&'static str> {
     let lower = text.to_lowercase();
-    let key =
-        |key: &&str| lower.lines().any(|line| line.match_indices(*key).any(|(at, _)| is_key(&line[at + key.len()..])));
+    let is_told =
+        |at: usize, key: &str| is_key(&lower[at + key.len()..]) || is_option(&lower[..at], &lower[at + key.len()..]);
+    let key = |key: &&str| lower.match_indices(*key).any(|(at, _)| is_told(at, key));
     SECRETS.into_iter().find(|word| lower.contains(&word.to_lowercase())).or_else(|| KEYS.into_iter().find(key))
 }
 
 /// Whether what follows a word makes it a name with a value.
 fn is_key(rest: &str) -> bool {
-    rest.trim_start_matches(['"', '\'']).trim_start().starts_with([':', '='])
+    let line = rest.lines().next().unwrap_or_default();
+    line.trim_start_matches(['"', '\'']).trim_start().starts_with([':', '='])
+}
+
+/// Whether a word ends an option whose value stands behind it, as in `--token X` or as install scripts write it: `'--token' \`
+/// with `'X'` on the next line.
+fn is_option(before: &str, rest: &str) -> bool {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_flag = before[before.trim_end_matches(is_part).len()..].starts_with('-');
+    let parted = rest.trim_start_matches(['"', '\'']);
+    let value = parted.trim_start_matches([' ', '\t', '\r', '\n', '\\', ',']);
+    // Lists of YAML have a dash before each value.
+    let first = value.strip_prefix("- ").unwrap_or(value).trim_start_matches(['"', '\'', ' ']).chars().next();
+    is_flag && value.len() < parted.len() && first.is_some_and(|first| !"-#".contains(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_with_a_secret_is_seen_wherever_its_value_stands() {
+        for (text, word) in [
+            ("ExecStart=/usr/local/bin/k3s \\\n    agent \\\n\t'--token' \\\n\t'K10abc::node:x' \\\n", Some("token")),
+            ("ExecStart=/usr/local/bin/k3s agent --token K10abc\n", Some("token")),
+            ("ExecStart=/usr/local/bin/k3s agent \"--agent-token\" \"abc\"\n", Some("token")),
+            ("ExecStart=/usr/local/bin/k3s agent --token=abc\n", Some("token")),
+            ("token: abc\n", Some("token")),
+            ("args:\n- --token\n- abc\n", Some("token")),
+            ("args: [\"--token\", \"abc\"]\n", Some("token")),
+            ("ExecStart=/bin/x --token-ttl 2m --port 1\n", None),
+            ("ExecStart=/bin/x --rotate-token --port 1\n", None),
+            ("# a token\n: of thanks\n", None),
+        ] {
+            assert_eq!(secret_word(text), word, "{text}");
+        }
+    }
 }

@@ -35,6 +35,14 @@ const K3S: [&str; 5] = [
     "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
 ];
 
+/// Files that a package owns or that a tool writes anew by itself: they are told of, and a MachineConfig would fight for them.
+const OWNED: [&str; 4] = [
+    "/usr/lib/systemd/system/kubelet.service",
+    "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf",
+    "/var/lib/kubelet/config.yaml",
+    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+];
+
 /// The places that say how a host of this profile is set up: those that templates would write, and the distribution's own.
 pub fn paths(profile: Profile, templates: &Templates) -> BTreeSet<String> {
     let own: &[&str] = match profile {
@@ -50,7 +58,7 @@ pub fn paths(profile: Profile, templates: &Templates) -> BTreeSet<String> {
 pub struct Comparison {
     /// Files that every node has, with one content and one mode.
     pub same: Vec<SurveyedFile>,
-    /// Places that differ between nodes, with a sentence.
+    /// Places that are not adopted, because nodes differ or for another reason, with a sentence.
     pub differs: BTreeMap<String, String>,
     /// Places of which nothing is told, with the reason.
     pub withheld: BTreeMap<String, String>,
@@ -77,7 +85,15 @@ pub fn compare(answers: &BTreeMap<String, Vec<SurveyedFile>>) -> Comparison {
         } else if !told.values().all(|file| is_same(file)) {
             comparison.differs.insert(path.to_owned(), sides(&told));
         } else if first.found == Found::File {
-            comparison.same.push(first);
+            let why = if OWNED.contains(&path) {
+                "a package, kubeadm or k3s writes it"
+            } else if told.len() < 2 {
+                "only one node answered, so nobody knows what is its own"
+            } else {
+                comparison.same.push(first);
+                continue;
+            };
+            comparison.differs.insert(path.to_owned(), why.to_owned());
         }
     }
     comparison
@@ -180,6 +196,24 @@ mod tests {
         assert_eq!(differs["/etc/late"], "not every node has answered");
         assert!(differs.contains_key("/etc/mode") && differs.len() == 4, "{differs:?}");
         assert_eq!(withheld.keys().collect::<Vec<_>>(), ["/etc/key"]);
+    }
+
+    #[test]
+    fn what_a_package_or_a_tool_writes_is_told_and_not_adopted() {
+        for path in OWNED {
+            let answer = |node: &str| (node.to_owned(), vec![file(path, "1"), file("/etc/same", "1")]);
+            let Comparison { same, differs, .. } = compare(&BTreeMap::from([answer("a"), answer("b")]));
+            assert_eq!(same, [file("/etc/same", "1")]);
+            assert_eq!(differs[path], "a package, kubeadm or k3s writes it");
+        }
+    }
+
+    #[test]
+    fn what_one_node_has_is_not_what_a_pool_has_in_common() {
+        let told = vec![file("/etc/default/kubelet", "1"), other("/etc/none", Found::Nothing)];
+        let Comparison { same, differs, .. } = compare(&BTreeMap::from([("a".to_owned(), told)]));
+        assert_eq!((same.len(), differs.len()), (0, 1));
+        assert!(differs["/etc/default/kubelet"].starts_with("only one node answered"), "{differs:?}");
     }
 
     #[test]

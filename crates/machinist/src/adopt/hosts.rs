@@ -326,14 +326,15 @@ mod tests {
         let answers = BTreeMap::from([
             ("a".to_owned(), vec![file("/etc/all", "1"), file("/etc/some", "1"), file("/etc/ours", "1")]),
             ("b".to_owned(), vec![file("/etc/all", "1"), file("/etc/some", "2"), file("/etc/ours", "1")]),
+            ("c".to_owned(), vec![file("/etc/all", "1"), file("/etc/some", "2"), file("/etc/ours", "1")]),
         ]);
-        let groups = [group("worker", &["a", "b"], &["/etc/ours"]), group("infra", &["b"], &["/etc/ours"])];
+        let groups = [group("worker", &["a", "b", "c"], &["/etc/ours"]), group("infra", &["b", "c"], &["/etc/ours"])];
         let found = compare(&groups, &answers);
         let paths = |index: usize| found[index].same.iter().map(|file| file.path.as_str()).collect::<Vec<_>>();
         assert_eq!((paths(0), paths(1)), (vec!["/etc/all"], vec!["/etc/some"]));
         let told = report(&groups[0], &found[0]);
         assert!(
-            told.starts_with("pool worker, 2 nodes: 1 files are the same on all\n  not adopted  /etc/some: "),
+            told.starts_with("pool worker, 3 nodes: 1 files are the same on all\n  not adopted  /etc/some: "),
             "{told}"
         );
     }

@@ -96,7 +96,16 @@ fn is_secret(name: &str) -> bool {
     let plain = bare(name);
     let is_about = ABOUT.iter().any(|end| plain.ends_with(end));
     !is_about
-        && (SECRET.iter().any(|part| plain.contains(part)) || NAMES.contains(&plain.as_str()) || plain.ends_with("psk"))
+        && (SECRET.iter().any(|part| plain.contains(part))
+            || NAMES.contains(&plain.as_str())
+            || plain.ends_with("psk")
+            || has_short_end(name))
+}
+
+/// `DB_PASS`, `MYSQL_PWD`: a short word for a password, with a sign before it; `bypass` is none.
+fn has_short_end(name: &str) -> bool {
+    let end = name.rsplit(['_', '-', '.']).next().unwrap_or_default();
+    end.len() < name.len() && (end.eq_ignore_ascii_case("pass") || end.eq_ignore_ascii_case("pwd"))
 }
 
 /// A name without signs and capitals.
@@ -157,8 +166,7 @@ impl Scanner<'_> {
             (b':', next) if quote.is_some() || next.is_ascii_whitespace() || b"\"'".contains(&next) => {
                 self.assigned(name, quote, sign, self.after_spaces(sign + 1))
             }
-            _ if sign > after => self.argument(name, sign),
-            _ => None,
+            _ => self.option(name).or_else(|| if sign > after { self.argument(name, sign) } else { None }),
         }?;
         self.may_be_secret(name, &value).then_some(value)
     }
@@ -166,7 +174,9 @@ impl Scanner<'_> {
     fn may_be_secret(&self, name: &Range<usize>, value: &Range<usize>) -> bool {
         let (name, value) = (bare(&self.text[name.clone()]), self.text[value.clone()].trim());
         let is_place = value.starts_with('/') && !value.contains(char::is_whitespace);
-        let is_variable = value.starts_with("${") && value.ends_with('}') && value.matches('$').count() == 1;
+        // `${TOKEN:-abc}` has a value of its own.
+        let variable = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+        let is_variable = variable.is_some_and(|name| name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'));
         let first = value.split_whitespace().next().unwrap_or_default();
         let is_elsewhere = matches!(name.as_str(), "password" | "passwd") && ELSEWHERE.contains(&first);
         !(value.is_empty()
@@ -317,22 +327,53 @@ impl Scanner<'_> {
         from..from + self.text[from..end].trim_end().len()
     }
 
-    /// A value after a space: `--token value`, `login me password value`, or a line that begins with the name.
+    /// A value behind an option: `--token value`, `'--token' \` with `'value'` on the next line, the next entry of a list.
+    fn option(&self, name: &Range<usize>) -> Option<Range<usize>> {
+        let start = self.text[..name.start].trim_end_matches('-').len();
+        let quote = Quote::before(self.bytes, start).filter(|quote| quote.is_at(self.bytes, name.end));
+        let after = quote.map_or(name.end, |quote| name.end + quote.len());
+        let is_entry = self.text[self.line_start(start)..start].trim_matches([' ', '\t', '"', '\'']) == "-";
+        let from = self.next_word(after, quote.is_some(), is_entry);
+        let inner = Quote::after(self.bytes, from).map_or(from, |quote| from + quote.len());
+        let is_none = b"-|&;#\n\r".contains(&self.at(inner)) || (inner == from && self.at(from) == b'\\');
+        if start == name.start || from == after || is_none {
+            return None;
+        }
+        Some(match Quote::after(self.bytes, from) {
+            Some(quote) => self.quoted(quote, inner),
+            None => from..from + word(&self.text[from..self.line_end(from)]),
+        })
+    }
+
+    /// Where the next word begins, also behind a backslash at the end of the line, a comma, or the dash of a list's entry.
+    fn next_word(&self, from: usize, is_quoted: bool, is_entry: bool) -> usize {
+        let rest = &self.text[from..];
+        let trimmed = rest.trim_start_matches([' ', '\t']);
+        let skipped = if let Some(behind) = trimmed.strip_prefix(',').filter(|_| is_quoted) {
+            behind.trim_start()
+        } else if let Some(behind) = trimmed.trim_start_matches('\r').strip_prefix('\n').filter(|_| is_entry) {
+            behind.trim_start().strip_prefix("- ").unwrap_or(trimmed).trim_start()
+        } else {
+            let behind = trimmed.strip_prefix("\\\n").or_else(|| trimmed.strip_prefix("\\\r\n"));
+            behind.map_or(trimmed, str::trim_start)
+        };
+        from + rest.len() - skipped.len()
+    }
+
+    /// A value after a space: `login me password value`, or a line that begins with the name.
     fn argument(&self, name: &Range<usize>, from: usize) -> Option<Range<usize>> {
-        let is_flag = name.start > 0 && self.bytes[name.start - 1] == b'-';
         let line_start = self.line_start(name.start);
         let lead = self.text[line_start..name.start].trim_start();
         let word_of_its_own = NAMES.contains(&bare(&self.text[name.clone()]).as_str())
             || matches!(&self.text[name.clone()], "password" | "passwd" | "secret" | "passphrase");
         let is_word = word_of_its_own && (lead.is_empty() || lead.contains("login "));
         let line = &self.text[from..self.line_end(from)];
-        let starts = |signs: &str| line.starts_with(|letter| signs.contains(letter));
-        if !(is_flag || is_word) || line.is_empty() || starts("-|&;#\\") {
+        if !is_word || line.is_empty() || line.starts_with(['-', '|', '&', ';', '#', '\\']) {
             return None;
         }
         Some(match Quote::after(self.bytes, from) {
             Some(quote) => self.quoted(quote, from + quote.len()),
-            None if is_word && ELSEWHERE.contains(&&line[..word(line)]) => return None,
+            None if ELSEWHERE.contains(&&line[..word(line)]) => return None,
             None => from..from + word(line),
         })
     }

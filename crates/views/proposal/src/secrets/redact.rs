@@ -121,13 +121,19 @@ fn encoded(text: &str, depth: usize, places: &mut Vec<Range<usize>>) {
             places.push(at + comma + 1..at + url.len());
         }
     }
-    // `-----BEGIN` in base64.
+    // `-----BEGIN` in base64. A run is judged once, or bundles of certificates would take the square of their length.
+    let mut judged = 0;
     for (at, _) in text.match_indices("LS0tLS1") {
+        if at < judged {
+            continue;
+        }
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "+/".contains(letter);
         let rest = &text[at..];
-        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "+/=".contains(letter);
-        let run = &rest[..rest.find(|letter| !is_part(letter)).unwrap_or(rest.len())];
-        if carries_secret(&format!("data:;base64,{run}"), depth) {
-            places.push(at..at + run.len());
+        let length = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
+        judged = text.len() - rest[length..].trim_start_matches('=').len();
+        // Without an odd end and its padding, so that what was cut off or joined is read too.
+        if carries_secret(&format!("data:;base64,{}", &rest[..length - length % 4]), depth) {
+            places.push(at..judged);
         }
     }
 }
@@ -178,9 +184,17 @@ mod tests {
             ("export DB_PASSWORD=a b\nX=1\n", "export DB_PASSWORD=<masked>\nX=1\n"),
             ("Environment=A=b API_TOKEN=abc C=d\n", "Environment=A=b API_TOKEN=<masked> C=d\n"),
             ("Environment=\"API_TOKEN=a b\" \"C=d\"\n", "Environment=\"API_TOKEN=<masked>\" \"C=d\"\n"),
+            ("DB_PASS=abc\nX=1\n", "DB_PASS=<masked>\nX=1\n"),
+            ("MYSQL_PWD=abc\nX=1\n", "MYSQL_PWD=<masked>\nX=1\n"),
+            ("TOKEN=${TOKEN:-abc}\nX=1\n", "TOKEN=<masked>\nX=1\n"),
             ("PASSWORD=abc\\\n  def\nX=1\n", "PASSWORD=<masked>\nX=1\n"),
             ("ExecStart=/bin/x --token abc --port 1\n", "ExecStart=/bin/x --token <masked> --port 1\n"),
             ("ExecStart=/bin/x --password=abc --port 1\n", "ExecStart=/bin/x --password=<masked> --port 1\n"),
+            ("  '--token' \\\n\t'K10:x' \\\n\t'--port' \\\n", "  '--token' \\\n\t'<masked>' \\\n\t'--port' \\\n"),
+            ("ExecStart=/bin/x '--token' 'a b' --port\n", "ExecStart=/bin/x '--token' '<masked>' --port\n"),
+            ("ExecStart=/bin/x --token \\\n  abc --port 1\n", "ExecStart=/bin/x --token \\\n  <masked> --port 1\n"),
+            ("args:\n- --token\n- abc\n- x\n", "args:\n- --token\n- <masked>\n- x\n"),
+            ("args: [\"--token\", \"abc\", \"x\"]\n", "args: [\"--token\", \"<masked>\", \"x\"]\n"),
             ("PrivateKey = abc=\nListenPort = 1\n", "PrivateKey = <masked>\nListenPort = 1\n"),
             (
                 "ExecStart=curl -H \"Authorization: Bearer abc\" x\n",
@@ -227,7 +241,18 @@ mod tests {
         let gzip = "H4sIAAAAAAACAytILC4uzy9KsVJITErmAgC91YrYDgAAAA==";
         assert_eq!(redact(&format!("data:;base64,{gzip}")), "data:;base64,<masked>");
         // -----BEGIN PRIVATE KEY-----
-        assert_eq!(redact("x=LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCmFiYwo="), "x=<masked>");
+        let key = "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCmFiYwo=";
+        assert_eq!(redact(&format!("x={key}")), "x=<masked>");
+        // -----BEGIN CERTIFICATE-----, and the key right behind it.
+        let certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmFiYwo=";
+        assert_eq!(redact(&format!("x={certificate}{key}")), format!("x={certificate}<masked>"));
+    }
+
+    #[test]
+    fn a_run_of_base64_is_judged_once_however_often_it_begins_anew() {
+        // Judged at each of its 60,000 beginnings, this takes many minutes.
+        let text = "LS0tLS1B".repeat(60_000);
+        assert_eq!(redact(&text), text);
     }
 
     #[test]
@@ -236,6 +261,9 @@ mod tests {
             "authentication:\n  x509:\n    clientCAFile: /etc/ca.crt\nauthorization:\n  mode: Webhook\n",
             "tlsPrivateKeyFile: /var/lib/kubelet/pki/key.pem\n",
             "ExecStart=/bin/kubelet --authentication-token-webhook=true --token-ttl=2m\n",
+            "ExecStart=/bin/x --rotate-token --port 1\n",
+            "args:\n- --rotate-token\n- --port\n",
+            "ExecStart=/bin/x --rotate-token\nRestart=always\n",
             "password    sufficient    pam_unix.so sha512 shadow\n",
             "passwd:     files sss\nshadow: files\n",
             "image: quay.io/a/secret:latest\n",
@@ -244,6 +272,8 @@ mod tests {
             "echo $1$2\n",
             "automountServiceAccountToken: false\n",
             "PasswordAuthentication no\n",
+            "TOKEN=${TOKEN}\n",
+            "bypass=1\n",
             "hello, world\n",
         ] {
             assert_eq!(redact(text), text);
