@@ -139,6 +139,10 @@ pub enum Waiting {
         limit: usize,
         waiting: Vec<String>,
     },
+    /// The provider has no capacity or no quota to replace what their sets lost already; these wait for that.
+    Starved {
+        waiting: Vec<String>,
+    },
     /// Machines are unhealthy and have time left, or boot.
     Timeouts,
     /// Machines are being remediated.
@@ -371,6 +375,10 @@ impl fmt::Display for Waiting {
                     "{busy} machines are under remediation or not replaced yet, the limit is {limit}; waiting: {}",
                     waiting.join(", ")
                 )
+            }
+            Self::Starved { waiting } => {
+                let names = waiting.join(", ");
+                write!(f, "the provider has nothing to replace what their sets lost before; waiting: {names}")
             }
             Self::Timeouts => write!(f, "machines are unhealthy or booting and have time left"),
             Self::Remediation => write!(f, "machines are being remediated"),

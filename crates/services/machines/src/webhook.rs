@@ -34,10 +34,10 @@ use kube::runtime::watcher;
 use machine::provider::{Provider, Surroundings};
 use review::{Around, Holder};
 use serde_json::Value;
+use surroundings::Outlook;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 /// What admission reads besides what the controllers do.
@@ -75,14 +75,12 @@ const VISIT: Duration = Duration::from_secs(120);
 /// The API server keeps a few connections open; more than this is somebody else.
 const CONNECTIONS: usize = 256;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long the surroundings are believed. They change at an installation and hardly ever afterwards.
-const BELIEVED: Duration = Duration::from_secs(60);
 
 /// Serves for ever. The folder holds `tls.crt` and `tls.key`, now or later; they are read again when they change.
 pub async fn serve(listener: TcpListener, certificates: &Path, client: Client, provider: Arc<dyn Provider>) {
     let mut tasks = JoinSet::new();
     let watch = Watch::default();
-    let court = Arc::new(Court { provider, machines: watch.store(), around: Mutex::default(), client: client.clone() });
+    let court = Arc::new(Court { provider, machines: watch.store(), outlook: Outlook::new(client.clone()) });
     let config = watcher::Config::default().any_semantic().page_size(500);
     tasks.spawn(watch.run(Api::<Machine>::all(client), config, |machine| machine.spec.provider_id));
     let router = bounded(Router::new().route("/{path}", post(answer)).with_state(court));
@@ -134,9 +132,7 @@ struct Court {
     provider: Arc<dyn Provider>,
     /// The instance that each Machine holds.
     machines: Store<Option<String>>,
-    /// What was known last, and when all of it could be read.
-    around: Mutex<Option<(Option<Instant>, Surroundings)>>,
-    client: Client,
+    outlook: Outlook,
 }
 
 async fn answer(State(court): State<Arc<Court>>, UrlPath(path): UrlPath<String>, body: Bytes) -> Response {
@@ -144,8 +140,8 @@ async fn answer(State(court): State<Arc<Court>>, UrlPath(path): UrlPath<String>,
         Ok(review) => review,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("not an AdmissionReview: {error}")).into_response(),
     };
-    let secrets = court.secrets(&path, &review["request"]).await;
-    let surroundings = Surroundings { secrets, ..court.surroundings().await };
+    let (secrets, known) = tokio::join!(court.secrets(&path, &review["request"]), court.outlook.now());
+    let surroundings = Surroundings { secrets, ..known };
     let around =
         Around { rules: court.provider.rules(), surroundings: &surroundings, holder: &|id, own| court.holder(id, own) };
     match review::answer(&path, &review["request"], &around) {
@@ -165,24 +161,11 @@ impl Court {
         holders.next().map_or(Holder::Nobody, |key| Holder::Machine(format!("{}/{}", key.namespace, key.name)))
     }
 
-    /// What the cluster shows. What was last read stands while it cannot be read, and is asked for again at the next request.
-    async fn surroundings(&self) -> Surroundings {
-        let mut around = self.around.lock().await;
-        if let Some((Some(read), known)) = &*around
-            && read.elapsed() < BELIEVED
-        {
-            return known.clone();
-        }
-        let (known, is_whole) = surroundings::read(&self.client, around.as_ref().map(|(_, known)| known)).await;
-        *around = Some((is_whole.then(Instant::now), known.clone()));
-        known
-    }
-
     /// Which of the Secrets that a spec names exist, where that is judged.
     async fn secrets(&self, path: &str, request: &Value) -> Option<BTreeSet<String>> {
-        let spec = review::judged_spec(path, &request["object"])?;
+        let spec = review::judged_spec(path, request)?;
         let needs = self.provider.rules().secrets(spec);
-        surroundings::secrets(&self.client, request["namespace"].as_str()?, &needs).await
+        self.outlook.secrets(request["namespace"].as_str()?, &needs).await
     }
 }
 

@@ -23,9 +23,18 @@ pub(super) struct Brake<'a> {
     pub(super) busy: usize,
     /// Of these places, those that nobody leaves, by set.
     pub(super) empty: BTreeMap<&'a str, usize>,
+    /// Sets that get no replacements for what they lost.
+    pub(super) stuck: BTreeSet<&'a str>,
 }
 
 impl Brake<'_> {
+    /// Whether a machine stays because its set would get nothing in its place. One that never joined leaves a place that is
+    /// empty anyway.
+    pub(super) fn keeps(&self, target: &Target) -> bool {
+        let is_stuck = target.set.as_deref().is_some_and(|set| self.stuck.contains(set));
+        self.limit.is_some() && is_stuck && has_joined(target)
+    }
+
     /// Takes a share of the brake for a machine. Says whether there was one.
     pub(super) fn take(&mut self, target: &Target) -> bool {
         let Some(limit) = self.limit else { return true };

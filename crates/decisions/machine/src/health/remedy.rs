@@ -34,9 +34,10 @@ impl Round<'_> {
             return Waiting::TemplateMissing(missing_template(template, &sick));
         }
         let mut brake = self.brake();
-        let mut waiting = Vec::new();
+        let (mut waiting, mut kept) = (Vec::new(), Vec::new());
         for (target, _) in sick.iter().filter(|(target, _)| !held.contains(&target.name)) {
             match self.remedy(target) {
+                Remedy::Act(_) if brake.keeps(target) => kept.push(target.name.clone()),
                 Remedy::Act(remedies) if brake.take(target) => actions.extend(remedies),
                 Remedy::Act(_) => waiting.push(target.name.clone()),
                 Remedy::Busy => {}
@@ -48,6 +49,7 @@ impl Round<'_> {
                 let limit = brake.limit.unwrap_or_default();
                 Waiting::Brake { busy: brake.busy, limit, waiting }
             }
+            (false, true) if !kept.is_empty() => Waiting::Starved { waiting: kept },
             (false, true) => Waiting::Remediation,
             (true, true) if self.judged.iter().all(|(_, verdict)| *verdict == Verdict::Well) => Waiting::Healthy,
             (true, true) => Waiting::Timeouts,
@@ -67,6 +69,7 @@ impl Round<'_> {
             leaving: busy.len(),
             busy: others + places.values().map(|places| places.open()).sum::<usize>(),
             empty: places.iter().map(|(set, places)| (*set, places.empty())).collect(),
+            stuck: places.iter().filter(|(_, places)| places.is_stuck()).map(|(set, _)| *set).collect(),
         }
     }
 

@@ -123,12 +123,20 @@ pub(super) struct Places {
     /// Machines are in so many.
     held: usize,
     leaving: usize,
+    /// The provider has nothing for new machines of the set.
+    starved: bool,
 }
 
 impl Places {
-    /// Places that are under remediation: left, and not taken by a machine that joined.
+    /// Places that are under remediation: left, and not taken by a machine that joined. Those that the provider has nothing
+    /// for may stay empty for days, and hold their own set instead of everybody.
     pub(super) fn open(self) -> usize {
-        self.lacking().max(self.leaving)
+        if self.starved { self.leaving } else { self.lacking().max(self.leaving) }
+    }
+
+    /// Whether the set gets no replacement for what it lost.
+    pub(super) fn is_stuck(self) -> bool {
+        self.starved && self.empty() > 0
     }
 
     /// Places that nobody holds and nobody leaves.
@@ -156,6 +164,7 @@ impl Round<'_> {
         }
         for (name, places) in &mut all {
             let wanted = self.snapshot.sets.get(*name).copied().unwrap_or_default();
+            places.starved = wanted.starved;
             let before = match &self.snapshot.strength {
                 Some(known) => known.get(*name).copied().unwrap_or(places.held),
                 // Nobody remembers which places were held. All of them may have been, except where it shows that the cloud

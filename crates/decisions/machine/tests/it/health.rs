@@ -179,6 +179,49 @@ fn a_replacement_that_never_joins_is_replaced_in_its_own_place() {
 }
 
 #[test]
+fn a_set_that_the_cloud_has_nothing_for_holds_its_own_machines_only() {
+    let mut fleet = fleet(10, 2, json!({}), json!({}));
+    for (index, name) in [(1, "b"), (5, "b"), (6, "b"), (7, "c"), (8, "c"), (9, "c")] {
+        fleet.machines[index].metadata.owner_references.as_mut().unwrap()[0].name = name.to_owned();
+    }
+    boot_anew(&mut fleet, 4..5);
+    let named = |name: &str, replicas: usize| {
+        let mut set = set(replicas);
+        set.metadata.name = Some(name.to_owned());
+        set
+    };
+    let sets = [set(4), named("b", 3), named("c", 3)];
+    let snapshot = |fleet: &Fleet| {
+        let strength = [("a", 4), ("b", 3), ("c", 3)].map(|(name, seen)| (name.to_owned(), seen));
+        let snapshot = Snapshot { strength: Some(strength.into()), ..fleet.snapshot(&check_object(json!({}))) };
+        snapshot.with_sets(&sets, &fleet.machines)
+    };
+    check(
+        &snapshot(&fleet),
+        expect![
+            " | after 9m 1ms: 1 machines are under remediation or not replaced yet, the limit is 1; waiting: m00, m01"
+        ],
+    );
+    let starved = json!([{"type": "InstanceCreated", "status": "False", "reason": "NoCapacity", "lastTransitionTime": ago(SignedDuration::ZERO)}]);
+    fleet.machines[4].status.as_mut().unwrap().conditions = serde_json::from_value(starved).unwrap();
+    check(
+        &snapshot(&fleet),
+        expect![
+            "delete m01 | after 9m 1ms: the provider has nothing to replace what their sets lost before; waiting: m00"
+        ],
+    );
+    // One of another set is on its way out: the brake is as tight as ever.
+    fleet.machines[9].metadata.deletion_timestamp =
+        object::<Machine>(json!({"metadata": {"deletionTimestamp": ago(SignedDuration::ZERO)}}))
+            .metadata
+            .deletion_timestamp;
+    check(
+        &snapshot(&fleet),
+        expect![" | after 9m 1ms: 1 machines are under remediation or not replaced yet, the limit is 1; waiting: m01"],
+    );
+}
+
+#[test]
 fn a_hundred_unreachable_nodes_are_not_taken_away_before_replacements_join() {
     let mut fleet = fleet(100, 100, json!({}), json!({}));
     let (mut strength, mut taken) = (None, 0);

@@ -140,14 +140,16 @@ fn default_spec(object: &mut Value, path: &str, surroundings: &Surroundings, rul
     }
 }
 
-/// The provider spec that a request at this path is judged by, if it is one.
-pub(super) fn judged_spec<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
+/// The provider spec that a request at this path is judged by, if it is one and the request changes it.
+pub(super) fn judged_spec<'a>(path: &str, request: &'a Value) -> Option<&'a Value> {
     let at = match path {
         "validate-machine-openshift-io-v1beta1-machine" => OF_MACHINE,
         "validate-machine-openshift-io-v1beta1-machineset" => OF_TEMPLATE,
         _ => return None,
     };
-    object.pointer(at)?.get("value")
+    let spec = |object: &'a Value| object.pointer(at)?.get("value");
+    let new = spec(&request["object"])?;
+    (spec(&request["oldObject"]) != Some(new)).then_some(new)
 }
 
 fn validate_machine(
@@ -297,5 +299,15 @@ mod tests {
         assert!(!errors(&wrong, None).is_empty());
         assert!(!errors(&wrong, Some(&check("40%", "x"))).is_empty());
         assert!(errors(&check("many", "y"), Some(&wrong)).is_empty());
+    }
+
+    #[test]
+    fn a_spec_is_judged_when_it_is_new_and_not_when_a_finalizer_goes() {
+        let machine = |zone: &str| json!({"spec": {"providerSpec": {"value": {"zone": zone}}}});
+        let path = "validate-machine-openshift-io-v1beta1-machine";
+        let is_judged = |old: Value| judged_spec(path, &json!({"object": machine("a"), "oldObject": old})).is_some();
+        assert!(is_judged(Value::Null));
+        assert!(is_judged(machine("b")));
+        assert!(!is_judged(machine("a")));
     }
 }
