@@ -23,8 +23,8 @@ pub enum Risk {
 }
 
 /// Folders and files that something reads without being told: the kubelet and the runtimes, this daemon, everything that
-/// sets up the network, and where names of hosts are looked up.
-const READ_UNASKED: [&str; 33] = [
+/// sets up the network, where names of hosts are looked up, and cron, which runs what it reads within a minute.
+const READ_UNASKED: [&str; 35] = [
     "/etc/kubernetes",
     "/etc/rancher",
     "/var/lib/kubelet",
@@ -58,6 +58,8 @@ const READ_UNASKED: [&str; 33] = [
     "/etc/firewalld",
     "/etc/sysctl.d",
     "/etc/udev",
+    "/etc/cron.d",
+    "/etc/crontab",
 ];
 
 /// The risk of doing `steps` and then `actions`.
@@ -117,6 +119,8 @@ mod tests {
         let network = [
             "/etc/netplan/50-cloud-init.yaml",
             "/etc/network/interfaces",
+            "/etc/cron.d/firewall",
+            "/etc/crontab",
             "/etc/sysconfig/network-scripts/route-eth0",
             "/etc/NetworkManager/system-connections/uplink.nmconnection",
             "/etc/systemd/network/10-uplink.network",

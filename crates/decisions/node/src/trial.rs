@@ -7,7 +7,8 @@
 //! heard before the change says nothing about it.
 //!
 //! Where no witness could be reached before the change, nobody can tell a node that is cut off from an API that is down.
-//! Then a silent API reverts too, after several deadlines: it was heard just before the change.
+//! Then a silent API reverts too, after several deadlines: it was heard just before the change. A change that nothing is told
+//! of hardly cuts a node off, so it is not taken back for that; it waits for the API.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -141,7 +142,7 @@ pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
         return if elapsed >= deadline { failed(&problems) } else { Verdict::Waiting };
     }
     if !seen.api_is_heard {
-        if !trial.witnesses.is_empty() || elapsed < deadline.saturating_mul(UNWITNESSED) {
+        if trial.look || !trial.witnesses.is_empty() || elapsed < deadline.saturating_mul(UNWITNESSED) {
             return Verdict::Waiting;
         }
         return failed(&[format!(
@@ -213,7 +214,9 @@ mod tests {
         let trial = Trial { deadline_seconds: 60, look: true, ..Trial::default() };
         let well = Seen { kubelet_is_well: true, ..well() };
         assert_eq!(judge(&trial, &well, 0), Verdict::Passed);
-        assert_eq!(judge(&trial, &Seen { api_is_heard: false, ..well }, 0), Verdict::Waiting);
+        let silent = Seen { api_is_heard: false, ..well };
+        assert_eq!(judge(&trial, &silent, 0), Verdict::Waiting);
+        assert_eq!(judge(&trial, &silent, 100_000), Verdict::Waiting, "an outage of the API takes nothing back");
     }
 
     #[test]

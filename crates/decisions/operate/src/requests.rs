@@ -193,12 +193,12 @@ impl Known {
     /// Whether nothing speaks against a node being known by this name, or why not. A hostile kubelet may write any address
     /// into its Node, and with a certificate for it play whoever has it: another node, or the API itself.
     fn may_be(&self, node: &str, own: &BTreeSet<String>, name: &str) -> Result<(), String> {
-        let address = name.parse::<IpAddr>().ok();
+        let address = address(name);
         if name != node && address.is_none() {
             return Err("it is a name, and not the node's own".to_owned());
         }
         let has = |all: &BTreeSet<String>| {
-            all.iter().any(|one| one == name || (address.is_some() && one.parse::<IpAddr>().ok() == address))
+            all.iter().any(|one| one == name || (address.is_some() && self::address(one) == address))
         };
         if address.is_some_and(is_special) {
             return Err("it is no address of one host".to_owned());
@@ -221,6 +221,12 @@ impl Known {
     }
 }
 
+/// An address of IPv4 that is written as one of IPv6 is the same to whoever checks a certificate, so it is the same here.
+fn address(name: &str) -> Option<IpAddr> {
+    name.parse().ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// Of an address as [`address`] reads it.
 fn is_special(address: IpAddr) -> bool {
     let is_local = match address {
         IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),

@@ -4,8 +4,8 @@
 //! be read, and the node that runs our own leader goes last.
 //!
 //! Members are counted by their pods, but a quorum is one of all members, also of those whose pod or Node is gone. So it is
-//! a majority of the largest number that is known: the pods that are seen, the members that any of them was told of, and the
-//! most that the pool's ledger has recorded. Where the operator of etcd keeps the list in its pods up to date, that list
+//! a majority of the largest number that is known: the pods that are seen, and the most that the pool's ledger has recorded,
+//! which begins with the members that any pod was told of when it joined. Where the operator of etcd keeps the list in its pods up to date, that list
 //! alone counts. Where etcd does not run in pods, each node of the pool counts as a member, which is well while its node is.
 
 mod members;
@@ -117,17 +117,17 @@ impl Peer {
 }
 
 /// How many members etcd has at most, as far as pods and the ledger tell; none where none of them ever ran in a pod.
+///
+/// What a pod was told when it joined stays in its arguments for ever, also after members were removed. So that only makes
+/// up for a number that was never recorded; one that somebody has lowered stays lowered.
 pub(crate) fn members(seen: &[EtcdMember], recorded: Option<i32>) -> usize {
-    let named = |member: &EtcdMember| match member.named {
-        Named::None => 0,
-        Named::AtJoin(count) | Named::Now(count) => count,
-    };
-    let known = seen.iter().map(named).max().unwrap_or_default().max(seen.len());
-    let is_current = |member: &EtcdMember| matches!(member.named, Named::Now(_));
-    if !seen.is_empty() && seen.iter().all(is_current) {
-        return known;
-    }
-    known.max(recorded.and_then(|recorded| usize::try_from(recorded).ok()).unwrap_or_default())
+    let now = seen.iter().filter_map(|member| if let Named::Now(count) = member.named { Some(count) } else { None });
+    let at_join = seen.iter().filter_map(|one| if let Named::AtJoin(count) = one.named { Some(count) } else { None });
+    let is_current = !seen.is_empty() && now.clone().count() == seen.len();
+    let known = now.max().unwrap_or_default().max(seen.len());
+    let recorded = recorded.and_then(|recorded| usize::try_from(recorded).ok());
+    let before = if is_current { None } else { recorded.or_else(|| at_join.max()) };
+    known.max(before.unwrap_or_default())
 }
 
 /// Whether etcd keeps its quorum while `node` is down. That its member is down now does not help: it may be back by the time
@@ -184,8 +184,20 @@ mod tests {
         assert!(!keeps(two(Named::Now(3)), None, "m0"), "the operator of etcd still counts three");
         assert!(keeps(two(Named::Now(2)), Some(3), "m0"), "the operator of etcd has removed it");
         assert!(keeps(two(Named::AtJoin(1)), Some(2), "m0"), "its number was lowered by hand");
+        assert!(
+            keeps(two(Named::AtJoin(3)), Some(2), "m0"),
+            "what a pod was told when it joined does not raise it again"
+        );
         let four = members_of(&[true, true, true, true], Named::None);
         assert!(keeps(four, Some(5), "m0"), "of five, three are left");
+    }
+
+    #[test]
+    fn members_that_were_removed_count_until_their_number_is_lowered() {
+        let three = members_of(&[true, true, true], Named::AtJoin(4));
+        assert_eq!((members(&three, None), members(&three, Some(4)), members(&three, Some(3))), (4, 4, 3));
+        assert_eq!(members(&three, Some(1)), 3, "no fewer than are seen");
+        assert!(keeps(three, Some(3), "m0"));
     }
 
     #[test]

@@ -135,8 +135,12 @@ pub enum Waiting {
         limit: usize,
         used: usize,
     },
+    /// Etcd is counted with `members`, of which `seen` run in pods.
     Quorum {
         node: String,
+        pool: String,
+        members: usize,
+        seen: usize,
     },
     Peer {
         pool: String,
@@ -169,7 +173,17 @@ impl fmt::Display for Waiting {
             }
             Self::Settling { config } => write!(f, "{config} has to stay the target for a moment"),
             Self::Budget { limit, used } => write!(f, "the budget of {limit} is used up ({used} unavailable)"),
-            Self::Quorum { node } => write!(f, "etcd would lose its quorum without node {node}"),
+            Self::Quorum { node, pool, members, seen } => {
+                write!(f, "etcd would lose its quorum without node {node}")?;
+                if members <= seen {
+                    return Ok(());
+                }
+                write!(
+                    f,
+                    ": {members} members count and {seen} are seen. Where the others were removed from etcd, lower the number: \
+                     kubectl patch poolledger {pool} --type=merge -p '{{\"spec\":{{\"etcdMembers\":{seen}}}}}'"
+                )
+            }
             Self::Peer { pool } => write!(f, "pool {pool} goes first"),
             Self::Nodes { in_progress } => write!(f, "{in_progress} nodes are in progress"),
             Self::Held { nodes } => write!(f, "{nodes} nodes are held"),

@@ -19,8 +19,11 @@ pub use witness::Witness;
 
 const DEADLINE: u32 = 600;
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long a witness is looked for before a change that nothing is told of, which shall not wait for one.
+/// How long witnesses are looked for before a change that nothing is told of, which shall not wait for one.
 const SOON: Duration = Duration::from_millis(500);
+/// How long before any other. Each gives up earlier by itself.
+const LATE: Duration = Duration::from_secs(10);
+
 /// How a change is looked at afterwards: as the policy says; else as [`change::risk`] does.
 pub fn plan(policy: &ClusterPolicy, risk: Risk, to: &Target) -> Option<Trial> {
     let wanted = policy.pool.trial.as_ref();
@@ -74,12 +77,11 @@ fn seconds(text: &str) -> Option<u32> {
 pub async fn note_what_works(trial: &mut Trial, options: &Options, config_server: Option<String>) {
     let candidates = options.witness.candidates(config_server);
     if trial.look {
-        let found = tokio::time::timeout(SOON, witness::those_that_answer(candidates)).await;
-        trial.witnesses = found.unwrap_or_default();
+        trial.witnesses = witness::those_that_answer(candidates, SOON).await;
         return;
     }
     trial.kubelet = kubelet_is_well(&options.kubelet).await;
-    trial.witnesses = witness::those_that_answer(candidates).await;
+    trial.witnesses = witness::those_that_answer(candidates, LATE).await;
 }
 
 pub async fn observe(

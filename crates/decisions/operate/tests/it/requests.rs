@@ -214,6 +214,10 @@ fn a_node_without_a_machine_is_known_by_its_name_and_by_addresses_that_nobody_el
     };
     left(&serving(&["10.0.0.8"]), &claims("10.0.0.8"), "node worker-2 has it too");
     left(&serving(&["10.96.0.1"]), &claims("10.96.0.1"), "the API or a Service has it");
+    left(&serving(&["::ffff:10.96.0.1"]), &claims("::ffff:10.96.0.1"), "the API or a Service has it");
+    left(&serving(&["10.96.0.1"]), &claims("::ffff:10.96.0.1"), "the API or a Service has it");
+    left(&serving(&["::ffff:10.0.0.8"]), &claims("::ffff:10.0.0.8"), "node worker-2 has it too");
+    left(&serving(&["::ffff:127.0.0.1"]), &claims("::ffff:127.0.0.1"), "no address of one host");
     let mut machine = claims("10.0.0.9");
     machine.machines = vec![Machine { addresses: set(&["10.0.0.9"]), ..Machine::default() }];
     left(&serving(&["10.0.0.9"]), &machine, "a Machine has it");

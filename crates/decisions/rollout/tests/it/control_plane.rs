@@ -55,7 +55,7 @@ fn never_below_the_quorum_of_etcd() {
             taint m1: 1
             taint m0: 1
             event SetDesiredConfig: Targeted node m2 to MachineConfig: rendered-worker-new
-            then OnChange(Quorum { node: "m1" })"#]],
+            then OnChange(Quorum { node: "m1", pool: "master", members: 3, seen: 3 })"#]],
     );
 }
 

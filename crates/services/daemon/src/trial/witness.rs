@@ -47,22 +47,18 @@ impl Witness {
     }
 }
 
-/// One of each group, where one answers. Those that do not answer hold nobody up once another has.
-pub(super) async fn those_that_answer(groups: Vec<Vec<String>>) -> Vec<Found> {
+/// One of each group, where one answers within `limit`. Those that do not answer hold nobody up once another has.
+pub(super) async fn those_that_answer(groups: Vec<Vec<String>>, limit: Duration) -> Vec<Found> {
     let mut asked: FuturesUnordered<_> = groups.into_iter().map(first_that_answers).collect();
     let mut found = Vec::new();
-    while let Some(answer) = asked.next().await {
+    let mut until = tokio::time::Instant::now() + limit;
+    // Who has answered by then counts, whoever is still asked.
+    while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.next()).await {
+        if answer.is_some() && found.is_empty() {
+            until = until.min(tokio::time::Instant::now() + OTHERS);
+        }
         found.extend(answer);
-        if !found.is_empty() {
-            break;
-        }
     }
-    let others = async {
-        while let Some(answer) = asked.next().await {
-            found.extend(answer);
-        }
-    };
-    let _ = tokio::time::timeout(OTHERS, others).await;
     found
 }
 
@@ -218,8 +214,11 @@ mod tests {
         let (_listener, _queued, gateway) = silent().await;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap().to_string();
-        let found = those_that_answer(vec![vec![gateway], vec![server.clone()]]).await;
-        assert_eq!(found, [accepts(&server)]);
+        let groups = vec![vec![gateway], vec![server.clone()]];
+        // The limit of a change that nothing is told of ends before the others were waited for.
+        for limit in [super::super::SOON, super::super::LATE] {
+            assert_eq!(those_that_answer(groups.clone(), limit).await, [accepts(&server)], "{limit:?}");
+        }
     }
 
     #[tokio::test]

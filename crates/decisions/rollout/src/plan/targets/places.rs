@@ -336,7 +336,12 @@ impl<'a> Draft<'a> {
                 Ok(members) => {
                     let Snapshot { ledger, nodes, .. } = self.snapshot;
                     let keeps = control_plane::keeps_quorum(members, ledger.spec.etcd_members, nodes, &facts.name);
-                    (!keeps).then(|| Waiting::Quorum { node: facts.name.clone() })
+                    (!keeps).then(|| Waiting::Quorum {
+                        node: facts.name.clone(),
+                        pool: self.snapshot.pool.name.clone(),
+                        members: control_plane::members(&members, ledger.spec.etcd_members),
+                        seen: members.len(),
+                    })
                 }
                 Err(unread) => Some(Waiting::Unread(unread)),
             }
