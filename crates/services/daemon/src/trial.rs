@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use crate::cluster_policy::ClusterPolicy;
 use crate::journal::{Check, Trial};
 use crate::run::Options;
+use crate::verify;
 
 pub use ::node::trial::{Clock, Credential, Seen, Verdict, judge};
 pub use witness::Witness;
@@ -82,6 +83,13 @@ pub async fn note_what_works(trial: &mut Trial, options: &Options, config_server
     }
     trial.kubelet = kubelet_is_well(&options.kubelet).await;
     trial.witnesses = witness::those_that_answer(candidates, LATE).await;
+}
+
+/// Before a change without a reboot: a unit that has failed already says nothing about the change.
+pub fn without_failed(host: &dyn Host, mut units: Vec<String>) -> Vec<String> {
+    let failed = verify::failed_units(host, &units);
+    units.retain(|unit| failed.iter().all(|(name, _)| name != unit));
+    units
 }
 
 pub async fn observe(
