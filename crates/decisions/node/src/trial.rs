@@ -57,6 +57,10 @@ pub struct Witness {
     /// It took the connection, and did not merely refuse it. A firewall of this host refuses in its name, so a refusal is
     /// an answer only of one that refused before.
     pub accepts: bool,
+    /// It is the config server, which stands with the API on one host or behind one balancer: its answer proves the network,
+    /// and its silence says no more than that of the API.
+    #[serde(default)]
+    pub beside_api: bool,
 }
 
 /// Journals of older daemons name one at most.
@@ -70,7 +74,7 @@ fn witnesses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Witness>, D::Erro
     Ok(match Option::deserialize(from)? {
         None => Vec::new(),
         Some(Stored::All(all)) => all,
-        Some(Stored::One(address)) => vec![Witness { address, accepts: false }],
+        Some(Stored::One(address)) => vec![Witness { address, accepts: false, beside_api: false }],
     })
 }
 
@@ -119,7 +123,8 @@ pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
     if !seen.kubelet_is_well {
         problems.push("the kubelet is not healthy".into());
     }
-    let is_cut_off = !seen.api_is_heard && !seen.witness_answers;
+    let only_beside_api = !trial.witnesses.is_empty() && trial.witnesses.iter().all(|witness| witness.beside_api);
+    let is_cut_off = !seen.api_is_heard && !seen.witness_answers && !only_beside_api;
     if is_cut_off {
         problems.push("neither the API nor the witness can be reached, and both could before".into());
     }
@@ -142,12 +147,13 @@ pub fn judge(trial: &Trial, seen: &Seen, elapsed: i64) -> Verdict {
         return if elapsed >= deadline { failed(&problems) } else { Verdict::Waiting };
     }
     if !seen.api_is_heard {
-        if trial.look || !trial.witnesses.is_empty() || elapsed < deadline.saturating_mul(UNWITNESSED) {
+        let is_witnessed = !trial.witnesses.is_empty() && seen.witness_answers;
+        if trial.look || is_witnessed || elapsed < deadline.saturating_mul(UNWITNESSED) {
             return Verdict::Waiting;
         }
         return failed(&[format!(
-            "the API could be reached before and does not answer since {elapsed} seconds, and neither a gateway nor the \
-             config server answered before, which could tell whether the network is there"
+            "the API could be reached before and does not answer since {elapsed} seconds, and nobody else who could be \
+             reached before tells whether the network is there"
         )]);
     }
     let settles = trial.live || !trial.units.is_empty() || !trial.checks.is_empty();
@@ -164,7 +170,10 @@ mod tests {
     }
 
     fn witnessed() -> Trial {
-        Trial { witnesses: vec![Witness { address: "10.0.0.1:53".into(), accepts: true }], ..trial() }
+        Trial {
+            witnesses: vec![Witness { address: "10.0.0.1:53".into(), accepts: true, beside_api: false }],
+            ..trial()
+        }
     }
 
     fn well() -> Seen {
@@ -210,6 +219,19 @@ mod tests {
     }
 
     #[test]
+    fn a_config_server_that_falls_silent_with_the_api_says_no_more_than_the_api() {
+        let mut trial = witnessed();
+        trial.witnesses[0].beside_api = true;
+        let silent = Seen { api_is_heard: false, witness_answers: false, ..well() };
+        assert_eq!(judge(&trial, &silent, 179), Verdict::Waiting, "one machine that is down takes nothing back");
+        assert!(matches!(judge(&trial, &silent, 180), Verdict::Failed(_)), "a node that cut itself off comes back");
+        let answers = Seen { witness_answers: true, ..silent.clone() };
+        assert_eq!(judge(&trial, &answers, 100_000), Verdict::Waiting, "the network is there");
+        trial.witnesses.extend(witnessed().witnesses);
+        assert!(matches!(judge(&trial, &silent, 60), Verdict::Failed(_)), "a gateway is lost too");
+    }
+
+    #[test]
     fn a_change_that_nothing_is_told_of_passes_with_the_first_answer_of_the_api_and_not_without() {
         let trial = Trial { deadline_seconds: 60, look: true, ..Trial::default() };
         let well = Seen { kubelet_is_well: true, ..well() };
@@ -225,7 +247,7 @@ mod tests {
             let text = format!(r#"{{"deadlineSeconds":60,"units":[],"kubelet":true,{witness}"checks":[]}}"#);
             serde_json::from_str::<Trial>(&text).map(|trial| trial.witnesses).expect("a trial")
         };
-        let one = Witness { address: "10.0.0.1:53".into(), accepts: false };
+        let one = Witness { address: "10.0.0.1:53".into(), accepts: false, beside_api: false };
         assert_eq!(read(r#""witness":"10.0.0.1:53","#), [one]);
         assert_eq!((read(r#""witness":null,"#), read("")), (Vec::new(), Vec::new()));
         let text = serde_json::to_string(&witnessed()).expect("JSON");

@@ -32,7 +32,7 @@ use crate::world::RenderChanges;
 use compose::{Composed, Input, compose};
 use fetch::Fetcher;
 pub(crate) use keeping::pool_of;
-use keeping::{Lost, configs_of_pool, is_rendered};
+use keeping::{LetGo, Lost, configs_of_pool, is_rendered};
 
 /// `kubectl apply` of a folder writes one object after the other; rendering waits for this much quiet.
 const QUIET: Duration = Duration::from_millis(200);
@@ -64,6 +64,7 @@ pub(crate) struct Render {
     /// Pools whose status has to be written again because rendering came to something else.
     rollout: Queue<String>,
     lost: Mutex<Lost>,
+    let_go: Mutex<LetGo>,
     access: Arc<Access>,
     fetcher: Fetcher,
     events: Events,
@@ -111,8 +112,8 @@ enum Error {
 impl Render {
     pub(crate) fn new(context: Arc<Context>, rollout: Queue<String>, access: Arc<Access>) -> Self {
         let events = Events::start(context.world.client.clone(), COMPONENT, &context.settings.namespace);
-        let (lost, fetcher) = (Mutex::default(), Fetcher::default());
-        Self { context, queue: Queue::default(), rollout, lost, access, fetcher, events }
+        let (lost, let_go, fetcher) = (Mutex::default(), Mutex::default(), Fetcher::default());
+        Self { context, queue: Queue::default(), rollout, lost, let_go, access, fetcher, events }
     }
 
     /// Works for ever.
@@ -217,6 +218,7 @@ impl Render {
         if let Some(config) = self.context.world.configs.named(rendered)
             && let Some(pool) = pool_of(&config)
         {
+            self.let_go.lock().note(rendered, Timestamp::now());
             self.queue.add_after(Work::Collect(pool), COLLECT);
         }
     }

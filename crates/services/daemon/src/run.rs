@@ -451,6 +451,11 @@ impl Daemon {
             let access = self.options.access.clone();
             let server = self.blocking(move |host| Ok::<_, store::Error>(access.config_server(host.files()))).await?;
             trial::note_what_works(trial, &self.options, server).await;
+            if trial.live {
+                let units = std::mem::take(&mut trial.units);
+                let working = self.blocking(move |host| Ok::<_, store::Error>(trial::without_failed(host, units)));
+                trial.units = working.await?;
+            }
             if let Found::Same { way } = self.found().await {
                 trial.way = Some(self.way(way));
             }

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use crate::cluster_policy::ClusterPolicy;
 use crate::journal::{Check, Trial};
 use crate::run::Options;
+use crate::verify;
 
 pub use ::node::trial::{Clock, Credential, Seen, Verdict, judge};
 pub use witness::Witness;
@@ -75,13 +76,21 @@ fn seconds(text: &str) -> Option<u32> {
 
 /// Before the change: what answers now must answer again. `config_server` is where this node would find it.
 pub async fn note_what_works(trial: &mut Trial, options: &Options, config_server: Option<String>) {
-    let candidates = options.witness.candidates(config_server);
-    if trial.look {
-        trial.witnesses = witness::those_that_answer(candidates, SOON).await;
-        return;
+    let candidates = options.witness.candidates(config_server.clone());
+    if !trial.look {
+        trial.kubelet = kubelet_is_well(&options.kubelet).await;
     }
-    trial.kubelet = kubelet_is_well(&options.kubelet).await;
-    trial.witnesses = witness::those_that_answer(candidates, LATE).await;
+    trial.witnesses = witness::those_that_answer(candidates, if trial.look { SOON } else { LATE }).await;
+    for witness in &mut trial.witnesses {
+        witness.beside_api = config_server.as_ref() == Some(&witness.address);
+    }
+}
+
+/// Before a change without a reboot: a unit that has failed already says nothing about the change.
+pub fn without_failed(host: &dyn Host, mut units: Vec<String>) -> Vec<String> {
+    let failed = verify::failed_units(host, &units);
+    units.retain(|unit| failed.iter().all(|(name, _)| name != unit));
+    units
 }
 
 pub async fn observe(

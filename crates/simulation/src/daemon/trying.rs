@@ -48,7 +48,7 @@ impl Step<'_> {
             witness_answers: linked,
             ..Seen::default()
         };
-        let witnesses = vec![Witness { address: "gateway:53".to_owned(), accepts: true }];
+        let witnesses = vec![Witness { address: "gateway:53".to_owned(), accepts: true, beside_api: false }];
         let trial = Trial { deadline_seconds: DEADLINE, units: vec![UNIT.to_owned()], witnesses, ..Trial::default() };
         match judge(&trial, &seen, elapsed) {
             Verdict::Waiting if fails => {}

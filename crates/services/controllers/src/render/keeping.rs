@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use api::labels;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
@@ -35,6 +36,25 @@ impl Lost {
         let name = config.metadata.name.clone().unwrap_or_default();
         // What was lost first is the original; a second edit must not overwrite it.
         self.configs.entry(name).or_insert_with(|| MachineConfig { metadata, spec: config.spec.clone() });
+    }
+}
+
+/// When somebody was last seen to move on from a config. What a pool ran a moment ago is what people go back to, however long
+/// ago it was rendered. After a restart the times of creation have to do.
+#[derive(Default)]
+pub(super) struct LetGo(HashMap<String, Timestamp>);
+
+impl LetGo {
+    pub(super) fn note(&mut self, config: &str, now: Timestamp) {
+        self.0.insert(config.to_owned(), now);
+    }
+
+    /// Of configs that nobody uses, those that were used or made longest ago, all but `kept`.
+    fn expired(&self, mut unused: Vec<Arc<MachineConfig>>, kept: usize) -> Vec<Arc<MachineConfig>> {
+        let made = |config: &MachineConfig| config.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let let_go = |config: &MachineConfig| self.0.get(config.metadata.name.as_deref()?).copied();
+        unused.sort_by_key(|config| Reverse(made(config).max(let_go(config))));
+        unused.into_iter().skip(kept).collect()
     }
 }
 
@@ -120,7 +140,7 @@ impl Render {
         }
     }
 
-    /// Removes what nobody uses, except for the newest few of a pool that still exists. Whether anybody does is asked only
+    /// Removes what nobody uses, except for those few of a pool that still exists that were used or made last. Whether anybody does is asked only
     /// while pools and nodes are known.
     pub(super) async fn collect(&self, pool: &str) -> Result<(), Error> {
         let (world, now) = (&self.context.world, Timestamp::now());
@@ -132,16 +152,17 @@ impl Render {
             let name = config.metadata.name.as_deref().unwrap_or_default();
             pool_of(config).as_deref() == Some(pool) && !used.contains(name)
         });
-        unused.sort_by_key(|config| Reverse(config.metadata.creation_timestamp.as_ref().map(|time| time.0)));
         let kept = if self.context.world.pools.named(pool).is_some() { KEPT } else { 0 };
         let configs: Api<MachineConfig> = Api::all(self.context.world.client.clone());
         let provenances: Api<RenderedProvenance> = Api::all(self.context.world.client.clone());
-        for config in unused.into_iter().skip(kept) {
+        let expired = self.let_go.lock().expired(unused, kept);
+        for config in expired {
             let name = config.metadata.name.clone().unwrap_or_default();
             let fail = |source| Error::Delete { name: name.clone(), source };
             let parameters = DeleteParams::default();
             if_found(write::in_time(configs.delete(&name, &parameters)).await).map_err(fail)?;
             if_found(write::in_time(provenances.delete(&name, &parameters)).await).map_err(fail)?;
+            self.let_go.lock().0.remove(&name);
             tracing::info!(config = name, "removed a rendered config that nobody uses");
         }
         Ok(())
@@ -165,4 +186,33 @@ pub(super) fn is_rendered(config: &MachineConfig) -> bool {
     let of_pool = owners.into_iter().any(|owner| owner.kind == "MachineConfigPool");
     let named = config.metadata.name.as_deref().is_some_and(|name| name.starts_with(RENDERED_PREFIX));
     named && (of_pool || pool_of(config).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_let_go_last_is_kept_however_old_it_is() {
+        let config = |name: &str, made: &str| {
+            let config = json!({"metadata": {"name": name, "creationTimestamp": made}, "spec": {}});
+            Arc::new(serde_json::from_value(config).unwrap())
+        };
+        let unused = || {
+            vec![
+                config("old", "2026-01-01T00:00:00Z"),
+                config("new", "2026-01-03T00:00:00Z"),
+                config("newer", "2026-01-04T00:00:00Z"),
+            ]
+        };
+        let names = |configs: Vec<Arc<MachineConfig>>| {
+            configs.into_iter().filter_map(|it| it.metadata.name.clone()).collect::<Vec<_>>()
+        };
+        let mut let_go = LetGo::default();
+        assert_eq!(names(let_go.expired(unused(), 1)), ["new", "old"]);
+        let_go.note("old", "2026-01-05T00:00:00Z".parse().unwrap());
+        assert_eq!(names(let_go.expired(unused(), 1)), ["newer", "new"]);
+    }
 }

@@ -67,8 +67,8 @@ async fn first_that_answers(candidates: Vec<String>) -> Option<Found> {
     let ask = |(place, address): (u32, String)| async move {
         tokio::time::sleep(STAGGER * place).await;
         match ask(&address).await {
-            Answer::Accepted => Some(Found { address, accepts: true }),
-            Answer::Refused => Some(Found { address, accepts: false }),
+            Answer::Accepted => Some(Found { address, accepts: true, beside_api: false }),
+            Answer::Refused => Some(Found { address, accepts: false, beside_api: false }),
             Answer::None => None,
         }
     };
@@ -171,11 +171,11 @@ mod tests {
     use super::*;
 
     fn accepts(address: &str) -> Found {
-        Found { address: address.to_owned(), accepts: true }
+        Found { address: address.to_owned(), accepts: true, beside_api: false }
     }
 
     fn refuses(address: &str) -> Found {
-        Found { address: address.to_owned(), accepts: false }
+        Found { address: address.to_owned(), accepts: false, beside_api: false }
     }
 
     #[tokio::test]

@@ -130,6 +130,29 @@ async fn an_api_that_refuses_the_node_is_heard_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_unit_that_had_failed_before_a_change_without_a_reboot_does_not_take_it_back() {
+    let broken = json!([{"name": "broken.service", "enabled": true,
+        "contents": "[Service]\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n"}]);
+    let stage = Stage::start(&config("rendered-worker-one", &[("/etc/a", "1")], &broken, &json!([]))).await;
+    stage.create(&config("rendered-worker-two", &[("/etc/a", "1"), (NETWORK, "good")], &broken, &json!([]))).await;
+    let policy = json!({"files": [{"path": NETWORK, "actions": [{"type": "None"}]}]});
+    stage.configure(json!({"nodeDisruptionPolicy": policy})).await;
+    stage.host.services().restart("broken.service").unwrap_err();
+    let is_heard = Arc::new(AtomicBool::new(false));
+    let (file, heard) = (stage.root().join(&NETWORK[1..]), Arc::clone(&is_heard));
+    let daemon = stage.run(REFUSES, Arc::new(move |_| file.exists() && !heard.load(Ordering::SeqCst)));
+    stage.ask_for("rendered-worker-two").await;
+    stage.loses(1).await;
+    assert_eq!(stage.phase(), Some("trying"));
+    stage.host.pass(Duration::from_secs(300));
+    is_heard.store(true, Ordering::SeqCst);
+    let node =
+        stage.node("the trial to be over", |get| get(annotations::STATE) != "Working" && stage.phase().is_none()).await;
+    assert_eq!(node.metadata.annotations.unwrap()[annotations::CURRENT_CONFIG], "rendered-worker-two");
+    daemon.abort();
+}
+
+#[tokio::test]
 async fn a_change_that_nothing_is_told_of_is_over_when_the_api_was_heard_after_it() {
     let stage = Stage::start(&one()).await;
     let motd = config("rendered-worker-two", &[("/etc/a", "1"), ("/etc/motd", "hi")], &json!([]), &json!([]));
