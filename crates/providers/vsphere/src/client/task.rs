@@ -25,8 +25,6 @@ pub(crate) enum Outcome {
 /// One of the tasks that vCenter lists.
 pub(crate) struct Recent {
     pub(crate) description: String,
-    /// The name of what the task is about, if vCenter says it. For a clone, that is what it grows from.
-    pub(crate) source: Option<String>,
     pub(crate) queued: Option<Timestamp>,
     pub(crate) outcome: Outcome,
 }
@@ -99,7 +97,6 @@ impl Client {
             let text = |name| found.get("info").and_then(|info| info.text_at(&[name]));
             recent.push(Recent {
                 description: text("descriptionId").unwrap_or_default().to_owned(),
-                source: text("entityName").filter(|name| !name.is_empty()).map(str::to_owned),
                 queued: text("queueTime").and_then(|time| time.parse().ok()),
                 outcome: outcome(&found),
             });

@@ -23,7 +23,7 @@ pub(super) async fn delete(vsphere: &Vsphere, request: &Request) -> Result<Delet
     vsphere.seen.bury(&request.mark.uid);
     let now = Timestamp::now();
     let span = Span { asked: vsphere.seen.deleting_since(&request.mark.uid, now), now };
-    if found.is_empty() && is_being_cloned(&site, request, &spec.template, &span).await? {
+    if found.is_empty() && is_being_cloned(&site, request, &span).await? {
         return Ok(Deletion::Requested);
     }
     for vm in &found {
@@ -49,22 +49,20 @@ struct Span {
 }
 
 impl Span {
-    /// Whether a task may be the clone that somebody asked for after the intent was recorded and before the deletion. It
-    /// grows from the template of the spec, as far as both are known.
-    fn may_hold(&self, task: &Recent, recorded: Timestamp, template: &str) -> bool {
-        let template = template.rsplit('/').next().unwrap_or_default();
-        let is_of_template = template.is_empty() || task.source.as_deref().is_none_or(|source| source == template);
+    /// Whether a task may be the clone that somebody asked for after the intent was recorded and before the deletion. What it
+    /// grows from is not compared: vCenter names that otherwise than specs do.
+    fn may_hold(&self, task: &Recent, recorded: Timestamp) -> bool {
         let is_in_time = task
             .queued
             .is_none_or(|queued| queued.duration_since(recorded) > -SKEW && queued.duration_since(self.asked) < SKEW);
         let is_clone = task.outcome == Outcome::Running && task.description.starts_with("VirtualMachine.clone");
-        is_clone && is_of_template && is_in_time && self.now.duration_since(self.asked) < LONGEST
+        is_clone && is_in_time && self.now.duration_since(self.asked) < LONGEST
     }
 }
 
 /// Whether a clone may still appear. A clone that we know is asked to end; one whose task nobody wrote down cannot be told
 /// from clones of others, so that deletion waits for those that may be the machine's, and no longer than an hour.
-async fn is_being_cloned(site: &Site, request: &Request, template: &str, span: &Span) -> Result<bool, Error> {
+async fn is_being_cloned(site: &Site, request: &Request, span: &Span) -> Result<bool, Error> {
     if let Some(task) = lookup::recorded_task(request) {
         let outcome =
             site.client.outcome(&task).await.map_err(|fault| fault.error("cannot look at the recorded task"))?;
@@ -75,7 +73,7 @@ async fn is_being_cloned(site: &Site, request: &Request, template: &str, span: &
     }
     let Some(intent) = request.intent.as_ref().filter(|_| request.provider_id.is_none()) else { return Ok(false) };
     let recent = site.client.recent_tasks().await.map_err(|fault| fault.error("cannot look at vCenter's tasks"))?;
-    Ok(recent.iter().any(|task| span.may_hold(task, intent.recorded, template)))
+    Ok(recent.iter().any(|task| span.may_hold(task, intent.recorded)))
 }
 
 /// Off, without the volumes of others, and away. Each is a task; what takes longer goes on at the next call.
@@ -137,25 +135,20 @@ mod tests {
     #[test]
     fn a_deletion_waits_for_clones_that_may_be_its_own_and_not_for_ever() {
         let at = |minute: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute);
-        let clone = |source: Option<&str>, queued: Option<i64>| Recent {
+        let clone = |queued: Option<i64>| Recent {
             description: "VirtualMachine.clone".to_owned(),
-            source: source.map(str::to_owned),
             queued: queued.map(at),
             outcome: Outcome::Running,
         };
         // Recorded at minute 100, asked to go at minute 120.
-        let waits = |task: &Recent, template: &str, now: i64| {
-            Span { asked: at(120), now: at(now) }.may_hold(task, at(100), template)
-        };
-        assert!(waits(&clone(Some("base"), Some(110)), "/dc/vm/base", 121));
-        assert!(waits(&clone(None, None), "base", 121), "what is not known is no reason to let go");
-        assert!(waits(&clone(Some("other"), Some(110)), "", 121), "a Machine that lost its spec");
-        assert!(!waits(&clone(Some("other"), Some(110)), "base", 121), "another template");
-        assert!(!waits(&clone(Some("base"), Some(90)), "base", 121), "before the intent");
-        assert!(!waits(&clone(Some("base"), Some(126)), "base", 127), "after the deletion was asked for");
-        assert!(!waits(&clone(Some("base"), Some(110)), "base", 180), "for an hour");
-        let done = Recent { outcome: Outcome::Done(None), ..clone(Some("base"), Some(110)) };
-        assert!(!waits(&done, "base", 121));
+        let waits = |task: &Recent, now: i64| Span { asked: at(120), now: at(now) }.may_hold(task, at(100));
+        assert!(waits(&clone(Some(110)), 121));
+        assert!(waits(&clone(None), 121), "what is not known is no reason to let go");
+        assert!(!waits(&clone(Some(90)), 121), "before the intent");
+        assert!(!waits(&clone(Some(126)), 127), "after the deletion was asked for");
+        assert!(!waits(&clone(Some(110)), 180), "for an hour");
+        let done = Recent { outcome: Outcome::Done(None), ..clone(Some(110)) };
+        assert!(!waits(&done, 121));
     }
 
     #[test]
