@@ -50,10 +50,10 @@ pub struct ClusterSettingsSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ContainerdSettings {
     /// Whether `config_path` is `/etc/containerd/certs.d`, where mirrors are written.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_hosts: bool,
     /// Whether `imports` has `/etc/containerd/conf.d/*.toml`, where settings of ContainerRuntimeConfigs are written.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_dropins: bool,
 }
 
