@@ -198,7 +198,7 @@ mod tests {
     fn what_was_let_go_last_is_kept_however_old_it_is() {
         let config = |name: &str, made: &str| {
             let config = json!({"metadata": {"name": name, "creationTimestamp": made}, "spec": {}});
-            Arc::new(serde_json::from_value(config).unwrap())
+            Arc::new(serde_json::from_value(config).expect("a MachineConfig"))
         };
         let unused = || {
             vec![
@@ -212,7 +212,7 @@ mod tests {
         };
         let mut let_go = LetGo::default();
         assert_eq!(names(let_go.expired(unused(), 1)), ["new", "old"]);
-        let_go.note("old", "2026-01-05T00:00:00Z".parse().unwrap());
+        let_go.note("old", "2026-01-05T00:00:00Z".parse().expect("a time"));
         assert_eq!(names(let_go.expired(unused(), 1)), ["newer", "new"]);
     }
 }
