@@ -6,6 +6,7 @@
 mod crds;
 mod install;
 mod kubernetes;
+mod monitoring;
 mod rbac;
 mod seed;
 mod wire;
@@ -42,6 +43,7 @@ enum Inputs {
 const GENERATORS: &[Generator] = &[
     Generator { folder: Some("manifests/crds"), inputs: Inputs::Repository, files: crds::files },
     Generator { folder: Some("manifests/install"), inputs: Inputs::Repository, files: install::files },
+    Generator { folder: Some("manifests/monitoring"), inputs: Inputs::Repository, files: monitoring::files },
     Generator { folder: Some("manifests/rbac"), inputs: Inputs::Repository, files: rbac::files },
     Generator { folder: Some("config"), inputs: Inputs::Repository, files: seed::config },
     Generator { folder: None, inputs: Inputs::Repository, files: seed::root },

@@ -9,7 +9,6 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use controllers::{End, Settings};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use crate::bootstrap;
 
@@ -55,8 +54,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         return bootstrap::render(rendering);
     }
     // Each watch tells its own trouble once; kube would repeat it at every attempt.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    crate::log::start("info,kube_runtime=error")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(control(arguments))
 }

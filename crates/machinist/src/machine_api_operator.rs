@@ -8,7 +8,6 @@ use std::time::Duration;
 use ::operator::machine_api::Settings;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 use crate::{install, operator};
 
@@ -54,8 +53,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(path) = start.images_json.as_ref().filter(|path| path.as_os_str().is_empty()) {
         anyhow::bail!("--images-json {:?} should not be empty", path.display());
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    crate::log::start("info,kube_runtime=warn")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(operate(start))
 }

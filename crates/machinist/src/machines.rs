@@ -21,7 +21,6 @@ use metal::Metal;
 use openstack::OpenStack;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 use vsphere::Vsphere;
 
 #[derive(Args)]
@@ -129,8 +128,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.emulate && !arguments.provider.is(&[Platform::Libvirt]) {
         anyhow::bail!("--emulate is for libvirt");
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    crate::log::start("info,kube_runtime=error")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(control(arguments))
 }

@@ -14,6 +14,7 @@ mod export;
 mod gather;
 mod help;
 mod install;
+mod log;
 mod machine_api_operator;
 mod machines;
 mod manifests;

@@ -9,7 +9,6 @@ use ::operator::{End, Settings};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use crate::bootstrap;
 use crate::install::Names;
@@ -45,8 +44,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(Command::Bootstrap(making)) = &arguments.command {
         return bootstrap::operator::make(making);
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    crate::log::start("info,kube_runtime=warn")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(operate(arguments))
 }

@@ -10,7 +10,6 @@ use ::server::{BootstrapFiles, ClusterSettings, ClusterSource, Daemon, DaemonErr
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -106,8 +105,7 @@ impl Listen {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_runtime=warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    crate::log::start("info,kube_runtime=warn")?;
     // TLS is all that costs; a fleet that boots at once may have two cores of a control-plane host, and no more.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).max_blocking_threads(4).enable_all().build().context("cannot start")?;

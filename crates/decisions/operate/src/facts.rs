@@ -52,6 +52,8 @@ pub struct Facts {
     pub proxy: Option<Value>,
     /// The kind PrometheusRule is there.
     pub has_prometheus_rules: bool,
+    /// The kind ServiceMonitor is there.
+    pub has_service_monitors: bool,
     pub now: Option<Timestamp>,
 }
 

@@ -4,6 +4,7 @@
 //! Every function is from values to values. Who creates, signs, approves or deletes is the service `operator`.
 
 mod alerts;
+pub mod board;
 pub mod certificates;
 mod controller_config;
 pub mod dashboard;
@@ -12,6 +13,7 @@ mod facts;
 mod guards;
 mod installation;
 pub mod machine_api;
+mod monitors;
 pub mod node_access;
 mod objects;
 mod pools;

@@ -115,7 +115,7 @@ pub fn kept_ids(namespace: &str) -> Vec<Id> {
 }
 
 /// Upstream's labels, which scripts select by and which a Deployment cannot change.
-fn place(namespace: &str) -> Place<'_> {
+pub(crate) fn place(namespace: &str) -> Place<'_> {
     Place::new(CONTROLLERS, namespace).labelled(json!({"api": "clusterapi", api::labels::K8S_APP: CONTROLLERS_APP}))
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::facts::Facts;
 use crate::installation::{Images, Installation};
-use crate::{alerts, controller_config, definitions, guards, node_access, pools, user_data, workloads};
+use crate::{alerts, controller_config, definitions, guards, monitors, node_access, pools, user_data, workloads};
 
 /// What the operator does about one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ pub fn installed(installation: &Installation) -> Vec<Desired> {
     objects
 }
 
-/// What depends on the cluster it is in: pools, settings, the ControllerConfig, alerts.
+/// What depends on the cluster it is in: pools, settings, the ControllerConfig, alerts, monitors.
 pub fn found(installation: &Installation, facts: &Facts) -> Vec<Desired> {
     let mut objects = pools::all(facts);
     objects.push(pools::settings(installation, facts));
@@ -126,6 +126,9 @@ pub fn found(installation: &Installation, facts: &Facts) -> Vec<Desired> {
     }
     if facts.has_prometheus_rules {
         objects.push(alerts::rules(&installation.namespace));
+    }
+    if facts.has_service_monitors {
+        objects.extend(monitors::all(installation));
     }
     objects
 }

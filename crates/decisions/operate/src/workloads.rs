@@ -283,9 +283,9 @@ fn tolerant_pod(name: &str, container: Value) -> Value {
 
 /// The place of one process's objects, and the labels of its pods.
 pub(crate) struct Place<'a> {
-    name: &'a str,
-    namespace: &'a str,
-    labels: Value,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) labels: Value,
 }
 
 impl<'a> Place<'a> {

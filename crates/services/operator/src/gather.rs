@@ -40,8 +40,12 @@ pub(crate) async fn look(leading: &Leading) -> Outcome {
     let installation = leading.installation();
     let mut wanted = operate::installed(&installation);
     wanted.extend(operate::found(&installation, &facts));
-    // Of all kinds that are kept, only this one comes from somebody else and may go.
-    want(leading, &wanted, |id| id.kind != "PrometheusRule" || facts.has_prometheus_rules);
+    // Of all kinds that are kept, only these come from somebody else and may go.
+    want(leading, &wanted, |id| match id.kind.as_str() {
+        "PrometheusRule" => facts.has_prometheus_rules,
+        "ServiceMonitor" => facts.has_service_monitors,
+        _ => true,
+    });
     for pool in &facts.pools {
         leading.soon(Work::UserData(pool.clone()));
     }
@@ -161,6 +165,7 @@ pub(crate) async fn gather(leading: &Leading) -> Result<Facts, Unread> {
         proxy: config("proxies", "Proxy").await?.and_then(|proxy| proxy.get("status").cloned()),
         infrastructure,
         has_prometheus_rules: has("prometheusrules.monitoring.coreos.com")?,
+        has_service_monitors: has("servicemonitors.monitoring.coreos.com")?,
         now: Some(leading.now()),
     })
 }

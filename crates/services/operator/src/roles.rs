@@ -58,6 +58,7 @@ pub const ROLES: &[Role] = &[
             Right { group: "networking.k8s.io", resource: "networkpolicies", verbs: WRITE },
             Right { group: "policy", resource: "poddisruptionbudgets", verbs: WRITE },
             Right { group: "monitoring.coreos.com", resource: "prometheusrules", verbs: WRITE },
+            Right { group: "monitoring.coreos.com", resource: "servicemonitors", verbs: WRITE },
         ],
     },
     Role {

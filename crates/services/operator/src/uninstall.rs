@@ -60,12 +60,13 @@ pub async fn look(client: &Client, installation: &Installation) -> Result<Vec<Re
     Ok(plan(installation, &snapshot))
 }
 
-/// Kinds of which an operator makes objects that no installation lists: secrets, alert rules.
+/// Kinds of which an operator makes objects that no installation lists: secrets, alert rules, monitors.
 fn labelled_kinds(installation: &Installation) -> Vec<GroupVersionKind> {
     let built_in = operate::installed(installation).into_iter().map(|one| crate::world::gvk(&one.id()));
     let more = [
         GroupVersionKind::gvk("", "v1", "Secret"),
         GroupVersionKind::gvk("monitoring.coreos.com", "v1", "PrometheusRule"),
+        GroupVersionKind::gvk("monitoring.coreos.com", "v1", "ServiceMonitor"),
     ];
     let mut seen = BTreeSet::new();
     built_in.chain(more).filter(|gvk| seen.insert((gvk.group.clone(), gvk.kind.clone()))).collect()

@@ -77,6 +77,34 @@ fn every_rule_is_about_a_metric_that_a_process_of_ours_has() {
     assert!(seen >= 14, "{seen}");
 }
 
+#[test]
+fn every_panel_is_about_metrics_that_a_process_of_ours_has() {
+    let named = named();
+    let expressions = operate::board::expressions(&operate::board::board());
+    assert!(expressions.len() > 15, "{expressions:?}");
+    for expression in expressions {
+        // Labels to sum by stand in brackets of their own.
+        let without_labels = without_grouping(&expression);
+        let found = metrics(&without_labels);
+        assert!(!found.is_empty(), "{expression}: about nothing");
+        for metric in found {
+            let is_known =
+                named.contains(metric) || metric.strip_suffix("_total").is_some_and(|name| named.contains(name));
+            assert!(is_known, "{expression}: nobody has {metric}");
+        }
+    }
+}
+
+fn without_grouping(expression: &str) -> String {
+    let mut rest = expression;
+    let mut text = String::new();
+    while let Some((before, after)) = rest.split_once(" by (") {
+        text.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
+    }
+    text + rest
+}
+
 /// Upstream's, which runbooks and silences go by.
 #[test]
 fn the_alerts_about_machines_have_upstream_s_names_and_times() {

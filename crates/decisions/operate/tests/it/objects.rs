@@ -74,6 +74,15 @@ fn alert_rules_come_only_where_their_kind_is() {
 }
 
 #[test]
+fn monitors_come_only_where_their_kind_is() {
+    let monitors = |has_service_monitors| {
+        let facts = Facts { has_service_monitors, ..facts() };
+        found(&Installation::default(), &facts).iter().filter(|one| one.id().kind == "ServiceMonitor").count()
+    };
+    assert_eq!((monitors(false), monitors(true)), (0, 5));
+}
+
+#[test]
 fn pools_and_settings_belong_to_the_user_once_they_are_there() {
     let keep = |kind: &str| {
         found(&Installation::default(), &facts()).into_iter().find(|one| one.id().kind == kind).map(|one| one.keep)

@@ -117,6 +117,25 @@ fn machines_are_not_without_nodes_where_nothing_reports_nodes() {
     judge(folder.path(), &[(series, "1700000000x100")], &cases);
 }
 
+/// The tool reads no dashboards, so each of their expressions stands in a rule.
+#[test]
+fn every_expression_of_the_dashboard_is_one_that_prometheus_reads() {
+    if !needs::program("promtool", "install Debian's prometheus") {
+        return;
+    }
+    let expressions = operate::board::expressions(&operate::board::board());
+    let rule = |(place, expression): (usize, &String)| json!({"record": format!("panel_{place}"), "expr": expression});
+    let rules: Vec<Value> = expressions.iter().enumerate().map(rule).collect();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("rules.yaml"),
+        json!({"groups": [{"name": "board", "rules": rules}]}).to_string(),
+    )
+    .unwrap();
+    let said = promtool(folder.path(), &["check", "rules", "rules.yaml"]);
+    assert!(said.contains(&format!("SUCCESS: {} rules found", expressions.len())), "{said}");
+}
+
 /// Lets Prometheus's own tool read the rules and run them over these series.
 fn judge(folder: &std::path::Path, series: &[(&str, &str)], cases: &Value) {
     // JSON is YAML too.
