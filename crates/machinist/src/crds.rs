@@ -40,11 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// The definitions, in a fixed order.
 fn definitions(legacy_kinds: bool) -> Vec<Value> {
     let older = |group: &str| [api::cluster::GROUP, api::healthchecking::GROUP].contains(&group);
-    api::crds()
-        .iter()
-        .filter(|definition| legacy_kinds || !older(&definition.spec.group))
-        .map(api::manifest)
-        .collect()
+    api::crds().iter().filter(|definition| legacy_kinds || !older(&definition.spec.group)).map(api::manifest).collect()
 }
 
 #[cfg(test)]

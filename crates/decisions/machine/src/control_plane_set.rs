@@ -76,7 +76,10 @@ pub enum Waiting {
     /// Taking a machine away would cost etcd its quorum, or nobody knows whether it would.
     Quorum(Etcd),
     /// A machine stays because its heir runs no healthy member of etcd yet.
-    Member { machine: String, index: u32 },
+    Member {
+        machine: String,
+        index: u32,
+    },
     /// Machines differ from the template and stay until somebody deletes them.
     Deletion(Vec<String>),
     /// Nodes could not be listed; their return is a change.
@@ -223,7 +226,8 @@ impl<'a> Round<'a> {
 
     /// A machine of the present template that has not had a node yet.
     fn arriving(&self) -> Option<String> {
-        let is_arriving = |master: &&Master| master.up_to_date && !master.ready && !master.deleting && master.node.is_none();
+        let is_arriving =
+            |master: &&Master| master.up_to_date && !master.ready && !master.deleting && master.node.is_none();
         self.snapshot.masters.iter().find(is_arriving).map(|master| master.name.clone())
     }
 
@@ -292,7 +296,10 @@ impl fmt::Display for Waiting {
             Self::Unready(names) => write!(f, "not ready: {}", names.join(", ")),
             Self::Quorum(etcd) => write!(f, "taking a machine away is not safe: {etcd}"),
             Self::Member { machine, index } => {
-                write!(f, "machine {machine} stays until its replacement with index {index} runs a healthy member of etcd")
+                write!(
+                    f,
+                    "machine {machine} stays until its replacement with index {index} runs a healthy member of etcd"
+                )
             }
             Self::Nodes => write!(f, "nodes could not be listed"),
             Self::Deletion(names) => write!(f, "older machines stay until they are deleted: {}", names.join(", ")),

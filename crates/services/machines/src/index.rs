@@ -134,7 +134,7 @@ impl Index {
 
     /// The Machines that have the address of one node, if they are several.
     pub(crate) fn contenders(&self, node: &Node) -> Vec<Key> {
-        self.machine_of(node).with_one_address().iter().map(store_key).collect()
+        self.machines.machine_of(&Identity::of_node(node)).with_one_address().iter().map(store_key).collect()
     }
 
     /// The nodes that have to be looked at when this Machine changes.

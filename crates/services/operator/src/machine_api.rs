@@ -24,8 +24,8 @@ use operate::Installation;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-pub use operate::machine_api::{Choices, SIMULATED};
 pub use operate::machine_api::webhook::SECRET as WEBHOOK_SECRET;
+pub use operate::machine_api::{Choices, SIMULATED};
 
 use crate::metrics::Metrics;
 use crate::{End, Error};

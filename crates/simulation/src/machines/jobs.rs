@@ -279,8 +279,7 @@ impl Replica {
         let machines = self.view.machines.objects.values().map(|machine| &**machine);
         let node = |name: &str| self.view.nodes.objects.get(name).map(|node| &**node);
         let etcd = world.etcd.seen(&world.hosts, &world.cloud);
-        let mut snapshot =
-            control_plane_set::Snapshot::from_objects(&object, machines, node, etcd, self.wall(world));
+        let mut snapshot = control_plane_set::Snapshot::from_objects(&object, machines, node, etcd, self.wall(world));
         snapshot.unmanaged_nodes = self.unmanaged_nodes();
         let plan = parties.control_plane(&snapshot);
         world.tell(|| format!("{}: control plane: {:?}", self.name, plan.next));

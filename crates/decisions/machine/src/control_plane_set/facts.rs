@@ -66,7 +66,11 @@ impl Etcd {
 
     /// Whether the member on one node, if it has one, has a successor on one of the others. A node that has booted is not yet
     /// a member, and may never be: off OpenShift somebody else makes it one.
-    pub(super) fn has_successor<'a>(&self, node: Option<&str>, mut heirs: impl Iterator<Item = Option<&'a str>>) -> bool {
+    pub(super) fn has_successor<'a>(
+        &self,
+        node: Option<&str>,
+        mut heirs: impl Iterator<Item = Option<&'a str>>,
+    ) -> bool {
         let Self::Members { seen, all: _ } = self else { return true };
         let is_member = node.is_some_and(|node| seen.contains_key(node));
         !is_member || heirs.any(|heir| heir.is_some_and(|heir| seen.get(heir) == Some(&true)))

@@ -66,7 +66,13 @@ pub(super) fn judge(
         false => (FALSE, "MinimumReplicasUnavailable"),
     };
     let conditions = [
-        condition(&old, AVAILABLE, serves, format!("{available} of {} machines are available", goal.replicas), snapshot),
+        condition(
+            &old,
+            AVAILABLE,
+            serves,
+            format!("{available} of {} machines are available", goal.replicas),
+            snapshot,
+        ),
         Condition {
             last_update_time: Some(moved),
             ..condition(&old, PROGRESSING, progressing, waiting.to_string(), snapshot)

@@ -164,7 +164,12 @@ impl Round<'_> {
 
 /// Says so if requests for remediation could not be made: each machine with the reason. `tried` says whether every one that is
 /// needed was asked for.
-pub fn report_requests(status: &mut MachineHealthCheckStatus, refused: &[(String, String)], tried: bool, now: Timestamp) {
+pub fn report_requests(
+    status: &mut MachineHealthCheckStatus,
+    refused: &[(String, String)],
+    tried: bool,
+    now: Timestamp,
+) {
     let available = types::EXTERNAL_REMEDIATION_REQUEST_AVAILABLE;
     let Some((machine, why)) = refused.first() else {
         if tried {

@@ -276,9 +276,7 @@ fn a_master_stays_until_its_replacement_is_a_healthy_member_of_etcd() {
     masters.push(master("c-master-abcde-0", "large", json!({})));
     check(
         &snapshot(set(json!({})), &masters, members(3, &[], 3)),
-        expect![
-            " | machine c-master-0 stays until its replacement with index 0 runs a healthy member of etcd"
-        ],
+        expect![" | machine c-master-0 stays until its replacement with index 0 runs a healthy member of etcd"],
     );
     // The old machine has none itself, so none is lost with it.
     let Etcd::Members { mut seen, all } = members(4, &[], 4) else { panic!("members are seen") };
@@ -294,7 +292,9 @@ fn a_master_stays_until_its_replacement_is_a_healthy_member_of_etcd() {
 fn five_masters_whose_replacements_never_join_etcd_keep_all_their_members() {
     let mut masters: Vec<_> = (0..5).map(|index| master(&format!("c-master-{index}"), "small", json!({}))).collect();
     let seen = |masters: &[Machine]| -> std::collections::BTreeMap<String, bool> {
-        let old = masters.iter().filter(|it| it.spec.provider_spec.as_ref().unwrap().value.as_ref().unwrap()["instanceType"] == "small");
+        let old = masters
+            .iter()
+            .filter(|it| it.spec.provider_spec.as_ref().unwrap().value.as_ref().unwrap()["instanceType"] == "small");
         old.map(|machine| (machine.metadata.name.clone().unwrap(), true)).collect()
     };
     for _ in 0..20 {
@@ -304,7 +304,9 @@ fn five_masters_whose_replacements_never_join_etcd_keep_all_their_members() {
             match action {
                 Action::Adopt { .. } => {}
                 Action::Create(machine) => masters.push(master(&machine.metadata.name.unwrap(), "large", json!({}))),
-                Action::Delete { name, .. } => masters.retain(|machine| machine.metadata.name.as_deref() != Some(&name)),
+                Action::Delete { name, .. } => {
+                    masters.retain(|machine| machine.metadata.name.as_deref() != Some(&name))
+                }
             }
         }
     }

@@ -345,7 +345,11 @@ fn a_rollout_that_does_not_get_on_says_so_after_its_deadline_and_one_that_does_b
     assert_eq!(again, None);
     let (web, _) = carried_out(web, &[set("old", 1, 0, 0), set("new", 2, 10, 7)], 130);
     assert!(told(&web).starts_with("Available=False MinimumReplicasUnavailable"), "{}", told(&web));
-    let settled = plan(&Snapshot { deployment: web, sets: vec![set("old", 1, 0, 0), set("new", 2, 10, 7)], now: now() + SignedDuration::from_secs(131) });
+    let settled = plan(&Snapshot {
+        deployment: web,
+        sets: vec![set("old", 1, 0, 0), set("new", 2, 10, 7)],
+        now: now() + SignedDuration::from_secs(131),
+    });
     assert!(!settled.actions.iter().any(|action| matches!(action, Action::Annotate(_))), "it is written once");
 }
 
@@ -360,8 +364,8 @@ fn a_deployment_that_cannot_be_acted_on_says_why_in_its_conditions() {
 
 #[test]
 fn machines_of_a_deployments_older_set_do_not_match_its_template() {
-    let machine = |image: &str| {
-        crate::make::machine(json!({
+    let machine = |image: &str| -> api::machine::Machine {
+        object(json!({
             "metadata": {"name": "m", "labels": {"app": "d"}, "ownerReferences":
                 [{"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": format!("uid-{image}"), "controller": true}]},
             "spec": {"providerSpec": {"value": {"image": image}}},

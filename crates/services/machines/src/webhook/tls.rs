@@ -6,11 +6,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
 /// How stale a certificate may be; asking the file system at each handshake would cost more than it gains.
 const FRESH: Duration = Duration::from_secs(1);

@@ -175,7 +175,8 @@ impl<'a> Rehearsal<'a> {
         let node = |name: &str| world.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
         let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
         let deployment = world.deployments.iter().find(|it| it.uid().as_ref() == owner.map(|owner| &owner.uid));
-        set::Snapshot::from_objects(object, machines, node, self.fleet.now).with_deployment(deployment.filter(|_| owner.is_some()))
+        set::Snapshot::from_objects(object, machines, node, self.fleet.now)
+            .with_deployment(deployment.filter(|_| owner.is_some()))
     }
 
     fn step_set(&mut self, object: &MachineSet) -> bool {
