@@ -1,7 +1,7 @@
 //! A Machine goes after its node is empty and its hooks are gone.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::{Kind, wait_for};
 
@@ -31,6 +31,9 @@ async fn the_controllers_stay_where_no_other_node_takes_them_and_leave_last_wher
         stage.create_machine(name, json!({})).await;
         stage.running(name).await;
     }
+    // As the node controller does, which does not run here.
+    let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
+    stage.nodes.patch("c", &PatchParams::default(), &untainted).await.unwrap();
     let pods = stage.place_in(crate::stage::NAMESPACE, "theirs", "b", json!({"k8s-app": "controller"})).await;
     stage.delete_machine("b").await;
     wait_for(&pods, "theirs", "the pod to be gone", |pod| pod.is_none()).await;

@@ -140,7 +140,7 @@ async fn nothing_is_judged_while_nodes_cannot_be_listed(kind: Kind) {
     first.kill().await;
     let all = machines(&stage).await;
     let sick = &all[0];
-    stage.nodes.delete(sick, &kube::api::DeleteParams::default()).await.unwrap();
+    stage.nodes.delete(sick, &DeleteParams::default()).await.unwrap();
     let _checks = check(&stage, json!({})).await;
     stage.faults.fail("nodes", 503);
     let _second = stage.control();
