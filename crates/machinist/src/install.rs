@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::operator::machine_api::Choices;
 use ::operator::{Images, Installation};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -48,9 +49,43 @@ pub(crate) struct Names {
     /// a program (EKS, GKE). Whoever takes over one node can then read the configs of all pools
     #[arg(long)]
     daemon_account: bool,
-    /// Install the groups of 2019 too, cluster.k8s.io and healthchecking.openshift.io
+    /// Install the groups of 2019 too, cluster.k8s.io and healthchecking.openshift.io. `kubectl get machines` means those then
+    #[arg(long, alias = "with-older-groups")]
+    legacy_kinds: bool,
+}
+
+/// What the machine controllers are told, by whoever installs or by the operator's Deployment.
+#[derive(Args, Clone)]
+pub(crate) struct OfMachines {
+    /// A provider that is a process of its own, on the hosts of the control plane, instead of the platform's
+    #[arg(long, value_name = "unix:SOCKET", value_parser = socket)]
+    provider: Option<String>,
+    /// Etcd does not run as pods of this cluster, and whoever runs it keeps its quorum while machines of the control plane
+    /// are replaced
     #[arg(long)]
-    with_older_groups: bool,
+    external_etcd: bool,
+    /// Remove what carries the mark of this cluster in the cloud and belongs to no Machine, an hour after it was made. The id
+    /// is that of label machine.openshift.io/cluster-api-cluster, and no other cluster may have it
+    #[arg(long, value_name = "CLUSTER-ID")]
+    remove_orphans: Option<String>,
+}
+
+impl OfMachines {
+    pub(crate) fn choices(&self) -> Choices {
+        let Self { provider, external_etcd, remove_orphans } = self.clone();
+        Choices { socket: provider, external_etcd, remove_orphans }
+    }
+}
+
+/// The path of a socket, of `unix:PATH`.
+pub(crate) fn socket(text: &str) -> Result<String, String> {
+    // Also in the form of an address: unix:///run/provider.sock.
+    let path = text.strip_prefix("unix:").ok_or("name a socket, such as unix:/run/shed/provider.sock")?;
+    let path = path.strip_prefix("//").unwrap_or(path);
+    match path.starts_with('/') && path.rfind('/') > Some(0) {
+        true => Ok(path.to_owned()),
+        false => Err("name the socket by its whole path, in a folder, such as unix:/run/shed/provider.sock".to_owned()),
+    }
 }
 
 impl Names {
@@ -87,8 +122,9 @@ impl Names {
             server: self.server.clone(),
             api_url: self.apiserver_url.clone(),
             daemon_account: self.daemon_account,
-            older_groups: self.with_older_groups,
+            older_groups: self.legacy_kinds,
             platform: self.platform.clone(),
+            choices: Choices::default(),
             access: Vec::new(),
             machine_access: Vec::new(),
         };
@@ -122,6 +158,8 @@ fn is_label(name: &str) -> bool {
 pub(crate) struct Arguments {
     #[command(flatten)]
     names: Names,
+    #[command(flatten)]
+    machines: OfMachines,
     /// Install the dashboard too: `kubectl port-forward` reaches it, and people sign in with their own tokens
     #[arg(long)]
     dashboard: bool,
@@ -131,7 +169,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let installation = arguments.names.installation()?;
+    let installation = Installation { choices: arguments.machines.choices(), ..arguments.names.installation()? };
     let halves = operate::installed(&installation).into_iter().chain(operate::machine_api::installed(&installation));
     let mut objects: Vec<Value> = halves.map(|one| one.object).collect();
     if arguments.dashboard {

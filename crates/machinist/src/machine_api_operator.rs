@@ -37,6 +37,8 @@ struct Start {
     /// Platform whose machines are managed, such as AWS; absent, found from the cluster
     #[arg(long, value_name = "PLATFORM", value_parser = install::platform)]
     platform: Option<String>,
+    #[command(flatten)]
+    machines: install::OfMachines,
     /// Name of this process among the candidates for leadership; absent, the host's name and a number
     #[arg(long, env = "POD_NAME")]
     identity: Option<String>,
@@ -62,6 +64,7 @@ async fn operate(start: Start) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         namespace: start.namespace,
         platform: start.platform,
+        choices: start.machines.choices(),
         images: start.images_json,
         identity: start.identity.unwrap_or_else(operator::identity),
         lease: (start.lease_duration > 0).then(|| Duration::from_secs(start.lease_duration)),

@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// it is only told of. The id is that of label machine.openshift.io/cluster-api-cluster, and no other cluster may have it
     #[arg(long, value_name = "CLUSTER-ID")]
     remove_orphans: Option<String>,
+    /// Carry out no MachineHealthChecks
+    #[arg(long)]
+    without_health_checks: bool,
     /// Where /healthz, /readyz and /metrics are served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8799")]
     listen: SocketAddr,
@@ -67,6 +70,12 @@ pub(crate) struct Arguments {
     /// Folder with tls.crt and tls.key of --webhook
     #[arg(long, value_name = "FOLDER")]
     webhook_certificate: Option<PathBuf>,
+    /// The oldest version of TLS that --webhook speaks, such as VersionTLS13; it speaks none before VersionTLS12
+    #[arg(long, value_name = "VERSION")]
+    tls_min_version: Option<String>,
+    /// The cipher suites of TLS 1.2 that --webhook may use; names that it does not know are left out
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tls_cipher_suites: Vec<String>,
 }
 
 /// The clouds whose machines can be made.
@@ -141,8 +150,13 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let listener =
             listener.with_context(|| format!("cannot listen on {address}; choose another with --webhook"))?;
         let (client, provider) = (client.clone(), provider.clone());
+        let tls = ::machines::webhook::Tls {
+            certificates: folder,
+            min_version: arguments.tls_min_version.clone(),
+            suites: arguments.tls_cipher_suites.clone(),
+        };
         // It serves whoever leads, and ends with the process.
-        tokio::spawn(async move { ::machines::webhook::serve(listener, &folder, client, provider).await });
+        tokio::spawn(async move { ::machines::webhook::serve(listener, &tls, client, provider).await });
     }
     let settings = Settings {
         namespace: arguments.namespace,
@@ -150,6 +164,7 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
         lease: (arguments.lease_duration > 0).then(|| Duration::from_secs(arguments.lease_duration)),
         listen: Some(arguments.listen),
         etcd_elsewhere: arguments.external_etcd,
+        health_checks: !arguments.without_health_checks,
         orphans: match &arguments.remove_orphans {
             Some(cluster) => Orphans::Remove { cluster: cluster.clone() },
             None => Orphans::Report,

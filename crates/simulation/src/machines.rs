@@ -8,6 +8,7 @@ mod api;
 mod build;
 mod cloud;
 mod ending;
+mod etcd;
 mod faults;
 mod hosts;
 mod jobs;

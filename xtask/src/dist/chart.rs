@@ -25,7 +25,7 @@ const IMAGE: &str = "xx-image-xx";
 type Choice = (Option_, fn(&mut Installation, &str));
 
 /// In the order in which `install` writes their flags.
-const CHOICES: [Choice; 10] = [
+const CHOICES: [Choice; 13] = [
     (Option_::new("adminUser"), |installation, text| installation.admin_user = Some(text.to_owned())),
     (Option_::new("runtimeService"), |installation, text| installation.runtime_service = Some(text.to_owned())),
     (Option_::new("server"), |installation, text| installation.server = Some(text.to_owned())),
@@ -43,6 +43,9 @@ const CHOICES: [Choice; 10] = [
         installation.images.machine_config_daemon = Some(text.to_owned());
     }),
     (Option_::new("platform"), |installation, text| installation.platform = Some(text.to_owned())),
+    (Option_::new("providerSocket"), |installation, text| installation.choices.socket = Some(text.to_owned())),
+    (Option_::switch("externalEtcd"), |installation, _| installation.choices.external_etcd = true),
+    (Option_::new("removeOrphans"), |installation, text| installation.choices.remove_orphans = Some(text.to_owned())),
 ];
 
 /// The chart as helm packs it.

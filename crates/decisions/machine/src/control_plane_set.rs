@@ -75,6 +75,11 @@ pub enum Waiting {
     Unready(Vec<String>),
     /// Taking a machine away would cost etcd its quorum, or nobody knows whether it would.
     Quorum(Etcd),
+    /// A machine stays because its heir runs no healthy member of etcd yet.
+    Member {
+        machine: String,
+        index: u32,
+    },
     /// Machines differ from the template and stay until somebody deletes them.
     Deletion(Vec<String>),
     /// Nodes could not be listed; their return is a change.
@@ -221,7 +226,8 @@ impl<'a> Round<'a> {
 
     /// A machine of the present template that has not had a node yet.
     fn arriving(&self) -> Option<String> {
-        let is_arriving = |master: &&Master| master.up_to_date && !master.ready && !master.deleting && !master.had_node;
+        let is_arriving =
+            |master: &&Master| master.up_to_date && !master.ready && !master.deleting && master.node.is_none();
         self.snapshot.masters.iter().find(is_arriving).map(|master| master.name.clone())
     }
 
@@ -268,6 +274,11 @@ impl<'a> Round<'a> {
         if !self.snapshot.etcd.survives_a_loss() {
             return (Vec::new(), Waiting::Quorum(self.snapshot.etcd.clone()));
         }
+        let index = old.index.unwrap_or_default();
+        let heirs = self.by_index[&index].iter().filter(|master| master.uid != old.uid && !master.deleting);
+        if !self.snapshot.etcd.has_successor(old.node.as_deref(), heirs.map(|heir| heir.node.as_deref())) {
+            return (Vec::new(), Waiting::Member { machine: old.name.clone(), index });
+        }
         let delete = Action::Delete { name: old.name.clone(), uid: old.uid.clone() };
         (vec![delete], Waiting::Removal(old.name.clone()))
     }
@@ -284,6 +295,12 @@ impl fmt::Display for Waiting {
             Self::Removal(name) => write!(f, "machine {name} is on its way out"),
             Self::Unready(names) => write!(f, "not ready: {}", names.join(", ")),
             Self::Quorum(etcd) => write!(f, "taking a machine away is not safe: {etcd}"),
+            Self::Member { machine, index } => {
+                write!(
+                    f,
+                    "machine {machine} stays until its replacement with index {index} runs a healthy member of etcd"
+                )
+            }
             Self::Nodes => write!(f, "nodes could not be listed"),
             Self::Deletion(names) => write!(f, "older machines stay until they are deleted: {}", names.join(", ")),
         }

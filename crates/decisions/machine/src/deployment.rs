@@ -6,6 +6,7 @@
 //! With the annotation `machinist.dev/update-strategy: OnDelete` nothing is taken away: an old machine is replaced by a new
 //! one when somebody deletes it.
 
+pub mod conditions;
 mod facts;
 mod naming;
 mod paused;
@@ -18,7 +19,7 @@ use std::fmt;
 
 use api::machine::{MachineDeployment, MachineDeploymentStatus, MachineSet};
 use api::selector::Selector;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 pub use revision::{RollbackError, rollback};
 pub use sizes::{Allowance, AllowanceError};
@@ -73,10 +74,19 @@ pub struct SetChange {
     pub annotations: BTreeMap<String, Option<String>>,
 }
 
-/// Nothing here depends on time; availability reaches the deployment through its sets.
+/// Only the deadline for progress depends on time; availability reaches the deployment through its sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     OnChange(Waiting),
+    After(SignedDuration, Waiting),
+}
+
+impl Next {
+    pub fn waiting(&self) -> &Waiting {
+        match self {
+            Self::OnChange(waiting) | Self::After(_, waiting) => waiting,
+        }
+    }
 }
 
 /// Why nothing more happens now.
@@ -129,7 +139,8 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     let goal = match Goal::of(deployment) {
         Ok(goal) => goal,
         Err(problem) => {
-            return Plan { actions: Vec::new(), status: old(), next: Next::OnChange(Waiting::Invalid(problem)) };
+            let actions = conditions::of_invalid(snapshot, &problem).into_iter().collect();
+            return Plan { actions, status: old(), next: Next::OnChange(Waiting::Invalid(problem)) };
         }
     };
     let mut family = Family::of(snapshot, &goal);
@@ -145,7 +156,13 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     if waiting == Waiting::Complete {
         actions.extend(family.prune(&goal));
     }
-    Plan { actions, status, next: Next::OnChange(waiting) }
+    let (told, deadline) = conditions::judge(snapshot, &goal, &status, &waiting);
+    actions.extend(told);
+    let next = match deadline {
+        Some(left) => Next::After(left, waiting),
+        None => Next::OnChange(waiting),
+    };
+    Plan { actions, status, next }
 }
 
 /// What a deployment asks for, with its defaults.

@@ -17,7 +17,7 @@ use crate::condition;
 use crate::lifecycle::hook_list;
 
 pub(crate) use facts::is_open_again;
-pub use facts::{Colleague, DrainNode, cordoned};
+pub use facts::{Colleague, DrainNode, cordoned, takes_controllers};
 
 /// How long a control-plane node waits before it asks again whether it may go.
 pub const TURN: SignedDuration = SignedDuration::from_secs(20);

@@ -24,6 +24,7 @@ use crate::condition;
 
 pub use check::{Check, Invalid, Limit, Strategy, Symptom, TERMINATION_CHECK, termination_check};
 pub use legacy::{CONFIG_MAP, ConfigMapError, symptoms_from_config_map};
+pub use remedy::report_requests;
 pub use replacements::Wanted;
 pub use target::{NodeFacts, REBOOT, Target, TargetNode};
 pub use verdict::{Cause, Verdict};

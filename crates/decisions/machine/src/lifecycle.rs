@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub machine: Machine,
     /// Other Machines that claim the same provider ID.
     pub rivals: Vec<Rival>,
+    /// A node whose address other Machines have too.
+    pub contested: Option<Contested>,
     pub node: LinkedNode,
     /// The provider's answer to a lookup, once it was asked in this pass or by a batch shortly before.
     pub sighting: Option<Result<Vec<Instance>, Error>>,
@@ -72,6 +74,14 @@ pub struct Snapshot {
     /// How long the provider may take to show a new instance.
     pub settling: SignedDuration,
     pub now: Timestamp,
+}
+
+/// A node that is linked to no Machine, because several have its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contested {
+    pub node: String,
+    /// The other Machines, as `namespace/name`.
+    pub others: Vec<String>,
 }
 
 /// The pure half of an intent, from the provider's rules.
@@ -271,6 +281,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
     }
     report.clear(types::VALID);
     report.clear_claim();
+    report.contest(snapshot.contested.as_ref());
     match (&snapshot.answer, snapshot.current_sighting()) {
         (Some(Answer::Created(answer)), _) => creation::created(snapshot, report, answer),
         (Some(Answer::Updated(answer)), _) => updated(snapshot, report, answer),

@@ -127,6 +127,18 @@ pub fn plan(snapshot: &Snapshot) -> Result<Plan, Error> {
     Ok(Plan { platform: name, controllers, features, deployment })
 }
 
+/// Gates that a FeatureGate object switches on. While a cluster is upgraded it lists those of two versions, and one that is on in both is on.
+pub fn enabled_features(gates: &Value) -> BTreeSet<String> {
+    let names = |list: &Value| -> BTreeSet<String> {
+        let all = list.as_array().into_iter().flatten();
+        all.filter_map(|gate| gate["name"].as_str().or(gate.as_str())).map(str::to_owned).collect()
+    };
+    let versions = gates["status"]["featureGates"].as_array().into_iter().flatten();
+    let told = versions.map(|version| names(&version["enabled"])).reduce(|one, other| &one & &other);
+    // Where nobody keeps a status, those that a person switched on.
+    told.unwrap_or_else(|| names(&gates["spec"]["customNoUpgrade"]["enabled"]))
+}
+
 impl Proxy {
     /// Reads a Proxy object. Only its status counts: the spec may not have been checked yet.
     pub fn from_object(proxy: &Value) -> Self {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::machine_api::Choices;
+
 /// The namespace of sources such as the pull secret, unless another is given, is the installation's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Installation {
@@ -28,6 +30,8 @@ pub struct Installation {
     pub older_groups: bool,
     /// The platform whose machines are managed; found from the cluster unless given.
     pub platform: Option<String>,
+    /// What was decided about the machine controllers.
+    pub choices: Choices,
     /// RBAC of every process, made from what each declares, and ready to be applied.
     pub access: Vec<Value>,
     /// RBAC of the Machine API's operator and controllers, likewise.
@@ -48,6 +52,7 @@ impl Default for Installation {
             daemon_account: false,
             older_groups: false,
             platform: None,
+            choices: Choices::default(),
             access: Vec::new(),
             machine_access: Vec::new(),
         }
@@ -78,7 +83,7 @@ impl Installation {
             arguments.extend((value != default).then(|| format!("--{flag}={value}")));
         }
         arguments.extend(self.daemon_account.then(|| "--daemon-account".to_owned()));
-        arguments.extend(self.older_groups.then(|| "--with-older-groups".to_owned()));
+        arguments.extend(self.older_groups.then(|| "--legacy-kinds".to_owned()));
         arguments
     }
 }

@@ -4,12 +4,15 @@
 //! Its operator is a process of its own, so that people can stop it, edit what it deploys and start it again without
 //! touching machine configuration. Which image and arguments a platform gets is decided in the crate `machine`.
 
+mod choices;
 pub mod images;
 pub mod status;
 pub mod webhook;
 
 use serde_json::{Value, json};
 use webhook::Webhook;
+
+pub use choices::Choices;
 
 use crate::installation::Installation;
 use crate::objects::{Desired, Id, Keep, Step};
@@ -25,13 +28,15 @@ pub const CONTAINER: &str = "machine-controller";
 const ACCOUNT: &str = "/var/lib/machinist";
 
 /// What the controllers run for a platform.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controllers {
     pub image: String,
-    /// The name that `machinist machines --provider` knows.
-    pub provider: &'static str,
+    /// What `machinist machines --provider` knows: a name, or `unix:` and a socket.
+    pub provider: String,
     /// Names and values, such as those of the proxy.
     pub environment: Vec<(String, String)>,
+    /// Flags that follow from what somebody has decided or the cluster says.
+    pub arguments: Vec<String>,
 }
 
 /// The provider that this release has for a platform, by the platform's name in the Infrastructure object.
@@ -109,7 +114,7 @@ pub fn kept(namespace: &str, controllers: &Controllers, webhook: Option<&Webhook
 
 /// Everything of [`kept`], to be looked for and taken away.
 pub fn kept_ids(namespace: &str) -> Vec<Id> {
-    let any = Controllers { image: String::new(), provider: "", environment: Vec::new() };
+    let any = Controllers::default();
     let webhook = Webhook { bundle: String::new(), url: None };
     kept(namespace, &any, Some(&webhook)).iter().map(Desired::id).collect()
 }
@@ -127,6 +132,7 @@ fn operator(installation: &Installation) -> Value {
     let mut container = container(OPERATOR, &installation.images.machine_config_operator);
     let mut arguments = vec![OPERATOR.to_owned(), "start".to_owned(), format!("--namespace={namespace}")];
     arguments.extend(installation.platform.as_ref().map(|platform| format!("--platform={platform}")));
+    arguments.extend(installation.choices.of_operator());
     arguments.push(format!("--listen=0.0.0.0:{METRICS_PORT}"));
     container["args"] = json!(arguments);
     probed(&mut container);
@@ -137,8 +143,8 @@ fn operator(installation: &Installation) -> Value {
 }
 
 fn deployment(place: &Place, namespace: &str, controllers: &Controllers) -> Value {
-    let Controllers { image, provider, environment } = controllers;
-    let is_simulated = ["memory", "kubemark"].contains(provider);
+    let Controllers { image, provider, environment, arguments: more } = controllers;
+    let is_simulated = ["memory", "kubemark"].contains(&provider.as_str());
     let mut container = container(CONTAINER, image);
     let mut arguments = vec![
         "machines".to_owned(),
@@ -156,6 +162,12 @@ fn deployment(place: &Place, namespace: &str, controllers: &Controllers) -> Valu
         mounts.push(json!({"name": "account", "mountPath": ACCOUNT}));
         volumes.push(json!({"name": "account", "emptyDir": {}}));
     }
+    // The provider runs on the same host, and its socket may come later than the pod.
+    if let Some(folder) = provider.strip_prefix("unix:").and_then(|socket| Some(socket.rsplit_once('/')?.0)) {
+        mounts.push(json!({"name": "provider", "mountPath": folder}));
+        volumes.push(json!({"name": "provider", "hostPath": {"path": folder, "type": "DirectoryOrCreate"}}));
+    }
+    arguments.extend(more.iter().cloned());
     container["args"] = json!(arguments);
     container["volumeMounts"] = json!(mounts);
     if let Some(present) = container["env"].as_array_mut() {
@@ -181,7 +193,8 @@ mod tests {
 
     fn controllers(provider: &'static str) -> Controllers {
         let environment = vec![("HTTPS_PROXY".to_owned(), "http://proxy:3128".to_owned())];
-        Controllers { image: "machinist:1".to_owned(), provider, environment }
+        let arguments = vec!["--external-etcd".to_owned()];
+        Controllers { image: "machinist:1".to_owned(), provider: provider.to_owned(), environment, arguments }
     }
 
     fn deployed(provider: &'static str) -> Value {
@@ -198,7 +211,18 @@ mod tests {
         assert_eq!((&container["name"], &container["image"]), (&json!("machine-controller"), &json!("machinist:1")));
         let arguments = container["args"].as_array().expect("arguments");
         assert!(arguments.contains(&json!("--provider=aws")), "{arguments:?}");
+        assert!(arguments.contains(&json!("--external-etcd")), "{arguments:?}");
         assert!(container["env"].to_string().contains("http://proxy:3128"));
+    }
+
+    #[test]
+    fn a_provider_that_is_a_process_of_its_own_is_reached_in_its_folder_of_the_host() {
+        let pod = deployed("unix:/run/shed/provider.sock")["spec"]["template"]["spec"].clone();
+        assert!(pod["containers"][0]["args"].to_string().contains("--provider=unix:/run/shed/provider.sock"));
+        let folder = json!({"name": "provider", "hostPath": {"path": "/run/shed", "type": "DirectoryOrCreate"}});
+        assert!(pod["volumes"].as_array().expect("volumes").contains(&folder), "{pod}");
+        let mount = json!({"name": "provider", "mountPath": "/run/shed"});
+        assert!(pod["containers"][0]["volumeMounts"].as_array().expect("mounts").contains(&mount));
     }
 
     #[test]
@@ -215,14 +239,22 @@ mod tests {
     }
 
     #[test]
-    fn the_platform_of_the_installation_reaches_the_operator() {
-        let installation = Installation { platform: Some("AWS".into()), ..Installation::default() };
+    fn what_was_decided_at_the_installation_reaches_the_operator() {
+        let choices = Choices {
+            socket: Some("/run/shed/provider.sock".into()),
+            external_etcd: true,
+            remove_orphans: Some("c-1".into()),
+        };
+        let installation = Installation { platform: Some("AWS".into()), choices, ..Installation::default() };
         let arguments = operator(&installation)["spec"]["template"]["spec"]["containers"][0]["args"].clone();
         let expected = json!([
             "machine-api-operator",
             "start",
             "--namespace=openshift-machine-api",
             "--platform=AWS",
+            "--provider=unix:/run/shed/provider.sock",
+            "--external-etcd",
+            "--remove-orphans=c-1",
             "--listen=0.0.0.0:8797"
         ]);
         assert_eq!(arguments, expected);

@@ -120,7 +120,7 @@ impl Peer {
 ///
 /// What a pod was told when it joined stays in its arguments for ever, also after members were removed. So that only makes
 /// up for a number that was never recorded; one that somebody has lowered stays lowered.
-pub(crate) fn members(seen: &[EtcdMember], recorded: Option<i32>) -> usize {
+pub fn members(seen: &[EtcdMember], recorded: Option<i32>) -> usize {
     let now = seen.iter().filter_map(|member| if let Named::Now(count) = member.named { Some(count) } else { None });
     let at_join = seen.iter().filter_map(|one| if let Named::AtJoin(count) = one.named { Some(count) } else { None });
     let is_current = !seen.is_empty() && now.clone().count() == seen.len();

@@ -20,6 +20,10 @@ const IDENTITY: Identity = Identity {
     versions: &["v1beta1", "v1"],
 };
 
+/// What manifests of 2019 say. The fields are the same.
+const IDENTITY_OF_2019: Identity =
+    Identity { kind: IDENTITY.kind, groups: &["aws.cluster.k8s.io"], versions: &["v1alpha1"] };
+
 /// The pure half of the provider.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rules;
@@ -104,6 +108,24 @@ fn default_instance_type(architecture: Architecture) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runbook R23, with the fields that generators of that time wrote although they say nothing.
+    #[test]
+    fn a_spec_of_2019_is_as_good_as_one_of_today() {
+        let value = json!({
+            "apiVersion": "aws.cluster.k8s.io/v1alpha1", "kind": "AWSMachineProviderConfig",
+            "metadata": {"creationTimestamp": null},
+            "ami": {"arn": null, "filters": null, "id": "ami-1"}, "blockDevices": null, "credentialsSecret": null,
+            "deviceIndex": 0, "iamInstanceProfile": {"arn": null, "filters": null, "id": "worker-profile"},
+            "instanceType": "m4.large", "keyName": null, "loadBalancers": null,
+            "placement": {"availabilityZone": "us-east-1a", "region": "us-east-1"}, "publicIp": null,
+            "securityGroups": [{"arn": null, "filters": [{"name": "tag:Name", "values": ["worker"]}], "id": null}],
+            "subnet": {"arn": null, "filters": [{"name": "tag:Name", "values": ["private"]}], "id": null},
+            "tags": null, "userDataSecret": {"name": "worker-user-data"},
+        });
+        let filled = Rules.default(&value, &Surroundings::default()).expect("it can be read");
+        assert_eq!(Rules.validate(&filled, &Surroundings::default()), Verdict::default());
+    }
 
     fn spec(value: Value) -> AwsSpec {
         serde_json::from_value(value).expect("a spec")

@@ -133,9 +133,10 @@ pub(super) async fn admission(
         }
         anyhow::Ok(())
     };
+    let tls = ::machines::webhook::Tls { certificates: folder.clone(), ..::machines::webhook::Tls::default() };
     tokio::select! {
         followed = follow => followed,
-        () = ::machines::webhook::serve(listener, &folder, client, provider) => Ok(()),
+        () = ::machines::webhook::serve(listener, &tls, client, provider) => Ok(()),
         () = told_to_stop(stopped) => Ok(()),
     }
 }

@@ -159,7 +159,7 @@ fn request(machine: &Machine) -> Request {
 }
 
 fn adopted(machine: &Machine) -> (Mark, String, Value) {
-    let spec = machine.spec.provider_spec.as_ref().and_then(|spec| spec.value.clone()).unwrap_or_default();
+    let spec = machine.spec.provider_value().cloned().unwrap_or_default();
     (mark(machine), machine.spec.provider_id.clone().unwrap_or_default(), spec)
 }
 

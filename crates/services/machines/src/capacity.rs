@@ -67,8 +67,8 @@ impl Capacities {
         }
         let set = world.sets.get(&key).filter(|set| set.metadata.deletion_timestamp.is_none());
         let Some(set) = set else { return Outcome::Done };
-        let spec = set.spec.template.as_ref().and_then(|it| it.spec.as_ref()?.provider_spec.as_ref()?.value.as_ref());
-        let Some(spec) = spec.filter(|spec| !spec.is_null()) else { return Outcome::Done };
+        let spec = set.spec.template.as_ref().and_then(|template| template.spec.as_ref()?.provider_value());
+        let Some(spec) = spec else { return Outcome::Done };
         let capacity = match self.capacity(&key, &set, spec).await {
             Ok(capacity) => capacity,
             Err(error) => {

@@ -46,7 +46,9 @@ impl Claim {
 }
 
 impl Claims {
-    /// How much longer another process may act for this object.
+    /// How much longer another process may act for this object. To be asked whenever the object is looked at, also while
+    /// nothing has to go: the wait counts from when a claim was first met here, and a process that follows another one meets
+    /// its claims when it begins.
     pub(crate) fn foreign<K: Resource>(&self, key: &Key, object: &K, identity: &str) -> Option<Duration> {
         let claim = object.annotations().get(annotation::CLAIM)?;
         let (owner, _) = claim.split_once(' ')?;
@@ -84,5 +86,31 @@ impl Claims {
 
     pub(crate) fn forget(&self, key: &Key) {
         self.met.lock().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::machine::MachineSet;
+
+    use super::*;
+
+    fn claimed(text: &str) -> MachineSet {
+        let mut set = MachineSet::default();
+        set.metadata.annotations = Some([(annotation::CLAIM.to_owned(), text.to_owned())].into());
+        set
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_process_is_waited_for_from_when_its_claim_was_first_met() {
+        let (claims, key) = (Claims::default(), Key::in_namespace("ns", "a"));
+        let left = |text: &str| claims.foreign(&key, &claimed(text), "me");
+        assert_eq!(left("other 2026-01-01T00:00:00Z m1"), Some(RESPECTED_FOR));
+        tokio::time::advance(RESPECTED_FOR / 2).await;
+        assert_eq!(left("other 2026-01-01T00:00:00Z m1"), Some(RESPECTED_FOR / 2));
+        tokio::time::advance(RESPECTED_FOR / 2).await;
+        assert_eq!(left("other 2026-01-01T00:00:00Z m1"), None);
+        assert_eq!(left("other 2026-01-01T00:01:00Z m2"), Some(RESPECTED_FOR), "it claimed again");
+        assert_eq!(left("me 2026-01-01T00:02:00Z m2"), None);
     }
 }

@@ -3,12 +3,14 @@
 //! Which machine comes and which goes is decided by `machine::control_plane_set`. Here etcd's members are counted where they
 //! run as pods; off OpenShift, adding and removing members is not our work.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::known::Reading;
 use api::machine::{ControlPlaneMachineSet, Machine};
+use api::machinist::PoolLedger;
+use api::names::POOL_MASTER;
 use cluster::events::Severity;
 use cluster::watch::Key;
 use cluster::write::in_time;
@@ -53,6 +55,12 @@ struct Error {
     source: kube::Error,
 }
 
+/// What could not be read, and why.
+struct Unseen {
+    what: &'static str,
+    why: String,
+}
+
 impl ControlPlane {
     pub(crate) fn new(context: Arc<Context>) -> Self {
         Self { context, queue: Queue::default(), expectations: Expectations::default(), claims: Claims::default() }
@@ -82,10 +90,12 @@ impl ControlPlane {
             self.context.forget::<ControlPlaneMachineSet>(&key);
             return Outcome::Done;
         };
+        // Others are waited for from when their claim was first seen.
+        let claimed_elsewhere = self.claims.foreign(&key, &*set, &self.context.settings.identity);
         if let Some(wait) = self.expectations.open(&key, &world.machines) {
             return Outcome::Again(wait);
         }
-        if let Some(wait) = self.claims.foreign(&key, &*set, &self.context.settings.identity) {
+        if let Some(wait) = claimed_elsewhere {
             tracing::debug!(?key, ?wait, "another process acts for the control plane");
             return Outcome::Again(wait);
         }
@@ -123,28 +133,45 @@ impl ControlPlane {
         index.control_plane().into_iter().filter(|node| index.of_node(node).is_empty()).collect()
     }
 
-    /// Counts the members of etcd that run as pods.
+    /// Counts the members of etcd as rollouts do: those that run as pods, and those that the ledger remembers.
     async fn etcd(&self) -> Etcd {
-        let mut members: Vec<EtcdMember> = Vec::new();
+        let read = async { Ok((self.members().await?, self.recorded().await?)) };
+        let (members, recorded) = match read.await {
+            Ok(read) => read,
+            Err(Unseen { what, why }) => {
+                tracing::debug!(what, why, "cannot count the members of etcd");
+                return Etcd::Unknown;
+            }
+        };
+        if members.is_empty() {
+            // It may run inside another process, or under labels that nobody told us.
+            return if self.context.settings.etcd_elsewhere { Etcd::Elsewhere } else { Etcd::Unknown };
+        }
+        let all = rollout::control_plane::members(&members, recorded);
+        Etcd::Members { seen: members.into_iter().map(|member| (member.node, member.ready)).collect(), all }
+    }
+
+    /// The members that run as pods.
+    async fn members(&self) -> Result<Vec<EtcdMember>, Unseen> {
+        let mut members = Vec::new();
         for (namespace, labels) in ETCD {
             let api: Api<Pod> = Api::namespaced(self.context.world.client.clone(), namespace);
             match read::list(&api, ListParams::default().labels(labels)).await {
                 Reading::Known { value, .. } => members.extend(value.iter().filter_map(EtcdMember::from_pod)),
                 Reading::NotInstalled => {}
-                Reading::Unknown(why) => {
-                    tracing::debug!(namespace, why, "cannot count the members of etcd");
-                    return Etcd::Unknown;
-                }
+                Reading::Unknown(why) => return Err(Unseen { what: namespace, why }),
             }
         }
-        let nodes = |is: fn(&&EtcdMember) -> bool| -> BTreeSet<&str> {
-            members.iter().filter(is).map(|member| member.node.as_str()).collect()
-        };
-        match nodes(|_| true).len() {
-            0 if self.context.settings.etcd_elsewhere => Etcd::Elsewhere,
-            // It may run inside another process, or under labels that nobody told us.
-            0 => Etcd::Unknown,
-            all => Etcd::Members { healthy: nodes(|member| member.ready).len(), all },
+        Ok(members)
+    }
+
+    /// How many members the pool's ledger remembers. Rollouts write it.
+    async fn recorded(&self) -> Result<Option<i32>, Unseen> {
+        let api: Api<PoolLedger> = Api::all(self.context.world.client.clone());
+        match read::get(&api, POOL_MASTER).await {
+            Reading::Known { value, .. } => Ok(value.and_then(|ledger| ledger.spec.etcd_members)),
+            Reading::NotInstalled => Ok(None),
+            Reading::Unknown(why) => Err(Unseen { what: "poolledgers", why }),
         }
     }
 
@@ -234,6 +261,10 @@ impl ControlPlane {
         match waiting {
             Waiting::Quorum(_) => {
                 self.context.tell(set, Severity::Warning, "QuorumGuard", &waiting.to_string());
+                Outcome::Again(QUORUM)
+            }
+            Waiting::Member { .. } => {
+                self.context.tell(set, Severity::Normal, "WaitingForEtcd", &waiting.to_string());
                 Outcome::Again(QUORUM)
             }
             Waiting::Degraded(trouble) => {

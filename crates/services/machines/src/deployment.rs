@@ -19,7 +19,7 @@ use machine::deployment::{self, Action, Next, Plan, SetChange, Snapshot, Waiting
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::context::{Context, UNREAD};
+use crate::context::{Context, UNREAD, positive};
 use crate::write::is_as_new;
 use crate::{delete, owners, write};
 
@@ -84,12 +84,14 @@ impl Deployments {
         let snapshot = Snapshot { deployment: (*deployment).clone(), sets, now: Timestamp::now() };
         let plan = deployment::plan(&snapshot);
         tracing::debug!(?key, actions = ?plan.actions, next = ?plan.next, "planned");
-        let Next::OnChange(waiting) = &plan.next;
-        if let Waiting::Invalid(problem) = waiting {
+        if let Waiting::Invalid(problem) = plan.next.waiting() {
             self.context.tell(&*deployment, Severity::Warning, "ReconcileError", &problem.to_string());
         }
         match self.apply(&snapshot, &plan).await {
-            Ok(()) => Outcome::Done,
+            Ok(()) => match plan.next {
+                Next::OnChange(_) => Outcome::Done,
+                Next::After(delay, _) => Outcome::Again(positive(delay)),
+            },
             // Somebody wrote in between; what is decided next is decided on what is there then.
             Err(error) if matches!(problem(&error.source), Problem::Conflict | Problem::NotFound) => Outcome::Retry,
             Err(error) => {

@@ -8,6 +8,7 @@ use api::names::MACHINE_FINALIZER;
 use api::selector::Selector;
 use cluster::Change;
 use cluster::watch::Key;
+use machine::link::Identity;
 use machine::set::Readiness;
 
 use crate::capacity::Capacities;
@@ -15,7 +16,7 @@ use crate::context::Context;
 use crate::control_plane::ControlPlane;
 use crate::deployment::Deployments;
 use crate::health::{Checks, Vintage};
-use crate::index::controller;
+use crate::index::{Index, controller};
 use crate::life::Machines;
 use crate::link::Links;
 use crate::set::Sets;
@@ -58,10 +59,17 @@ impl Controllers {
             self.capacities.clone().run(),
             self.links.clone().run(),
             self.deployments.clone().run(),
-            self.checks.clone().run(),
-            self.legacy_checks.clone().run(),
+            self.clone().check(),
             self.control_plane.clone().run(),
         );
+    }
+
+    async fn check(self: Arc<Self>) {
+        if !self.context.settings.health_checks {
+            tracing::info!("health checks are switched off");
+            return;
+        }
+        tokio::join!(self.checks.clone().run(), self.legacy_checks.clone().run());
     }
 
     /// Takes in everything at once, so that the first plan cannot see half a set. The changes that tell the same arrive
@@ -84,7 +92,7 @@ impl Controllers {
                 Some(change) = changes.machines.recv() => self.machine_changed(&change),
                 Some(change) = changes.nodes.recv() => self.node_changed(&change),
                 Some(change) = changes.sets.recv() => self.set_changed(change),
-                Some(change) = changes.deployments.recv() => self.deployments.changed(change.key),
+                Some(change) = changes.deployments.recv() => self.deployment_changed(change),
                 Some(change) = changes.checks.recv() => self.checks.changed(change.key),
                 Some(change) = changes.legacy_checks.recv() => self.legacy_checks.changed(change.key),
                 Some(change) = changes.control_planes.recv() => self.control_plane.disturbed(change.key),
@@ -99,13 +107,16 @@ impl Controllers {
         let sides = || old.iter().chain(new);
         // The store may be ahead of this change, and the index must not fall behind it.
         let now = self.context.world.machines.get(key);
-        let nodes = {
+        let (nodes, contenders) = {
             let mut index = self.context.index.lock();
             let mut nodes: BTreeSet<String> = sides().flat_map(|machine| index.nodes_of(machine)).collect();
+            let mut contenders = self.contenders(&index, &nodes);
             index.put_machine(key, now.as_deref());
             nodes.extend(now.iter().flat_map(|machine| index.nodes_of(machine)));
-            nodes
+            contenders.extend(self.contenders(&index, &nodes));
+            (nodes, contenders)
         };
+        contenders.into_iter().filter(|other| other != key).for_each(|other| self.machines.queue.add(other));
         self.machines.changed(key, new.as_deref());
         nodes.into_iter().for_each(|node| self.links.queue.add(node));
         self.disturb_control_plane(sides());
@@ -120,6 +131,12 @@ impl Controllers {
         if claims(old) != claims(new) {
             self.rivals_of(sides());
         }
+    }
+
+    /// The Machines that have the address of one of these nodes, where they are several.
+    fn contenders(&self, index: &Index, nodes: &BTreeSet<String>) -> BTreeSet<Key> {
+        let nodes = nodes.iter().filter_map(|name| self.context.world.node(name));
+        nodes.flat_map(|node| index.contenders(&node)).collect()
     }
 
     /// Machines that claim the same instance look again when one of them comes or goes.
@@ -142,15 +159,34 @@ impl Controllers {
         self.sets.changed(change.key);
     }
 
+    fn deployment_changed(&self, change: Change<MachineDeployment>) {
+        let template = |side: &Option<Arc<MachineDeployment>>| side.as_ref().map(|it| it.spec.template.clone());
+        // Its sets say of their machines whether they look like its template.
+        if template(&change.old) != template(&change.new) {
+            let sets = self.context.world.sets.all();
+            let own = sets.iter().filter(|set| self.deployments_of(set).contains(&change.key));
+            own.for_each(|set| self.sets.disturbed(Key::of(&**set)));
+        }
+        self.deployments.changed(change.key);
+    }
+
     fn node_changed(&self, change: &Change<NodeRecord>) {
         let Change { key, old, new, listed: _ } = change;
         let now = self.context.world.node(&key.name);
-        let (linked, is_master) = {
+        let (linked, contenders, is_master) = {
             let mut index = self.context.index.lock();
             let was_master = index.is_control_plane(&key.name);
+            let mut contenders: BTreeSet<Key> = old.iter().flat_map(|node| index.contenders(node)).collect();
             index.put_node(key, now.as_deref().map(|node| &**node));
-            (index.of_node(&key.name), was_master || index.is_control_plane(&key.name))
+            contenders.extend(now.iter().flat_map(|node| index.contenders(node)));
+            // They wait for no other change of the node than that it comes, goes or has another address.
+            let is_same = |one: &NodeRecord, other: &NodeRecord| Identity::of_node(one) == Identity::of_node(other);
+            if old.as_deref().zip(new.as_deref()).is_some_and(|(old, new)| is_same(old, new)) {
+                contenders.clear();
+            }
+            (index.of_node(&key.name), contenders, was_master || index.is_control_plane(&key.name))
         };
+        contenders.into_iter().for_each(|machine| self.machines.queue.add(machine));
         self.links.queue.add(key.name.clone());
         let uid = |node: &Option<Arc<NodeRecord>>| node.as_ref().map(|node| node.metadata.uid.clone());
         let ready = |node: &Option<Arc<NodeRecord>>| node.as_ref().map(|node| Readiness::of_node(node));

@@ -89,6 +89,8 @@ struct Remediation {
     claimed: Option<Subject>,
     /// Machines that nothing was done to.
     untold: BTreeSet<String>,
+    /// Machines for which no request could be made, with the reason.
+    refused: Vec<(String, String)>,
     first: Option<Error>,
     /// When to look again because of them.
     wait: Option<Duration>,
@@ -153,6 +155,8 @@ impl Checks {
             self.forget(&key);
             return Outcome::Done;
         };
+        // Looked for although no machine may be unhealthy: others are waited for from when their claim was first seen.
+        check.foreign_claim(&self.claims, &key, &self.context.settings.identity);
         // A machine whose deletion does not show yet would not count for the brake.
         if let Some(wait) = self.expectations.open(&key, &world.machines) {
             return Outcome::Again(wait);
@@ -193,7 +197,7 @@ impl Checks {
         };
         snapshot.suspected = Some(self.suspected.lock().get(key).cloned().unwrap_or_default());
         snapshot.strength = self.strength.lock().get(key).cloned();
-        let plan = health::plan(&snapshot);
+        let mut plan = health::plan(&snapshot);
         self.suspected.lock().insert(key.clone(), plan.suspected(&snapshot));
         if let Some(strength) = &plan.strength {
             self.strength.lock().insert(key.clone(), strength.clone());
@@ -207,8 +211,9 @@ impl Checks {
         if self.vintage == Vintage::Today {
             self.context.metrics.checked(key, snapshot.targets.len(), is_restricted);
         }
-        let Remediation { claimed, untold, first, wait } =
+        let Remediation { claimed, untold, refused, first, wait } =
             self.remediate(key, check, (&snapshot, &plan), requests.as_ref()).await?;
+        health::report_requests(&mut plan.status, &refused, untold.is_empty(), Timestamp::now());
         self.tell(key, check, &plan, &untold);
         if let Subject::Today(check) = claimed.as_ref().unwrap_or(check) {
             self.write_status(check, &plan).await?;
@@ -261,6 +266,9 @@ impl Checks {
             // One machine that cannot be remediated does not stop the others.
             if let Err(error) = self.act(key, snapshot, requests, action).await {
                 done.untold.insert(machine.to_owned());
+                if let (Action::CreateRequest { .. }, Error::Write { source, .. }) = (action, &error) {
+                    done.refused.push((machine.to_owned(), cluster::error::chain(source)));
+                }
                 done.first = done.first.or(Some(error));
             }
         }
@@ -394,7 +402,13 @@ impl Checks {
                 self.context.forget::<MachineHealthCheck>(key);
                 self.context.metrics.forget_check(key);
             }
-            Vintage::Legacy => self.context.forget::<LegacyCheck>(key),
+            Vintage::Legacy => {
+                self.context.forget::<LegacyCheck>(key);
+                // A check of today with the same name counts in the same series.
+                if self.context.world.checks.get(key).is_none() {
+                    self.context.metrics.forget_check(key);
+                }
+            }
         }
     }
 }

@@ -132,6 +132,11 @@ impl Index {
         }
     }
 
+    /// The Machines that have the address of one node, if they are several.
+    pub(crate) fn contenders(&self, node: &Node) -> Vec<Key> {
+        self.machines.machine_of(&Identity::of_node(node)).with_one_address().iter().map(store_key).collect()
+    }
+
     /// The nodes that have to be looked at when this Machine changes.
     pub(crate) fn nodes_of(&self, machine: &Machine) -> Vec<String> {
         match link::node_of(&Identity::of(machine), &self.nodes) {

@@ -27,7 +27,7 @@ use cluster::{Outcome, Problem, Queue, problem};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use machine::draining;
-use machine::lifecycle::{self, Answer, Call, Joining, LinkedNode, Next, Record, Rival, Snapshot, Waiting};
+use machine::lifecycle::{self, Answer, Call, Contested, Joining, LinkedNode, Next, Record, Rival, Snapshot, Waiting};
 use machine::provider::{Error as ProviderError, Instance};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -270,6 +270,7 @@ impl Machines {
         let node = self.linked_node(pass);
         let mut snapshot = Snapshot::from_objects(&pass.machine, [], node, Timestamp::now());
         snapshot.rivals = rivals;
+        snapshot.contested = self.contested(&pass.key, &pass.machine);
         snapshot.sighting.clone_from(&pass.sighting);
         (snapshot.seen, snapshot.asked) = (pass.seen, pass.asked);
         snapshot.answer.clone_from(&pass.answer);
@@ -296,6 +297,18 @@ impl Machines {
         let keys = self.context.index.lock().with_provider_id(id);
         let others = keys.iter().filter_map(|key| self.context.world.machines.get(key));
         others.filter_map(|other| Rival::between(machine, &other)).collect()
+    }
+
+    /// The node of this Machine, if others have its address too.
+    fn contested(&self, key: &Key, machine: &Machine) -> Option<Contested> {
+        let index = self.context.index.lock();
+        index.nodes_of(machine).into_iter().find_map(|node| {
+            let mut keys = index.contenders(&*self.context.world.node(&node)?);
+            let before = keys.len();
+            keys.retain(|other| other != key);
+            let others = keys.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
+            (keys.len() < before).then_some(Contested { node, others })
+        })
     }
 
     fn linked_node(&self, pass: &Pass) -> LinkedNode {

@@ -79,8 +79,9 @@ pub const ROLES: [Role; 7] = [
             right(MACHINE, "controlplanemachinesets/finalizers", &["update"]),
             right(MACHINE, "machines", &["get", "list", "watch", "create", "patch", "delete"]),
             right("", "nodes", WATCH),
-            // Etcd's pods.
+            // Etcd's pods, and how many members there were.
             right("", "pods", WATCH),
+            right(api::machinist::GROUP, "poolledgers", &["get"]),
         ],
         at_home: &[],
     },

@@ -66,6 +66,13 @@ enum Error {
     },
 }
 
+/// The deployment that controls a set.
+fn deployment_of(set: &MachineSet) -> Option<Key> {
+    let owner = set.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    let is_deployment = owner.kind == "MachineDeployment";
+    is_deployment.then(|| Key::in_namespace(set.metadata.namespace.as_deref().unwrap_or_default(), &owner.name))
+}
+
 impl Sets {
     pub(crate) fn new(context: Arc<Context>) -> Self {
         Self { context, queue: Queue::default(), expectations: Expectations::default(), claims: Claims::default() }
@@ -99,6 +106,8 @@ impl Sets {
             self.context.forget::<MachineSet>(&key);
             return Outcome::Done;
         };
+        // Looked for although nothing may have to go: others are waited for from when their claim was first seen.
+        let claimed_elsewhere = self.claims.foreign(&key, &*set, &self.context.settings.identity);
         // What was just done does not show yet, and would be done again to others.
         if let Some(wait) = self.expectations.open(&key, &world.machines) {
             return Outcome::Again(wait);
@@ -106,7 +115,7 @@ impl Sets {
         let plan = self.plan(&key, &set);
         tracing::debug!(?key, actions = plan.actions.len(), next = ?plan.next, "planned");
         let takes_away = plan.actions.iter().any(|action| matches!(action, Action::Delete { .. }));
-        if takes_away && let Some(wait) = self.claims.foreign(&key, &*set, &self.context.settings.identity) {
+        if takes_away && let Some(wait) = claimed_elsewhere {
             tracing::debug!(?key, ?wait, "another process takes machines of the set away");
             return Outcome::Again(wait);
         }
@@ -137,7 +146,9 @@ impl Sets {
         let nodes: HashMap<&str, _> = names.filter_map(|name| Some((name, world.node(name)?))).collect();
         let node = |name: &str| nodes.get(name).map(|node| &***node);
         let machines = machines.iter().map(|machine| &**machine);
-        let mut snapshot = Snapshot::from_objects(set, machines, node, Timestamp::now());
+        let deployment = deployment_of(set).and_then(|key| world.deployments.get(&key));
+        let snapshot = Snapshot::from_objects(set, machines, node, Timestamp::now());
+        let mut snapshot = snapshot.with_deployment(deployment.as_deref());
         snapshot.taken.extend(in_the_way);
         set::plan(&snapshot)
     }

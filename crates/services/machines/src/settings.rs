@@ -20,6 +20,8 @@ pub struct Settings {
     /// Etcd does not run as pods of this cluster, and whoever runs it keeps its quorum. Absent, a control plane whose etcd
     /// cannot be seen loses no machine.
     pub etcd_elsewhere: bool,
+    /// Whether MachineHealthChecks are carried out.
+    pub health_checks: bool,
     /// What happens to things in the cloud that carry the mark of this cluster and belong to no Machine.
     pub orphans: Orphans,
 }
@@ -48,6 +50,7 @@ impl Default for Settings {
             // Real machines need minutes; simulated ones are done before.
             joining_after: Duration::from_secs(60),
             etcd_elsewhere: false,
+            health_checks: true,
             orphans: Orphans::Report,
         }
     }

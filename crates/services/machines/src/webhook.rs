@@ -9,7 +9,6 @@ mod surroundings;
 mod tls;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +34,7 @@ use machine::provider::{Provider, Surroundings};
 use review::{Around, Holder};
 use serde_json::Value;
 use surroundings::Outlook;
+pub use tls::Tls;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -76,15 +76,15 @@ const VISIT: Duration = Duration::from_secs(120);
 const CONNECTIONS: usize = 256;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Serves for ever. The folder holds `tls.crt` and `tls.key`, now or later; they are read again when they change.
-pub async fn serve(listener: TcpListener, certificates: &Path, client: Client, provider: Arc<dyn Provider>) {
+/// Serves for ever.
+pub async fn serve(listener: TcpListener, tls: &Tls, client: Client, provider: Arc<dyn Provider>) {
     let mut tasks = JoinSet::new();
     let watch = Watch::default();
     let court = Arc::new(Court { provider, machines: watch.store(), outlook: Outlook::new(client.clone()) });
     let config = watcher::Config::default().any_semantic().page_size(500);
     tasks.spawn(watch.run(Api::<Machine>::all(client), config, |machine| machine.spec.provider_id));
     let router = bounded(Router::new().route("/{path}", post(answer)).with_state(court));
-    let acceptor = TlsAcceptor::from(Arc::new(tls::config(certificates)));
+    let acceptor = TlsAcceptor::from(Arc::new(tls::config(tls)));
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };

@@ -24,8 +24,8 @@ use operate::Installation;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-pub use operate::machine_api::SIMULATED;
 pub use operate::machine_api::webhook::SECRET as WEBHOOK_SECRET;
+pub use operate::machine_api::{Choices, SIMULATED};
 
 use crate::metrics::Metrics;
 use crate::{End, Error};
@@ -46,6 +46,8 @@ pub struct Settings {
     pub namespace: String,
     /// The platform, as the Infrastructure object would spell it; absent, found from the cluster.
     pub platform: Option<String>,
+    /// What was decided about the controllers.
+    pub choices: Choices,
     /// A file of images; absent, they are in the ConfigMap `machine-api-operator-images`.
     pub images: Option<PathBuf>,
     /// What is reported once it is deployed.
@@ -69,6 +71,7 @@ impl Default for Settings {
         Self {
             namespace: api::names::MACHINE_API_NAMESPACE.to_owned(),
             platform: None,
+            choices: Choices::default(),
             images: None,
             version: operate::Images::default().release_version,
             identity: "machinist".to_owned(),

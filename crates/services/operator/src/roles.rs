@@ -155,6 +155,8 @@ pub const MACHINE_API_ROLES: &[Role] = &[
         everywhere: &[
             right("config.openshift.io", "infrastructures", &["get"]),
             right("config.openshift.io", "proxies", &["get"]),
+            right("config.openshift.io", "featuregates", &["get"]),
+            right("config.openshift.io", "apiservers", &["get"]),
         ],
         at_home: &[
             right("apps", "deployments", WRITE),

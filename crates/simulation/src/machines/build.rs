@@ -29,6 +29,8 @@ pub(crate) fn build(world: &mut World, random: &mut Random) -> Shape {
     world.cloud.settling = SignedDuration::from_secs([0, 0, 20, 60][random.below(4)]);
     world.hosts.named_after_machines = random.once_in(2);
     world.hosts.collects = random.once_in(2);
+    // Of a copy, so that the rest of a seed's run stays the same.
+    world.etcd.draw(&mut random.clone());
     let mut create = Create { world };
     for name in ["a", "b"] {
         create.set(name, i32::try_from(1 + random.below(4)).unwrap_or(1), ["", "Newest", "Oldest"][random.below(3)]);

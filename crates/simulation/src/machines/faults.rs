@@ -38,7 +38,7 @@ pub(crate) fn strike(world: &mut World, step: usize, random: &mut Random) {
         21 => protect(world, random),
         22 => edit_labels(world, random),
         23 => pause(world, random),
-        24 => world.etcd_unread = !world.etcd_unread,
+        24 => world.etcd.unread = !world.etcd.unread,
         _ => world.whims = !world.whims,
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn disturb(world: &World, replica: &mut Replica, random: &mut Random)
 pub(crate) fn repair(world: &mut World) {
     world.cloud.mood = Mood::default();
     world.whims = false;
-    world.etcd_unread = false;
+    world.etcd.mend();
     let ids: Vec<String> = world.hosts.all.keys().cloned().collect();
     for id in ids {
         world.hosts.ail(&id, Illness::None, world.api.now);

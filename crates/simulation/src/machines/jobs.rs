@@ -9,13 +9,12 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use machine::control_plane_set::{self, Etcd};
+use machine::control_plane_set;
 use machine::set::Readiness;
 use machine::{deployment, health, link, orphans, set};
 
 use super::api::{Guard, Kept};
 use super::cloud::CLUSTER;
-use super::hosts::Illness;
 use super::pass::Pass;
 use super::replica::{Job, Key, Replica, What, Writes};
 use super::world::{Why, World};
@@ -71,12 +70,17 @@ impl Replica {
 
     fn plan_set(&mut self, world: &mut World, key: &Key, parties: &dyn Parties) -> Planned {
         let Some(set) = self.view.sets.objects.get(&key.name).cloned() else { return Err(None) };
+        let claim = set.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CLAIM));
+        let foreign = self.foreign_claim(key, claim, world.now());
         if self.expects(key) {
             return Err(Some(SignedDuration::from_millis(500)));
         }
         let machines = self.view.machines.objects.values().map(|machine| &**machine);
         let node = |name: &str| self.view.nodes.objects.get(name).map(|node| &**node);
-        let mut snapshot = set::Snapshot::from_objects(&set, machines, node, self.wall(world));
+        let owner = set.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "MachineDeployment");
+        let deployment = owner.and_then(|owner| self.view.deployments.objects.get(&owner.name));
+        let snapshot = set::Snapshot::from_objects(&set, machines, node, self.wall(world));
+        let mut snapshot = snapshot.with_deployment(deployment.map(|it| &**it));
         let prefix = set::name_prefix(set.name());
         let in_the_way = self
             .view
@@ -91,10 +95,9 @@ impl Replica {
         let may_adopt = is_there.is_some_and(|it| it.uid() == set.uid() && !it.is_leaving());
         let mut writes: VecDeque<Write> = VecDeque::new();
         let takes_away = plan.actions.iter().any(|action| matches!(action, set::Action::Delete { .. }));
-        let claim = set.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CLAIM));
         if takes_away
             && parties.claims()
-            && let Some(wait) = self.foreign_claim(key, claim, world.now())
+            && let Some(wait) = foreign
         {
             return Err(Some(wait));
         }
@@ -169,12 +172,18 @@ impl Replica {
         if object.status.clone().unwrap_or_default() != plan.status {
             writes.push_back(Write::Status(Box::new(Status::Deployment(plan.status))));
         }
-        Ok(writing(writes, object.guard(), false, None))
+        let then = match plan.next {
+            deployment::Next::OnChange(_) => None,
+            deployment::Next::After(delay, _) => Some(delay),
+        };
+        Ok(writing(writes, object.guard(), false, then))
     }
 
     fn plan_check(&mut self, world: &mut World, key: &Key, parties: &dyn Parties) -> Planned {
         let now = world.now();
         let Some(check) = self.view.checks.objects.get(&key.name).cloned() else { return Err(None) };
+        let claim = check.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CLAIM));
+        let foreign = self.foreign_claim(key, claim, now);
         if self.expects(key) {
             return Err(Some(SignedDuration::from_millis(500)));
         }
@@ -205,9 +214,8 @@ impl Replica {
         }
         if !writes.is_empty() {
             self.judge_restriction(world, &check);
-            let claim = check.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CLAIM));
             if parties.claims()
-                && let Some(wait) = self.foreign_claim(key, claim, now)
+                && let Some(wait) = foreign
             {
                 return Err(Some(wait));
             }
@@ -270,8 +278,8 @@ impl Replica {
         }
         let machines = self.view.machines.objects.values().map(|machine| &**machine);
         let node = |name: &str| self.view.nodes.objects.get(name).map(|node| &**node);
-        let mut snapshot =
-            control_plane_set::Snapshot::from_objects(&object, machines, node, etcd(world), self.wall(world));
+        let etcd = world.etcd.seen(&world.hosts, &world.cloud);
+        let mut snapshot = control_plane_set::Snapshot::from_objects(&object, machines, node, etcd, self.wall(world));
         snapshot.unmanaged_nodes = self.unmanaged_nodes();
         let plan = parties.control_plane(&snapshot);
         world.tell(|| format!("{}: control plane: {:?}", self.name, plan.next));
@@ -298,7 +306,9 @@ impl Replica {
             writes.push_back(Write::Status(Box::new(Status::ControlPlane(plan.status))));
         }
         let control_plane_set::Next::OnChange(waiting) = &plan.next;
-        let then = matches!(waiting, control_plane_set::Waiting::Quorum(_)).then_some(QUORUM);
+        let asks_etcd =
+            matches!(waiting, control_plane_set::Waiting::Quorum(_) | control_plane_set::Waiting::Member { .. });
+        let then = asks_etcd.then_some(QUORUM);
         Ok(writing(writes, object.guard(), false, then))
     }
 
@@ -388,26 +398,9 @@ fn reference(kind: &str, name: &str, uid: &str) -> OwnerReference {
     }
 }
 
-/// The members of etcd: one on every machine of the control plane that has booted.
-fn members(world: &World) -> impl Iterator<Item = (&str, bool)> {
-    world.hosts.all.iter().filter_map(|(id, host)| {
-        let entry = world.cloud.entries.get(id).filter(|entry| entry.mark.machine.contains("master"))?;
-        Some((entry.mark.machine.as_str(), host.illness == Illness::None && entry.leaving.is_none()))
-    })
-}
-
-fn etcd(world: &World) -> Etcd {
-    if world.etcd_unread {
-        return Etcd::Unknown;
-    }
-    let (all, healthy) = (members(world).count(), members(world).filter(|(_, healthy)| *healthy).count());
-    if all == 0 { Etcd::Unknown } else { Etcd::Members { healthy, all } }
-}
-
 /// A machine of the control plane is about to be taken away.
 fn judge_quorum(world: &mut World, machine: &str) {
-    let all = members(world).count();
-    let left = members(world).filter(|(name, healthy)| *healthy && *name != machine).count();
+    let (left, all) = world.etcd.without(machine, &world.hosts, &world.cloud);
     if left <= all / 2 {
         world.violate(Kind::Quorum, format!("without {machine} {left} of {all} members of etcd are healthy"));
     }

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::api::{Api, Guard, Kept, Refused};
 use super::cloud::{CLUSTER, Cloud};
+use super::etcd::Members;
 use super::hosts::Hosts;
 use super::owed::Owed;
 use super::{Kind, Violation};
@@ -34,8 +35,7 @@ pub(crate) struct World {
     pub(crate) hosts: Hosts,
     /// Single writes to the API go wrong now and then.
     pub(crate) whims: bool,
-    /// The members of etcd cannot be listed.
-    pub(crate) etcd_unread: bool,
+    pub(crate) etcd: Members,
     /// Machines that checks took away and that are not replaced.
     owed: Owed,
     /// Machines that a check deleted, by uid, until they are gone.
@@ -64,7 +64,7 @@ impl World {
             cloud: Cloud::default(),
             hosts: Hosts::default(),
             whims: false,
-            etcd_unread: false,
+            etcd: Members::default(),
             owed: Owed::default(),
             remediated: BTreeMap::new(),
             replaced: BTreeSet::new(),
@@ -102,6 +102,7 @@ impl World {
         self.api.now = now.max(self.api.now);
         self.cloud.pass(self.api.now);
         self.hosts.live(&mut self.api, &self.cloud);
+        self.etcd.live(&self.hosts, &self.cloud);
         self.api.collect_garbage();
         self.look();
     }

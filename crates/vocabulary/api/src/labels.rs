@@ -40,8 +40,6 @@ pub const MACHINE_ZONE: &str = "machine.openshift.io/zone";
 pub const MACHINE_INSTANCE_TYPE: &str = "machine.openshift.io/instance-type";
 pub const INTERRUPTIBLE_INSTANCE: &str = "machine.openshift.io/interruptible-instance";
 pub const MACHINE_TEMPLATE_HASH: &str = "machine-template-hash";
-/// On a Machine of the oldest version: its Cluster.
-pub const CLUSTER_NAME: &str = "cluster.k8s.io/cluster-name";
 
 /// Taint (`PreferNoSchedule`) of nodes that wait for an update or are being updated.
 pub const TAINT_UPDATE_IN_PROGRESS: &str = "UpdateInProgress";

@@ -28,8 +28,6 @@ pub const LEASE_CONTROLLER: &str = "machine-config-controller";
 
 /// Finalizer of a Machine.
 pub const MACHINE_FINALIZER: &str = "machine.machine.openshift.io";
-/// Finalizer of a Cluster.
-pub const CLUSTER_FINALIZER: &str = "cluster.cluster.k8s.io";
 
 /// Values of the node annotation `state`.
 pub mod state {

@@ -119,6 +119,11 @@ fn with_every_choice_the_chart_is_what_install_prints() {
         daemon_account: true,
         older_groups: true,
         platform: text("AWS"),
+        choices: operate::machine_api::Choices {
+            socket: text("/run/shed/provider.sock"),
+            external_etcd: true,
+            remove_orphans: text("c-1"),
+        },
         ..Installation::default()
     };
     chosen.images.machine_config_operator = "example.org/machinist:1".to_owned();
@@ -134,6 +139,9 @@ fn with_every_choice_the_chart_is_what_install_prints() {
         ("olderGroups", "true"),
         ("daemonImage", "example.org/daemon:1"),
         ("platform", "AWS"),
+        ("providerSocket", "/run/shed/provider.sock"),
+        ("externalEtcd", "true"),
+        ("removeOrphans", "c-1"),
     ];
     assert_eq!(choices.map(|(name, _)| name), CHOICES.map(|(option, _)| option.name), "every value is chosen");
     check(&choices, chosen);

@@ -36,7 +36,7 @@ fn listed(set: &ControlPlaneMachineSet) -> (String, Vec<Value>) {
 /// The provider spec of the template in one of the domains.
 pub(super) fn provider_spec(set: &ControlPlaneMachineSet, domain: Option<usize>) -> Result<Value, DomainError> {
     let template = set.spec.template.machines.as_ref().and_then(|template| template.spec.as_ref());
-    let value = template.and_then(|spec| spec.provider_spec.as_ref()).and_then(|spec| spec.value.clone());
+    let value = template.and_then(|spec| spec.provider_value()).cloned();
     let mut value = value.ok_or(DomainError::NoProviderSpec)?;
     let (platform, places) = listed(set);
     if let Some(place) = domain.and_then(|index| places.get(index)) {
@@ -98,7 +98,7 @@ fn merge(value: &mut Value, overlay: &Value) {
 /// Which of the set's domains a machine is in.
 pub(super) fn of_machine(set: &ControlPlaneMachineSet, machine: &Machine) -> Option<usize> {
     let (platform, places) = listed(set);
-    let value = machine.spec.provider_spec.as_ref().and_then(|spec| spec.value.as_ref())?;
+    let value = machine.spec.provider_value()?;
     places.iter().position(|place| overlay(&platform, place).is_ok_and(|overlay| includes(value, &overlay)))
 }
 
@@ -109,11 +109,11 @@ pub(super) fn is_up_to_date(set: &ControlPlaneMachineSet, machine: &Machine, dom
     }
     let Ok(wanted) = provider_spec(set, domain) else { return true };
     let recorded = machine.metadata.annotations.as_ref().and_then(|all| all.get(annotation::TEMPLATE_HASH));
-    let value = machine.spec.provider_spec.as_ref().and_then(|spec| spec.value.clone()).unwrap_or(Value::Null);
+    let value = machine.spec.provider_value().unwrap_or(&Value::Null);
     match recorded {
         Some(recorded) => *recorded == hash(&wanted),
         // Admission fills in what the template leaves out, so the machine may have more.
-        None => includes(&value, &wanted),
+        None => includes(value, &wanted),
     }
 }
 

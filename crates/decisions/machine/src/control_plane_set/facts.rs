@@ -1,5 +1,6 @@
 //! What is known of the machines of the control plane, and what a new one looks like.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use api::labels::MACHINE_CLUSTER;
@@ -28,8 +29,8 @@ pub struct Master {
     pub deleting: bool,
     /// It runs and its node is ready.
     pub ready: bool,
-    /// It has or had a node: it is not on its way in any more.
-    pub had_node: bool,
+    /// The node that it has or had. Without one it is on its way in.
+    pub node: Option<String>,
     pub failed: bool,
     pub up_to_date: bool,
     /// Which of the set's failure domains it is in.
@@ -45,21 +46,39 @@ pub enum Etcd {
     #[default]
     Unknown,
     Members {
-        healthy: usize,
+        /// The nodes whose members are seen, and whether each of these is healthy.
+        seen: BTreeMap<String, bool>,
+        /// How many members there are, also those that are not seen: a member whose node is gone is one until etcd removes it.
         all: usize,
     },
 }
 
 impl Etcd {
-    /// Whether one healthy member may go.
+    /// Whether one healthy member may go for good. A rollout, which gives the node back, may spare a member of two.
     pub(super) fn survives_a_loss(&self) -> bool {
         match self {
             Self::Elsewhere => true,
             Self::Unknown => false,
             // The member that goes is counted among all until it is removed.
-            Self::Members { healthy, all } => healthy.saturating_sub(1) > all / 2,
+            Self::Members { seen, all } => healthy(seen).saturating_sub(1) > all / 2,
         }
     }
+
+    /// Whether the member on one node, if it has one, has a successor on one of the others. A node that has booted is not yet
+    /// a member, and may never be: off OpenShift somebody else makes it one.
+    pub(super) fn has_successor<'a>(
+        &self,
+        node: Option<&str>,
+        mut heirs: impl Iterator<Item = Option<&'a str>>,
+    ) -> bool {
+        let Self::Members { seen, all: _ } = self else { return true };
+        let is_member = node.is_some_and(|node| seen.contains_key(node));
+        !is_member || heirs.any(|heir| heir.is_some_and(|heir| seen.get(heir) == Some(&true)))
+    }
+}
+
+fn healthy(seen: &BTreeMap<String, bool>) -> usize {
+    seen.values().filter(|is_healthy| **is_healthy).count()
 }
 
 impl fmt::Display for Etcd {
@@ -67,7 +86,7 @@ impl fmt::Display for Etcd {
         match self {
             Self::Elsewhere => write!(f, "etcd cannot be seen from here"),
             Self::Unknown => write!(f, "etcd did not answer"),
-            Self::Members { healthy, all } => write!(f, "{healthy} of {all} members of etcd are healthy"),
+            Self::Members { seen, all } => write!(f, "{} of {all} members of etcd are healthy", healthy(seen)),
         }
     }
 }
@@ -113,7 +132,7 @@ impl Master {
             owned_by_other: controller.is_some_and(|owner| Some(&owner.uid) != set.metadata.uid.as_ref()),
             deleting: metadata.deletion_timestamp.is_some(),
             ready: ready && status.phase.as_deref() == Some(phase::RUNNING),
-            had_node: linked.is_some(),
+            node: linked.map(|it| it.name.clone().unwrap_or_default()),
             failed: status.phase.as_deref() == Some(phase::FAILED),
             up_to_date: domains::is_up_to_date(set, machine, domain),
             domain,
@@ -133,6 +152,7 @@ pub(super) fn replacement(snapshot: &Snapshot, index: u32) -> Result<Machine, Do
     annotations.insert(annotation::TEMPLATE_HASH.to_owned(), domains::hash(&value));
     let mut spec = template.spec.unwrap_or_default();
     spec.provider_spec = Some(ProviderSpec { value: Some(value) });
+    spec.provider_config = None;
     // A template that was written from a Machine may still name that Machine's instance.
     spec.provider_id = None;
     let labels = template.metadata.labels;

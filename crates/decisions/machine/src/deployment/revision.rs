@@ -72,7 +72,15 @@ pub(super) fn annotations(set: &MachineSet, number: i64) -> Vec<(String, Option<
 /// What a set takes over from its deployment: everything but bookkeeping. What is announced to the autoscaler is copied to a
 /// new set only; afterwards it is brought up to date on the set itself, and the two must not write over each other.
 pub(super) fn copied(deployment: &MachineDeployment, set: &MachineSet) -> impl Iterator<Item = (String, String)> {
-    let own = [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, annotation::UPDATE_STRATEGY];
+    let own = [
+        LAST_APPLIED,
+        REVISION,
+        REVISION_HISTORY,
+        DESIRED_REPLICAS,
+        MAX_REPLICAS,
+        annotation::UPDATE_STRATEGY,
+        annotation::CONDITIONS,
+    ];
     let annotations = deployment.metadata.annotations.clone().unwrap_or_default();
     let present = set.metadata.annotations.clone().unwrap_or_default();
     let is_announced = move |key: &str| capacity::KEYS.contains(&key) && present.contains_key(key);

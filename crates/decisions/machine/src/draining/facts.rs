@@ -3,11 +3,12 @@
 use api::labels;
 use api::machine::{Machine, annotation};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 
 use super::Snapshot;
 use crate::duration;
 use crate::link::is_linked;
+use crate::set::Readiness;
 
 /// The node to drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +94,19 @@ pub fn cordoned(node: &Node) -> Node {
     let mut node = node.clone();
     node.spec.get_or_insert_default().unschedulable = Some(true);
     node
+}
+
+/// Whether the scheduler could place the machine controllers on a node: they tolerate the taints of the control plane and no
+/// others.
+pub fn takes_controllers(node: &Node) -> bool {
+    let tolerated = [labels::NODE_ROLE_CONTROL_PLANE, labels::NODE_ROLE_MASTER];
+    let keeps_off = |taint: &Taint| {
+        taint.effect != "PreferNoSchedule" && !(taint.effect == "NoSchedule" && tolerated.contains(&taint.key.as_str()))
+    };
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let os = node.metadata.labels.as_ref().and_then(|all| all.get(labels::OS));
+    let is_ready = Readiness::of_node(node) != Readiness::NotReady;
+    is_ready && !is_cordoned(node) && os.is_none_or(|os| os == "linux") && !taints.iter().any(keeps_off)
 }
 
 fn name(node: &Node) -> &str {

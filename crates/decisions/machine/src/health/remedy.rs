@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::machine::{MachineHealthCheckStatus, health_condition as types, severity};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::{Action, Round, Strategy, Target, Verdict, Waiting, brake, verdict};
@@ -159,6 +160,28 @@ impl Round<'_> {
         self.set(status, condition::is_false(available, severity::ERROR, reason, message));
         false
     }
+}
+
+/// Says so if requests for remediation could not be made: each machine with the reason. `tried` says whether every one that is
+/// needed was asked for.
+pub fn report_requests(
+    status: &mut MachineHealthCheckStatus,
+    refused: &[(String, String)],
+    tried: bool,
+    now: Timestamp,
+) {
+    let available = types::EXTERNAL_REMEDIATION_REQUEST_AVAILABLE;
+    let Some((machine, why)) = refused.first() else {
+        if tried {
+            condition::clear(&mut status.conditions, available);
+        }
+        return;
+    };
+    let more = refused.len() - 1;
+    let more = if more > 0 { format!(", nor for {more} more") } else { String::new() };
+    let message = format!("a remediation request for machine {machine} cannot be made: {why}{more}");
+    let reason = "ExternalRemediationRequestCreationFailed";
+    condition::set(&mut status.conditions, condition::is_false(available, severity::ERROR, reason, message), now);
 }
 
 fn described(template: &ObjectReference) -> String {

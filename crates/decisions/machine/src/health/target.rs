@@ -113,7 +113,7 @@ pub(super) fn compared(check: Option<&Check>, mut targets: Vec<(&Machine, Target
         |target: &Target| check.is_some_and(|check| verdict::of(check, target, None, now).needs_remediation());
     if targets.iter().filter(|(_, target)| is_sick(target)).nth(1).is_some() {
         for (machine, target) in &mut targets {
-            let text = serde_json::to_vec(&machine.spec.provider_spec).unwrap_or_default();
+            let text = serde_json::to_vec(&machine.spec.provider_value()).unwrap_or_default();
             target.spec = hex::encode(Sha256::digest(text));
         }
     }

@@ -23,6 +23,7 @@ impl Snapshot {
         Self {
             machine: machine.clone(),
             rivals: others.into_iter().filter_map(|other| Rival::between(machine, other)).collect(),
+            contested: None,
             node,
             sighting: None,
             seen: None,

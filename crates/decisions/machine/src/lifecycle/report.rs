@@ -9,7 +9,7 @@ use api::{annotations, names};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Amendment, LinkedNode, Snapshot};
+use super::{Amendment, Contested, LinkedNode, Snapshot};
 use crate::condition;
 use crate::provider::{Error, ErrorKind, Instance};
 
@@ -171,6 +171,16 @@ impl<'a> Report<'a> {
         if told.is_some_and(|told| told.reason.as_deref() == Some(CLAIMED_TWICE)) {
             self.clear(types::INSTANCE_UNIQUE);
         }
+    }
+
+    /// Says so if other Machines have the address of the Machine's node.
+    pub(super) fn contest(&mut self, contested: Option<&Contested>) {
+        let Some(Contested { node, others }) = contested else { return self.clear(types::NODE_UNIQUE) };
+        let message = format!(
+            "node {node} is linked to no machine, because {} has its address too; correct or delete one of them",
+            others.join(", ")
+        );
+        self.trouble(types::NODE_UNIQUE, "AddressClaimedTwice", message);
     }
 
     /// Says so if the node that the Machine had is gone.

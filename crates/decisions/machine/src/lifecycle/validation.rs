@@ -31,8 +31,7 @@ pub(super) fn validate(machine: &Machine) -> Result<(), Invalid> {
 
 /// The provider's part of a Machine, under its present or its older name.
 pub fn provider_spec(machine: &Machine) -> Option<&Value> {
-    let spec = machine.spec.provider_spec.as_ref().or(machine.spec.provider_config.as_ref());
-    spec.and_then(|spec| spec.value.as_ref()).filter(|value| !value.is_null())
+    machine.spec.provider_value()
 }
 
 fn listed(problems: &[String]) -> String {

@@ -16,6 +16,10 @@ pub struct Key {
     pub name: String,
 }
 
+/// How several objects were found, in words that people search for.
+const BY_PROVIDER_ID: &str = "ProviderID";
+const BY_ADDRESS: &str = "internal IP";
+
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match<T> {
@@ -83,10 +87,10 @@ impl Index {
     fn find<'a>(&self, id: Option<&str>, addresses: impl Iterator<Item = &'a str>) -> Match<Key> {
         let by_id = id.and_then(|id| self.by_provider_id.get(id));
         if let Some(keys) = by_id {
-            return matched("ProviderID", keys);
+            return matched(BY_PROVIDER_ID, keys);
         }
         let mut by_address = addresses.filter_map(|address| self.by_address.get(address));
-        by_address.next().map_or(Match::None, |keys| matched("internal IP", keys))
+        by_address.next().map_or(Match::None, |keys| matched(BY_ADDRESS, keys))
     }
 }
 
@@ -95,6 +99,16 @@ fn matched(by: &'static str, keys: &BTreeSet<Key>) -> Match<Key> {
         [] => Match::None,
         [only] => Match::One((*only).clone()),
         several => Match::Several { by, keys: several.iter().map(|key| (*key).clone()).collect() },
+    }
+}
+
+impl Match<Key> {
+    /// All that were found, if they are several with one address.
+    pub fn with_one_address(self) -> Vec<Key> {
+        match self {
+            Self::Several { by: BY_ADDRESS, keys } => keys,
+            Self::None | Self::One(_) | Self::Several { .. } => Vec::new(),
+        }
     }
 }
 

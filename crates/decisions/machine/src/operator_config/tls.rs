@@ -59,7 +59,7 @@ impl TlsSettings {
 
     /// Arguments for a server. A cluster that does not ask all components to follow its profile gets `Intermediate`, and
     /// then nothing that is wrong with the profile matters.
-    pub(super) fn arguments(&self) -> Result<Vec<String>, TlsError> {
+    pub fn arguments(&self) -> Result<Vec<String>, TlsError> {
         let is_followed = !matches!(self.adherence.as_str(), "" | "LegacyAdheringComponentsOnly");
         let names = |count: usize| SUITES.iter().take(count).map(|(_, name)| *name).collect();
         let kind = if is_followed { self.profile["type"].as_str().unwrap_or_default() } else { "" };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::annotations;
-use api::machine::{Machine, MachineSet, annotation};
+use api::machine::{Machine, MachineDeployment, MachineSet, annotation};
 use api::selector::Selector;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::{Action, Snapshot};
 use crate::lifecycle;
 use crate::link::is_linked;
-use crate::template::Fingerprint;
+use crate::template::{self, Fingerprint};
 
 /// The facts of one Machine that its set depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Member {
     /// The provider had no capacity or no quota for it.
     pub starved: bool,
     pub readiness: Readiness,
-    /// Whether it looks like the set's template.
+    /// Whether it looks like the set's template, or that of the set's deployment.
     pub matches_template: bool,
     /// What it says about that itself.
     pub says_matches: Option<bool>,
@@ -73,6 +73,22 @@ impl Snapshot {
         let (members, others): (Vec<_>, Vec<_>) = members.partition(|member| member.owner != Owner::Somebody);
         let taken = others.into_iter().map(|member| member.name).collect();
         Self { set: set.clone(), members, taken, nodes_unknown: false, now }
+    }
+}
+
+impl Snapshot {
+    /// With the deployment that controls the set, if one does. Machines of a set that is not of the deployment's present template
+    /// look like that of the set and are outdated all the same.
+    #[must_use]
+    pub fn with_deployment(mut self, deployment: Option<&MachineDeployment>) -> Self {
+        let own = self.set.spec.template.clone().unwrap_or_default();
+        let recorded = self.set.metadata.annotations.as_ref().and_then(|all| all.get(annotation::TEMPLATE_HASH));
+        let is_present = deployment.is_none_or(|deployment| {
+            let wanted = &deployment.spec.template;
+            recorded.is_some_and(|hash| *hash == template::hash(wanted)) || template::is_same(&own, wanted)
+        });
+        self.members.iter_mut().for_each(|member| member.matches_template &= is_present);
+        self
     }
 }
 

@@ -3,13 +3,14 @@
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 
 use super::Member;
 
 /// What `spec.deletePolicy` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeletePolicy {
-    /// Machines that are failed, asked to go, or without a node first; the rest by name.
+    /// Machines that are failed, asked to go, or without a node first; the rest by chance.
     #[default]
     Random,
     Newest,
@@ -68,14 +69,21 @@ fn age_priority(created: Option<Timestamp>, now: Timestamp) -> f64 {
     if age <= 0.0 { 0.0 } else { BETTER * (1.0 - (-age / AGE_SCALE).exp()) }
 }
 
-/// The `count` Machines to delete, most willing first, equals by name. `kept` is sorted by name.
+/// The `count` Machines to delete, most willing first. `kept` is sorted by name. Equals go by chance with the policy `Random`,
+/// so that names, which often follow the age or the zone, decide nothing; else by name.
 pub fn victims<'a>(kept: &[&'a Member], policy: DeletePolicy, count: usize, now: Timestamp) -> Vec<&'a Member> {
     if count >= kept.len() {
         return kept.to_vec();
     }
-    let mut ordered: Vec<_> = kept.iter().map(|member| (priority(member, policy, now), *member)).collect();
-    ordered.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    ordered.into_iter().take(count).map(|(_, member)| member).collect()
+    let mut ordered: Vec<_> =
+        kept.iter().map(|member| (priority(member, policy, now), chance(member, policy), *member)).collect();
+    ordered.sort_by(|(one, lot, _), (other, other_lot, _)| other.total_cmp(one).then_with(|| lot.cmp(other_lot)));
+    ordered.into_iter().take(count).map(|(_, _, member)| member).collect()
+}
+
+/// The lot that a Machine has drawn. It is always the same, so that a plan that is made twice chooses the same Machines.
+fn chance(member: &Member, policy: DeletePolicy) -> Option<[u8; 32]> {
+    (policy == DeletePolicy::Random && !member.uid.is_empty()).then(|| Sha256::digest(&member.uid).into())
 }
 
 #[cfg(test)]
@@ -98,5 +106,26 @@ mod tests {
         for policy in [DeletePolicy::Random, DeletePolicy::Newest, DeletePolicy::Oldest] {
             assert_eq!(victims(&kept, policy, 1, now)[0].name, "c", "{policy:?}");
         }
+    }
+
+    #[test]
+    fn random_machines_go_by_chance_and_always_the_same_ones() {
+        let member = |number: usize| Member {
+            name: format!("worker-{number:02}"),
+            uid: format!("uid-{number}"),
+            linked: true,
+            ..Member::default()
+        };
+        let members: Vec<Member> = (0..20).map(member).collect();
+        let kept: Vec<&Member> = members.iter().collect();
+        let chosen = |policy| {
+            let victims = victims(&kept, policy, 10, Timestamp::UNIX_EPOCH);
+            victims.iter().map(|member| member.name.clone()).collect::<Vec<_>>()
+        };
+        let random = chosen(DeletePolicy::Random);
+        assert_eq!(random, chosen(DeletePolicy::Random));
+        let early = random.iter().filter(|name| name.as_str() < "worker-10").count();
+        assert!((2..=8).contains(&early), "{random:?}");
+        assert_eq!(chosen(DeletePolicy::Oldest)[0], "worker-00");
     }
 }

@@ -127,14 +127,21 @@ fn outdated_machines_are_replaced_one_at_a_time_from_the_lowest_index() {
     );
 }
 
+/// A member on each of the first masters and on the newcomer, if there are so many. `all` of them were known once.
+fn members(count: usize, ill: &[&str], all: usize) -> Etcd {
+    let nodes = ["c-master-0", "c-master-1", "c-master-2", "c-master-abcde-0"];
+    let seen = nodes.iter().take(count).map(|node| ((*node).to_owned(), !ill.contains(node))).collect();
+    Etcd::Members { seen, all }
+}
+
 #[test]
 fn nothing_goes_while_etcd_would_lose_its_quorum_or_does_not_answer() {
     let mut masters = three("small");
     masters.push(master("c-master-abcde-0", "large", json!({})));
     for (etcd, expected) in [
-        (Etcd::Members { healthy: 4, all: 4 }, expect!["delete c-master-0 | machine c-master-0 is on its way out"]),
+        (members(4, &[], 4), expect!["delete c-master-0 | machine c-master-0 is on its way out"]),
         (
-            Etcd::Members { healthy: 3, all: 4 },
+            members(4, &["c-master-2"], 4),
             expect![" | taking a machine away is not safe: 3 of 4 members of etcd are healthy"],
         ),
         (Etcd::Unknown, expect![" | taking a machine away is not safe: etcd did not answer"]),
@@ -251,4 +258,57 @@ fn trouble_is_a_condition_and_nothing_moves() {
     check(&unmanaged, expect![" | Found 1 unmanaged node(s): n9"]);
     let four: Vec<_> = (0..4).map(|index| master(&format!("c-master-{index}"), "large", json!({}))).collect();
     check(&snapshot(set(json!({})), &four, Etcd::Elsewhere), expect![" | Observed 4 indexes, but spec.replicas is 3"]);
+}
+
+#[test]
+fn members_whose_nodes_are_gone_count_for_the_quorum() {
+    let mut masters = three("small");
+    masters.push(master("c-master-abcde-0", "large", json!({})));
+    check(
+        &snapshot(set(json!({})), &masters, members(4, &[], 6)),
+        expect![" | taking a machine away is not safe: 4 of 6 members of etcd are healthy"],
+    );
+}
+
+#[test]
+fn a_master_stays_until_its_replacement_is_a_healthy_member_of_etcd() {
+    let mut masters = three("small");
+    masters.push(master("c-master-abcde-0", "large", json!({})));
+    check(
+        &snapshot(set(json!({})), &masters, members(3, &[], 3)),
+        expect![" | machine c-master-0 stays until its replacement with index 0 runs a healthy member of etcd"],
+    );
+    // The old machine has none itself, so none is lost with it.
+    let Etcd::Members { mut seen, all } = members(4, &[], 4) else { panic!("members are seen") };
+    seen.remove("c-master-0");
+    check(
+        &snapshot(set(json!({})), &masters, Etcd::Members { seen, all: all - 1 }),
+        expect!["delete c-master-0 | machine c-master-0 is on its way out"],
+    );
+}
+
+/// Nodes that booted are no members yet, and a member whose machine is gone is one until somebody removes it.
+#[test]
+fn five_masters_whose_replacements_never_join_etcd_keep_all_their_members() {
+    let mut masters: Vec<_> = (0..5).map(|index| master(&format!("c-master-{index}"), "small", json!({}))).collect();
+    let seen = |masters: &[Machine]| -> std::collections::BTreeMap<String, bool> {
+        let old = masters
+            .iter()
+            .filter(|it| it.spec.provider_spec.as_ref().unwrap().value.as_ref().unwrap()["instanceType"] == "small");
+        old.map(|machine| (machine.metadata.name.clone().unwrap(), true)).collect()
+    };
+    for _ in 0..20 {
+        let etcd = Etcd::Members { seen: seen(&masters), all: 5 };
+        let world = snapshot(set(json!({"spec": {"replicas": 5}})), &masters, etcd);
+        for action in plan(&world).actions {
+            match action {
+                Action::Adopt { .. } => {}
+                Action::Create(machine) => masters.push(master(&machine.metadata.name.unwrap(), "large", json!({}))),
+                Action::Delete { name, .. } => {
+                    masters.retain(|machine| machine.metadata.name.as_deref() != Some(&name))
+                }
+            }
+        }
+    }
+    assert_eq!(seen(&masters).len(), 5, "nobody knows whether replacements will join");
 }

@@ -2,7 +2,8 @@
 
 use api::machine::{MachineDeployment, MachineSet};
 use expect_test::{Expect, expect};
-use machine::deployment::{Action, Next, Snapshot, plan, rollback};
+use jiff::SignedDuration;
+use machine::deployment::{Action, Next, Snapshot, conditions, plan, rollback};
 use machine::provider::{Architecture, Capacity};
 use machine::{capacity, template};
 use serde_json::{Value, json};
@@ -58,8 +59,7 @@ fn check(deployment: MachineDeployment, sets: Vec<MachineSet>, expected: Expect)
             Action::Annotate(_) => None,
         })
         .collect();
-    let Next::OnChange(waiting) = plan.next;
-    expected.assert_eq(&format!("{} | {waiting}", actions.join(", ")));
+    expected.assert_eq(&format!("{} | {}", actions.join(", "), plan.next.waiting()));
 }
 
 #[test]
@@ -300,4 +300,83 @@ fn absurd_sizes_do_no_harm() {
         least.metadata.annotations = serde_json::from_value(last).unwrap();
         plan(&Snapshot { deployment: deployment(over), sets: vec![least, set("new", 2, i32::MIN, 0)], now: now() });
     }
+}
+
+/// The deployment after its plan was carried out, and when it is looked at again by time alone.
+fn carried_out(mut deployment: MachineDeployment, sets: &[MachineSet], later: i64) -> (MachineDeployment, Option<i64>) {
+    let now = now() + SignedDuration::from_secs(later);
+    let plan = plan(&Snapshot { deployment: deployment.clone(), sets: sets.to_vec(), now });
+    for action in plan.actions {
+        if let Action::Annotate(annotations) = action {
+            deployment.metadata.annotations.get_or_insert_default().extend(annotations);
+        }
+    }
+    deployment.status = Some(plan.status);
+    let again = match plan.next {
+        Next::OnChange(_) => None,
+        Next::After(delay, _) => Some(delay.as_secs()),
+    };
+    (deployment, again)
+}
+
+fn told(deployment: &MachineDeployment) -> String {
+    let all = conditions::of(deployment);
+    let words: Vec<_> = all.iter().map(|it| format!("{}={} {}", it.type_, it.status, it.reason)).collect();
+    words.join(", ")
+}
+
+#[test]
+fn a_rollout_that_does_not_get_on_says_so_after_its_deadline_and_one_that_does_begins_it_anew() {
+    let deadline = json!({"spec": {"progressDeadlineSeconds": 100}});
+    let stuck = [set("old", 1, 8, 8), set("new", 2, 5, 1)];
+    let (web, again) = carried_out(deployment(deadline), &stuck, 0);
+    assert_eq!(told(&web), "Available=True MinimumReplicasAvailable, Progressing=True MachineSetUpdated");
+    assert_eq!(again, Some(100));
+    let (web, again) = carried_out(web, &stuck, 60);
+    assert_eq!(again, Some(40), "nothing has moved");
+    let (web, again) = carried_out(web, &stuck, 100);
+    assert_eq!(told(&web), "Available=True MinimumReplicasAvailable, Progressing=False ProgressDeadlineExceeded");
+    assert_eq!(again, None);
+    let (web, again) = carried_out(web, &[set("old", 1, 8, 8), set("new", 2, 5, 2)], 110);
+    assert_eq!(told(&web), "Available=True MinimumReplicasAvailable, Progressing=True MachineSetUpdated");
+    assert_eq!(again, Some(100));
+    let (web, again) = carried_out(web, &[set("old", 1, 0, 0), set("new", 2, 10, 10)], 120);
+    assert_eq!(told(&web), "Available=True MinimumReplicasAvailable, Progressing=True NewMachineSetAvailable");
+    assert_eq!(again, None);
+    let (web, _) = carried_out(web, &[set("old", 1, 0, 0), set("new", 2, 10, 7)], 130);
+    assert!(told(&web).starts_with("Available=False MinimumReplicasUnavailable"), "{}", told(&web));
+    let settled = plan(&Snapshot {
+        deployment: web,
+        sets: vec![set("old", 1, 0, 0), set("new", 2, 10, 7)],
+        now: now() + SignedDuration::from_secs(131),
+    });
+    assert!(!settled.actions.iter().any(|action| matches!(action, Action::Annotate(_))), "it is written once");
+}
+
+#[test]
+fn a_deployment_that_cannot_be_acted_on_says_why_in_its_conditions() {
+    let wrong = json!({"spec": {"strategy": {"type": "Recreate"}}});
+    let (web, _) = carried_out(deployment(wrong), &[], 0);
+    assert_eq!(told(&web), "Progressing=False InvalidSpec");
+    assert!(conditions::of(&web)[0].message.contains("spec.strategy.type must be RollingUpdate"));
+    assert!(plan(&Snapshot { deployment: web, sets: Vec::new(), now: now() }).actions.is_empty());
+}
+
+#[test]
+fn machines_of_a_deployments_older_set_do_not_match_its_template() {
+    let machine = |image: &str| -> api::machine::Machine {
+        object(json!({
+            "metadata": {"name": "m", "labels": {"app": "d"}, "ownerReferences":
+                [{"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": format!("uid-{image}"), "controller": true}]},
+            "spec": {"providerSpec": {"value": {"image": image}}},
+        }))
+    };
+    let matches = |image: &str, deployment: Option<&MachineDeployment>| {
+        let snapshot = machine::set::Snapshot::from_objects(&set(image, 1, 1, 1), &[machine(image)], |_| None, now());
+        snapshot.with_deployment(deployment).members[0].matches_template
+    };
+    let web = deployment(json!({}));
+    assert!(matches("new", Some(&web)));
+    assert!(!matches("old", Some(&web)));
+    assert!(matches("old", None), "the set is on its own");
 }

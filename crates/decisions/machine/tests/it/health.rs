@@ -566,3 +566,22 @@ fn a_machine_is_deleted_only_as_it_was_judged() {
     });
     assert_eq!(deletes.collect::<Vec<_>>(), [Some("7")], "it may be linked to another node by now");
 }
+
+#[test]
+fn a_request_that_cannot_be_made_is_told_until_none_is_refused_any_more() {
+    let mut status = api::machine::MachineHealthCheckStatus::default();
+    let told = |status: &api::machine::MachineHealthCheckStatus| {
+        let find = |it: &&api::machine::MachineCondition| it.type_ == "ExternalRemediationRequestAvailable";
+        status.conditions.iter().find(find).map(|it| it.message.clone().unwrap())
+    };
+    let refused = [("m1".to_owned(), "forbidden".to_owned()), ("m2".to_owned(), "forbidden".to_owned())];
+    machine::health::report_requests(&mut status, &refused, true, now());
+    assert_eq!(
+        told(&status).as_deref(),
+        Some("a remediation request for machine m1 cannot be made: forbidden, nor for 1 more")
+    );
+    machine::health::report_requests(&mut status, &[], false, now());
+    assert!(told(&status).is_some(), "nothing was tried");
+    machine::health::report_requests(&mut status, &[], true, now());
+    assert_eq!(told(&status), None);
+}

@@ -19,7 +19,7 @@ fn facts() -> Facts {
 
 /// Both halves, and what depends on the cluster.
 fn everything(installation: &Installation) -> impl Iterator<Item = operate::Desired> {
-    let controllers = Controllers { image: "machinist".into(), provider: "aws", environment: Vec::new() };
+    let controllers = Controllers { image: "machinist".into(), provider: "aws".into(), ..Controllers::default() };
     let machine_api = machine_api::installed(installation).into_iter();
     let webhook = Webhook { bundle: String::new(), url: None };
     let kept = machine_api::kept(&installation.machine_namespace, &controllers, Some(&webhook));

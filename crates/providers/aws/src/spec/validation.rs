@@ -12,7 +12,9 @@ use super::types::{AwsSpec, BlockDevice, CpuOptions, ResourceReference, Tag};
 const THROUGHPUT: std::ops::RangeInclusive<i32> = 125..=2000;
 
 pub(super) fn check(spec: &AwsSpec, surroundings: &Surroundings, verdict: &mut Verdict) {
-    super::IDENTITY.check(&spec.api_version, &spec.kind, verdict);
+    let of_2019 = spec.api_version.starts_with("aws.cluster.k8s.io/");
+    let identity = if of_2019 { super::IDENTITY_OF_2019 } else { super::IDENTITY };
+    identity.check(&spec.api_version, &spec.kind, verdict);
     check_image(&spec.ami, verdict);
     check_basics(spec, verdict);
     check_secrets(spec, surroundings, verdict);

@@ -11,7 +11,7 @@ use api::annotations;
 use api::known::Reading;
 use cluster::watch::Key;
 use cluster::{Outcome, Problem, problem, write};
-use drain::{Options, Work};
+use drain::{Options, Ours, Work};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
@@ -28,6 +28,9 @@ const SILENT: SignedDuration = SignedDuration::from_secs(1);
 
 /// The answers to evictions are looked at so often before others get their turn.
 const ROUNDS: usize = 8;
+
+/// The label `k8s-app` of the machine controllers and of their operator.
+const OURS: [&str; 2] = ["controller", "machine-api-operator"];
 
 /// How far a node is, and when to look again.
 struct Progress {
@@ -112,7 +115,8 @@ impl Machines {
     /// Evicts what may be evicted now, and says how far the node is. `None` while its pods are being listed.
     async fn empty(&self, pass: &Pass, node: &str, unreachable: bool) -> Option<Progress> {
         let client = &self.context.world.client;
-        let options = Options { skip_terminating_after: unreachable.then_some(SILENT), ..Options::default() };
+        let skip_terminating_after = unreachable.then_some(SILENT);
+        let options = Options { skip_terminating_after, ours: Some(self.ours(node)) };
         let mut asked = false;
         loop {
             let budgets: Vec<_> = self.context.world.budgets.all().iter().map(|budget| (**budget).clone()).collect();
@@ -131,6 +135,17 @@ impl Machines {
             self.drains.evict(client, &pass.key, work.evict).await;
             asked = true;
         }
+    }
+
+    /// The pods that go on with the drain. They leave last, and only if another node takes them.
+    fn ours(&self, node: &str) -> Ours {
+        let nodes = &self.context.world.nodes;
+        let may_leave = nodes.contact().map(|()| {
+            let others = nodes.all().into_iter().filter(|other| other.metadata.name.as_deref() != Some(node));
+            others.into_iter().any(|other| draining::takes_controllers(&other))
+        });
+        let namespace = self.context.settings.namespace.clone();
+        Ours { namespace, apps: OURS.map(str::to_owned).to_vec(), may_leave }
     }
 
     fn daemon_sets(&self) -> Reading<BTreeSet<String>> {

@@ -170,6 +170,6 @@ impl Machines {
 fn template(set: &MachineSet) -> (Option<&String>, Option<&Value>) {
     let template = set.spec.template.as_ref();
     let labels = template.and_then(|template| template.metadata.as_ref()).map(|metadata| &metadata.labels);
-    let spec = template.and_then(|template| template.spec.as_ref()?.provider_spec.as_ref()?.value.as_ref());
+    let spec = template.and_then(|template| template.spec.as_ref()?.provider_value());
     (labels.and_then(|all| all.get(labels::MACHINE_CLUSTER)), spec)
 }

@@ -41,9 +41,11 @@ pub(super) struct Answer {
     pub(super) patch: Vec<Value>,
 }
 
-/// Where the provider's part of an object is.
-const OF_MACHINE: &str = "/spec/providerSpec";
-const OF_TEMPLATE: &str = "/spec/template/spec/providerSpec";
+/// Where machines are described, in a Machine and in a template.
+const OF_MACHINE: &str = "/spec";
+const OF_TEMPLATE: &str = "/spec/template/spec";
+/// The fields of a description that may hold the provider's part: of today, and of 2019.
+const SPELLINGS: [&str; 2] = ["providerSpec", "providerConfig"];
 
 /// The answer to a request at one of upstream's paths; `None` where nothing is reviewed.
 pub(super) fn answer(path: &str, request: &Value, around: &Around<'_>) -> Option<Answer> {
@@ -134,7 +136,8 @@ fn mutate_set(request: &Value, object: &Value, around: &Around<'_>) -> Answer {
 
 /// Fills in what a spec leaves out. One that cannot be read is left for validation to refuse.
 fn default_spec(object: &mut Value, path: &str, surroundings: &Surroundings, rules: &dyn SpecRules) {
-    let Some(spec) = object.pointer_mut(path).and_then(|spec| spec.get_mut("value")) else { return };
+    let Some(field) = spelling(object, path) else { return };
+    let Some(spec) = object.pointer_mut(&format!("{path}/{field}/value")) else { return };
     if let Ok(filled) = rules.default(spec, surroundings) {
         *spec = filled;
     }
@@ -147,9 +150,18 @@ pub(super) fn judged_spec<'a>(path: &str, request: &'a Value) -> Option<&'a Valu
         "validate-machine-openshift-io-v1beta1-machineset" => OF_TEMPLATE,
         _ => return None,
     };
-    let spec = |object: &'a Value| object.pointer(at)?.get("value");
-    let new = spec(&request["object"])?;
-    (spec(&request["oldObject"]) != Some(new)).then_some(new)
+    let new = provider_value(&request["object"], at)?;
+    (provider_value(&request["oldObject"], at) != Some(new)).then_some(new)
+}
+
+/// The field that holds the provider's part: the older one only where the present one says nothing.
+fn spelling(object: &Value, path: &str) -> Option<&'static str> {
+    let description = object.pointer(path)?;
+    SPELLINGS.into_iter().find(|field| !description[*field]["value"].is_null())
+}
+
+fn provider_value<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    object.pointer(path)?.get(spelling(object, path)?)?.get("value")
 }
 
 fn validate_machine(
@@ -219,12 +231,12 @@ impl Answer {
         surroundings: &Surroundings,
         rules: &dyn SpecRules,
     ) {
-        let spec =
-            |object: &Value| object.pointer(path).and_then(|spec| spec.get("value")).cloned().unwrap_or_default();
-        if old.is_some_and(|old| spec(old) == spec(new)) {
+        let value = provider_value(new, path);
+        if old.is_some_and(|old| provider_value(old, path) == value) {
             return;
         }
-        let verdict = rules.validate(&spec(new), surroundings);
+        self.warnings.extend(api::translate(&mut new.clone()).iter().map(ToString::to_string));
+        let verdict = rules.validate(value.unwrap_or(&Value::Null), surroundings);
         self.errors.extend(verdict.problems.iter().map(ToString::to_string));
         self.warnings.extend(verdict.warnings);
     }
@@ -271,8 +283,10 @@ fn difference(old: &Value, new: &Value) -> Vec<Value> {
         "/metadata/annotations",
         "/metadata/ownerReferences",
         "/spec/providerID",
-        OF_MACHINE,
-        OF_TEMPLATE,
+        "/spec/providerSpec",
+        "/spec/providerConfig",
+        "/spec/template/spec/providerSpec",
+        "/spec/template/spec/providerConfig",
     ];
     let operation = |path: &&str| match (old.pointer(path), new.pointer(path)) {
         (old, new) if old == new => None,
@@ -284,6 +298,8 @@ fn difference(old: &Value, new: &Value) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use machine::provider::{Problem, Verdict};
+
     use super::*;
 
     #[test]
@@ -309,5 +325,75 @@ mod tests {
         assert!(is_judged(Value::Null));
         assert!(is_judged(machine("b")));
         assert!(!is_judged(machine("a")));
+    }
+
+    /// The provider of the tests: sizes have a default, and `huge` is none.
+    struct Sizes;
+
+    impl SpecRules for Sizes {
+        fn default(&self, spec: &Value, _: &Surroundings) -> Result<Value, Problem> {
+            let mut spec = spec.clone();
+            if spec["size"].is_null() {
+                spec["size"] = json!("small");
+            }
+            Ok(spec)
+        }
+
+        fn validate(&self, spec: &Value, _: &Surroundings) -> Verdict {
+            let mut verdict = Verdict::default();
+            if spec.is_null() || spec["size"] == "huge" {
+                verdict.problems.push(Problem::new("providerSpec.size", format!("Invalid value: {spec}")));
+            }
+            verdict
+        }
+
+        fn secrets(&self, _: &Value) -> Vec<machine::provider::SecretNeed> {
+            Vec::new()
+        }
+
+        fn place(&self, _: &Value) -> Value {
+            Value::Null
+        }
+
+        fn capacity(&self, _: &Value) -> Option<machine::provider::Capacity> {
+            None
+        }
+    }
+
+    /// The answer to a creation.
+    fn asked(verb: &str, kind: &str, spec: Value) -> Answer {
+        let surroundings = Surroundings::default();
+        let around = Around { rules: &Sizes, surroundings: &surroundings, holder: &|_, _| Holder::Nobody };
+        let object = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": kind, "metadata": {}, "spec": spec});
+        let path = format!("{verb}-machine-openshift-io-v1beta1-{}", kind.to_lowercase());
+        answer(&path, &json!({"object": object, "oldObject": null}), &around).expect("it is reviewed")
+    }
+
+    #[test]
+    fn the_spelling_of_2019_is_filled_in_judged_and_warned_of_with_the_new_one() {
+        let set = |field: &str, value: Value| {
+            json!({"selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {field: {"value": value}}}})
+        };
+        for (kind, path, spec) in [
+            ("Machine", "spec", json!({"providerConfig": {"value": {"zone": "a"}}})),
+            ("Machine", "spec", json!({"providerSpec": {}, "providerConfig": {"value": {"zone": "a"}}})),
+            ("MachineSet", "spec.template.spec", set("providerConfig", json!({"zone": "a"}))),
+        ] {
+            let mut said = asked("validate", kind, spec.clone());
+            assert_eq!(said.errors, Vec::<String>::new());
+            let warning = said.warnings.pop().expect("the older spelling is warned of");
+            assert!(warning.contains(&format!("{path}.providerConfig.value")), "{warning}");
+            assert!(warning.contains(&format!("{path}.providerSpec.value")), "{warning}");
+            let filled = asked("mutate", kind, spec).patch;
+            let at = format!("/{}/providerConfig", path.replace('.', "/"));
+            let value = json!({"value": {"zone": "a", "size": "small"}});
+            assert_eq!(filled, [json!({"op": "add", "path": at, "value": value})]);
+        }
+        let huge = json!({"value": {"size": "huge"}});
+        assert_eq!(asked("validate", "Machine", json!({"providerConfig": huge})).errors.len(), 1);
+        let both = json!({"providerConfig": huge, "providerSpec": {"value": {"size": "small"}}});
+        let both = asked("validate", "Machine", both);
+        assert!(both.errors.is_empty() && both.warnings[0].contains("is ignored"), "{both:?}");
     }
 }

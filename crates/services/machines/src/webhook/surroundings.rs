@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
+use machine::operator_config::enabled_features;
 use machine::provider::{Architecture, SecretNeed, Surroundings};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -89,7 +90,7 @@ async fn read(client: &Client, before: Option<&Surroundings>) -> (Surroundings, 
         known.platform_status = status["platformStatus"].clone();
     }
     if let Some(found) = gates {
-        known.features = found.as_ref().map(features).unwrap_or_default();
+        known.features = found.as_ref().map(enabled_features).unwrap_or_default();
     }
     if let Some(found) = dns {
         // A cluster that says nothing of its DNS has no zone that could be private.
@@ -139,18 +140,6 @@ fn told<T: Default>(what: &str, reading: Reading<T>) -> Option<T> {
             None
         }
     }
-}
-
-/// Gates that are on. While a cluster is upgraded it lists those of two versions, and one that is on in both is on.
-fn features(gates: &Value) -> BTreeSet<String> {
-    let names = |list: &Value| -> BTreeSet<String> {
-        let all = list.as_array().into_iter().flatten();
-        all.filter_map(|gate| gate["name"].as_str().or(gate.as_str())).map(str::to_owned).collect()
-    };
-    let versions = gates["status"]["featureGates"].as_array().into_iter().flatten();
-    let told = versions.map(|version| names(&version["enabled"])).reduce(|one, other| &one & &other);
-    // Where nobody keeps a status, those that a person switched on.
-    told.unwrap_or_else(|| names(&gates["spec"]["customNoUpgrade"]["enabled"]))
 }
 
 fn has_public_zone(dns: &Value) -> bool {
@@ -257,7 +246,7 @@ mod tests {
             let enabled: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
             json!({"version": "4", "enabled": enabled, "disabled": [{"name": "C"}]})
         };
-        let on = |gates: Value| features(&gates).into_iter().collect::<Vec<_>>().join(" ");
+        let on = |gates: Value| enabled_features(&gates).into_iter().collect::<Vec<_>>().join(" ");
         assert_eq!(on(json!({"status": {"featureGates": [version(&["A", "B"])]}})), "A B");
         assert_eq!(on(json!({"status": {"featureGates": [version(&["A", "B"]), version(&["B"])]}})), "B");
         assert_eq!(on(json!({"spec": {"customNoUpgrade": {"enabled": ["A"]}}})), "A");

@@ -107,5 +107,10 @@ async fn a_deployment_that_cannot_be_acted_on_says_so(kind: Kind) {
     broken["spec"]["strategy"] = json!({"type": "Recreate"});
     deployments.create(&PostParams::default(), &serde_json::from_value(broken).unwrap()).await.unwrap();
     stage.event("ReconcileError", "spec.strategy.type must be RollingUpdate").await;
+    wait_for(&deployments, "web", "the condition", |deployment| {
+        let conditions = deployment.and_then(|it| it.annotations().get("machinist.dev/conditions").cloned());
+        conditions.is_some_and(|text| text.contains(r#""reason":"InvalidSpec""#))
+    })
+    .await;
     assert_eq!(stage.sets.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }

@@ -1,7 +1,7 @@
 //! A Machine goes after its node is empty and its hooks are gone.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::{Kind, wait_for};
 
@@ -12,7 +12,33 @@ on_both!(
     a_pod_that_may_not_go_holds_its_machine_and_is_named_on_it,
     hooks_hold_the_drain_and_then_the_instance,
     a_machine_that_is_excluded_is_not_drained,
+    the_controllers_stay_where_no_other_node_takes_them_and_leave_last_where_one_does,
 );
+
+async fn the_controllers_stay_where_no_other_node_takes_them_and_leave_last_where_one_does(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    stage.create_machine("a", json!({})).await;
+    stage.running("a").await;
+    stage.place("web", "a", json!({})).await;
+    let pods = stage.place_in(crate::stage::NAMESPACE, "ours", "a", json!({"k8s-app": "controller"})).await;
+    stage.delete_machine("a").await;
+    stage.machine_gone("a").await;
+    stage.event("DrainSucceeded", "Node drain succeeded").await;
+    assert!(pods.get("ours").await.unwrap().metadata.deletion_timestamp.is_none(), "it had nowhere to go");
+
+    for name in ["b", "c"] {
+        stage.create_machine(name, json!({})).await;
+        stage.running(name).await;
+    }
+    // As the node controller does, which does not run here.
+    let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
+    stage.nodes.patch("c", &PatchParams::default(), &untainted).await.unwrap();
+    let pods = stage.place_in(crate::stage::NAMESPACE, "theirs", "b", json!({"k8s-app": "controller"})).await;
+    stage.delete_machine("b").await;
+    wait_for(&pods, "theirs", "the pod to be gone", |pod| pod.is_none()).await;
+    stage.machine_gone("b").await;
+}
 
 async fn a_pod_that_may_not_go_holds_its_machine_and_is_named_on_it(kind: Kind) {
     let Some(stage) = Stage::start(kind).await else { return };

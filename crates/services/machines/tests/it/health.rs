@@ -5,9 +5,11 @@ use api::machine::{Machine, MachineHealthCheck};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use serde_json::{Value, json};
-use testkit::{Kind, wait_for};
+use testkit::{Kind, wait_for, wait_until};
 
 use crate::on_both;
 use crate::stage::{NAMESPACE, Stage, names, set_ready};
@@ -138,7 +140,7 @@ async fn nothing_is_judged_while_nodes_cannot_be_listed(kind: Kind) {
     first.kill().await;
     let all = machines(&stage).await;
     let sick = &all[0];
-    stage.nodes.delete(sick, &kube::api::DeleteParams::default()).await.unwrap();
+    stage.nodes.delete(sick, &DeleteParams::default()).await.unwrap();
     let _checks = check(&stage, json!({})).await;
     stage.faults.fail("nodes", 503);
     let _second = stage.control();
@@ -151,7 +153,9 @@ async fn nothing_is_judged_while_nodes_cannot_be_listed(kind: Kind) {
 }
 
 async fn a_check_of_2019_goes_by_its_config_map(kind: Kind) {
-    let Some(stage) = Stage::start(kind).await else { return };
+    let Some(mut stage) = Stage::start(kind).await else { return };
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    stage.settings.listen = Some(address);
     stage.faults.fail("configmaps", 503);
     let _controllers = stage.control();
     stage.create_set("worker", 2).await;
@@ -180,6 +184,11 @@ async fn a_check_of_2019_goes_by_its_config_map(kind: Kind) {
     })
     .await;
     stage.available("worker", 2).await;
+    let counter = r#"mapi_machinehealthcheck_remediation_success_total{name="old",namespace="openshift-machine-api"}"#;
+    let is_counted = async || crate::measuring::scrape(address).await.lines().any(|line| line.starts_with(counter));
+    wait_until("its counter", || async { is_counted().await.then_some(()) }).await;
+    checks.delete("old", &DeleteParams::default()).await.unwrap();
+    wait_until("its counter to be gone with it", || async { (!is_counted().await).then_some(()) }).await;
 }
 
 async fn another_controller_is_asked_where_the_check_names_its_template(kind: Kind) {

@@ -2,7 +2,7 @@
 
 use api::annotations;
 use kube::ResourceExt;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::{Kind, wait_for};
 
@@ -12,6 +12,7 @@ use crate::stage::{NAMESPACE, Stage};
 on_both!(
     a_node_gets_the_labels_and_taints_of_its_machine_and_loses_them_again,
     a_node_that_two_machines_match_is_linked_to_neither,
+    machines_that_claim_one_node_by_its_address_both_say_so_until_one_of_them_goes,
 );
 
 async fn a_node_gets_the_labels_and_taints_of_its_machine_and_loses_them_again(kind: Kind) {
@@ -58,4 +59,23 @@ async fn a_node_that_two_machines_match_is_linked_to_neither(kind: Kind) {
         let machine = stage.says(name, "InstanceUnique", "False", "fake:///7").await;
         assert!(machine.status.unwrap().node_ref.is_none());
     }
+}
+
+async fn machines_that_claim_one_node_by_its_address_both_say_so_until_one_of_them_goes(kind: Kind) {
+    let Some(stage) = Stage::start(kind).await else { return };
+    let _controllers = stage.control();
+    stage.account.lock().unwrap().one_address = true;
+    for name in ["a", "b"] {
+        stage.create_machine(name, json!({"spec": {"providerSpec": {"value": {"boots": false}}}})).await;
+    }
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+    stage.nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    let addresses = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.7"}]}});
+    stage.nodes.patch_status("n", &PatchParams::default(), &Patch::Merge(addresses)).await.unwrap();
+    stage.says("a", "NodeUnique", "False", "openshift-machine-api/b").await;
+    stage.says("b", "NodeUnique", "False", "openshift-machine-api/a").await;
+    stage.delete_machine("b").await;
+    stage.machine_gone("b").await;
+    let alone = |machine: &api::machine::Machine| crate::stage::condition(machine, "NodeUnique").is_none();
+    stage.machine_is("a", "alone again", alone).await;
 }

@@ -50,7 +50,7 @@ async fn machines_and_sets_are_told_of_by_upstreams_names(kind: Kind) {
     }
 }
 
-async fn scrape(address: std::net::SocketAddr) -> String {
+pub(crate) async fn scrape(address: std::net::SocketAddr) -> String {
     let Ok(mut stream) = TcpStream::connect(address).await else { return String::new() };
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -158,7 +158,11 @@ impl Stage {
 
     /// A pod that runs on a node, as a scheduler and a kubelet would leave it.
     pub(crate) async fn place(&self, name: &str, node: &str, labels: Value) -> Api<Pod> {
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
+        self.place_in("default", name, node, labels).await
+    }
+
+    pub(crate) async fn place_in(&self, namespace: &str, name: &str, node: &str, labels: Value) -> Api<Pod> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         wait_for(&accounts, "default", "the default service account", |account| account.is_some()).await;
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
@@ -167,7 +171,7 @@ impl Stage {
                 "containers": [{"name": "main", "image": "example.org/main"}],
             },
         });
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
         let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
         pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();

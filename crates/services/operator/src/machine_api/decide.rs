@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DynamicObject};
 use kube::core::GroupVersionKind;
 use machine::operator_config::{
-    self, Deployment, Env, NoOp, Platform, PlatformError, Proxy, Snapshot, TlsSettings, platform_of,
+    self, Deployment, Env, NoOp, Platform, PlatformError, Proxy, Snapshot, TlsSettings, enabled_features, platform_of,
     platform_of_install_config,
 };
 use operate::machine_api::{CONTROLLERS, Controllers, SIMULATED, images, provider};
@@ -51,6 +51,11 @@ pub(super) enum Undecided {
 }
 
 pub(super) async fn decide(context: &Context, world: &World) -> Result<Decision, Undecided> {
+    let choices = &context.settings.choices;
+    if let Some(provider) = choices.provider() {
+        // Whatever the platform is: its images are not asked for either.
+        return deployed(context, world, SIMULATED, provider).await;
+    }
     let Some(name) = platform(context).await? else {
         // A fact that is missing, perhaps for a moment, is no reason to take the controllers away from their machines.
         if is_deployed(context, world)? {
@@ -65,14 +70,21 @@ pub(super) async fn decide(context: &Context, world: &World) -> Result<Decision,
     let Some(provider) = provider(&name) else {
         return Ok(Decision::NoOp(format!("platform {name}: {}", without_provider(&name))));
     };
+    deployed(context, world, &name, provider.to_owned()).await
+}
+
+/// The controllers with a provider, as a platform and the cluster's configuration have them.
+async fn deployed(context: &Context, world: &World, name: &str, provider: String) -> Result<Decision, Undecided> {
     let proxy = openshift(context, "Proxy", "proxies").await?.map(|proxy| Proxy::from_object(&proxy));
+    let gates = openshift(context, "FeatureGate", "featuregates").await?;
+    let tls = openshift(context, "APIServer", "apiservers").await?.map(|server| TlsSettings::from_object(&server));
     let snapshot = Snapshot {
         // The simulated cloud is what upstream's rules know as kubemark.
-        platform: Ok(if name == SIMULATED { "kubemark".to_owned() } else { name.clone() }),
+        platform: Ok(if name == SIMULATED { "kubemark".to_owned() } else { name.to_owned() }),
         images: images_of(context, world)?,
-        enabled_features: std::collections::BTreeSet::new(),
+        enabled_features: gates.as_ref().map(enabled_features).unwrap_or_default(),
         proxy: proxy.unwrap_or_default(),
-        tls: TlsSettings::default(),
+        tls: tls.clone().unwrap_or_default(),
         namespace: context.settings.namespace.clone(),
         release_version: context.settings.version.clone(),
     };
@@ -82,7 +94,15 @@ pub(super) async fn decide(context: &Context, world: &World) -> Result<Decision,
         Deployment::Run { containers, termination: _ } => {
             let of_machines = containers.into_iter().find(|one| one.name == operate::machine_api::CONTAINER);
             let environment = of_machines.into_iter().flat_map(|one| one.env).filter_map(value).collect();
-            Ok(Decision::Deploy(Controllers { image: plan.controllers.provider, provider, environment }))
+            let mut arguments = context.settings.choices.of_controllers();
+            if plan.controllers.machine_health_check.is_empty() {
+                arguments.push("--without-health-checks".to_owned());
+            }
+            // Where nothing is said of TLS, what our servers do by themselves is as good.
+            if let Some(tls) = tls {
+                arguments.extend(tls.arguments().map_err(operator_config::Error::from)?);
+            }
+            Ok(Decision::Deploy(Controllers { image: plan.controllers.provider, provider, environment, arguments }))
         }
     }
 }

@@ -271,3 +271,47 @@ async fn a_cluster_that_nobody_named_a_platform_for_is_well_and_broken_images_ar
         operator.abort();
     }
 }
+
+#[tokio::test]
+async fn what_was_decided_and_what_the_cluster_says_of_tls_and_gates_reaches_the_controllers() {
+    for kind in Kind::all() {
+        let Some(stage) = Stage::start(kind).await else { continue };
+        let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "APIServer");
+        let resource = ApiResource::from_gvk_with_plural(&gvk, "apiservers");
+        let servers: Api<DynamicObject> = Api::all_with(stage.client.clone(), &resource);
+        let server = json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": {"name": "cluster"},
+            "spec": {"tlsSecurityProfile": {"type": "Modern", "modern": {}}},
+        });
+        servers.create(&PostParams::default(), &serde_json::from_value(server).unwrap()).await.unwrap();
+        let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "FeatureGate");
+        let gates: Api<DynamicObject> =
+            Api::all_with(stage.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "featuregates"));
+        let enabled = ["MachineAPIOperatorDisableMachineHealthCheckController"];
+        let gate = json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"},
+            "spec": {"featureSet": "CustomNoUpgrade", "customNoUpgrade": {"enabled": enabled}},
+        });
+        gates.create(&PostParams::default(), &serde_json::from_value(gate).unwrap()).await.unwrap();
+        let choices = operator::machine_api::Choices {
+            socket: Some("/run/shed/provider.sock".to_owned()),
+            external_etcd: true,
+            remove_orphans: Some("c-1".to_owned()),
+        };
+        // Nothing names a platform, and nothing has to.
+        let operator = stage.operate_with(Settings { choices, ..Settings::default() }).await;
+        let deployed = wait_for(&stage.deployments, CONTROLLERS, "the controllers", |one| one.is_some()).await.unwrap();
+        let arguments = arguments_of(&deployed);
+        let wanted = [
+            "--provider=unix:/run/shed/provider.sock",
+            "--external-etcd",
+            "--remove-orphans=c-1",
+            "--without-health-checks",
+            "--tls-min-version=VersionTLS12",
+        ];
+        for wanted in wanted {
+            assert!(arguments.contains(&wanted.to_owned()), "{wanted} is missing: {arguments:?}");
+        }
+        operator.abort();
+    }
+}

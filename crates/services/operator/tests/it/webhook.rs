@@ -43,8 +43,9 @@ impl Scene {
         let kubeconfig = stage.control_plane.user_kubeconfig(&account, None);
         let client = cluster::connect(Some(&kubeconfig)).await.unwrap();
         let path = folder.path().to_owned();
+        let tls = machines::webhook::Tls { certificates: path, ..machines::webhook::Tls::default() };
         let provider = Arc::new(Memory::new(Cloud::new(Arc::new(Nothing))));
-        let admission = tokio::spawn(async move { machines::webhook::serve(listener, &path, client, provider).await });
+        let admission = tokio::spawn(async move { machines::webhook::serve(listener, &tls, client, provider).await });
         let machines = Api::namespaced(stage.client.clone(), NAMESPACE);
         let scene = Self { machines, stage, _folder: folder, admission, _operator: operator };
         scene.is_asked().await;
@@ -152,6 +153,8 @@ async fn what_cannot_work_is_refused(scene: &Scene) {
     let said = scene.create(&wrong);
     assert!(said.contains("validation.machine.machine.openshift.io") && said.contains("gigantic"), "{said}");
 
+    manifests_of_2019_are_admitted(scene);
+
     let template = machine_value("", None)["spec"].clone();
     let mut set = json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
@@ -177,6 +180,36 @@ async fn what_cannot_work_is_refused(scene: &Scene) {
         said.contains("validation.machinehealthcheck.machine.openshift.io") && said.contains("0nonsense"),
         "{said}"
     );
+}
+
+/// Runbook R23.
+fn manifests_of_2019_are_admitted(scene: &Scene) {
+    let older = |mut spec: Value| {
+        let value = spec["providerSpec"].take();
+        spec.as_object_mut().unwrap().remove("providerSpec");
+        spec["providerConfig"] = value;
+        spec["providerConfig"]["value"]["zone"] = Value::Null;
+        spec
+    };
+    let mut seed = machine_value("seed", None);
+    seed["spec"] = older(seed["spec"].take());
+    let said = scene.create(&seed);
+    let warning = "spec.providerConfig.value is an older spelling; use spec.providerSpec.value";
+    assert!(said.contains("created") && said.contains(warning), "{said}");
+    let mut wrong = seed.clone();
+    wrong["metadata"]["name"] = json!("seed-wrong");
+    wrong["spec"]["providerConfig"]["value"]["instanceType"] = json!("gigantic");
+    assert!(scene.create(&wrong).contains("gigantic"), "the older spelling is judged as well");
+    let labels = json!({"set": "seed"});
+    let set = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
+        "metadata": {"name": "seed", "namespace": NAMESPACE},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": seed["spec"]}},
+    });
+    let said = scene.create(&set);
+    let warning = "spec.template.spec.providerConfig.value is an older spelling";
+    assert!(said.contains("created") && said.contains(warning), "{said}");
 }
 
 async fn an_outage_stops_nobody(scene: Scene) {

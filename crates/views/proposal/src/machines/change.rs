@@ -51,7 +51,7 @@ impl Rehearsal<'_> {
             return Ok(());
         }
         let before = old.iter().find(|it| it.name_any() == machine.name_any() && it.namespace() == machine.namespace());
-        if before.is_some_and(|before| before.spec.provider_spec != machine.spec.provider_spec) {
+        if before.is_some_and(|before| before.spec.provider_value() != machine.spec.provider_value()) {
             let name = machine.name_any();
             self.note(format!(
                 "Machine {name}: its instance stays as it was made; delete the machine to get one of the new spec"

@@ -158,9 +158,8 @@ impl<'a> Rehearsal<'a> {
         }
         let owned = self.world.sets.iter().filter(|set| is_controlled(*set, object)).filter_map(ResourceExt::uid);
         self.concerned.sets.extend(owned.collect::<Vec<_>>());
-        let deployment::Next::OnChange(waiting) = plan.next;
-        if waiting != deployment::Waiting::Complete {
-            self.wait_for("MachineDeployment", object, &waiting);
+        if *plan.next.waiting() != deployment::Waiting::Complete {
+            self.wait_for("MachineDeployment", object, plan.next.waiting());
         }
         has_moved
     }
@@ -174,7 +173,10 @@ impl<'a> Rehearsal<'a> {
     fn set_snapshot(&self, world: &Fleet, object: &MachineSet) -> set::Snapshot {
         let machines = world.machines.iter().filter(|machine| machine.namespace() == object.namespace());
         let node = |name: &str| world.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
+        let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let deployment = world.deployments.iter().find(|it| it.uid().as_ref() == owner.map(|owner| &owner.uid));
         set::Snapshot::from_objects(object, machines, node, self.fleet.now)
+            .with_deployment(deployment.filter(|_| owner.is_some()))
     }
 
     fn step_set(&mut self, object: &MachineSet) -> bool {

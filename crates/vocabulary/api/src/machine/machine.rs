@@ -55,6 +55,14 @@ pub struct MachineSpec {
     pub provider_config: Option<ProviderSpec>,
 }
 
+impl MachineSpec {
+    /// The provider's part, under its present or its older name.
+    pub fn provider_value(&self) -> Option<&Value> {
+        let mut spellings = [&self.provider_spec, &self.provider_config].into_iter().flatten();
+        spellings.find_map(|spec| spec.value.as_ref().filter(|value| !value.is_null()))
+    }
+}
+
 /// Steps of a deletion that wait until their owner removes the hook.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

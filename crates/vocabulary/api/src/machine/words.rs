@@ -25,6 +25,8 @@ pub mod condition {
     pub const INSTANCE_DELETED: &str = "InstanceDeleted";
     /// Ours: false if another Machine claims the same instance, or several instances claim this Machine.
     pub const INSTANCE_UNIQUE: &str = "InstanceUnique";
+    /// Ours: false if another Machine has an address of the same node, so that the node is linked to neither.
+    pub const NODE_UNIQUE: &str = "NodeUnique";
     /// Ours: false if the Machine had a node that no longer exists.
     pub const NODE_EXISTS: &str = "NodeExists";
     /// Ours: false if an instance runs and its node has not joined; the reason says where it stopped.
@@ -51,7 +53,8 @@ pub mod annotation {
     pub const INSTANCE_INTENT: &str = "machinist.dev/instance-intent";
     /// On a Machine: the maximum duration of a drain, such as `30m`.
     pub const DRAIN_TIMEOUT: &str = "machinist.dev/drain-timeout";
-    /// On a Machine: `true` or `false`, whether it matches the template of its set.
+    /// On a Machine: `true` or `false`, whether it matches the template of its set, or of the
+    /// deployment of its set.
     pub const MATCHES_TEMPLATE: &str = "machinist.dev/matches-template";
     /// On a Machine and on a MachineSet of a deployment: the hash of the template it was created from.
     pub const TEMPLATE_HASH: &str = "machinist.dev/template-hash";
@@ -61,6 +64,8 @@ pub mod annotation {
     pub const MAX_REMEDIATIONS: &str = "machinist.dev/max-remediations";
     /// On a MachineDeployment: with `OnDelete`, machines are replaced only when they are deleted by hand.
     pub const UPDATE_STRATEGY: &str = "machinist.dev/update-strategy";
+    /// On a MachineDeployment, whose status has no conditions: its conditions, as a list in JSON.
+    pub const CONDITIONS: &str = "machinist.dev/conditions";
     /// On a MachineHealthCheck and on the ControlPlaneMachineSet: which process acts for it, since when, and on which
     /// machines.
     pub const CLAIM: &str = "machinist.dev/claim";
