@@ -51,6 +51,11 @@ pub enum Error {
     NoDropins { pool: String, since: u64, runs: u64 },
     #[error("KubeletConfiguration: {}", listed(.0))]
     Limits(Vec<Violation>),
+    #[error(
+        "KubeletConfiguration: {} (a field that no KubeletConfig sets counts with the kubelet's default here, because the kubelet's own file is not known; set fields that depend on one another together)",
+        listed(.0)
+    )]
+    DropinLimits(Vec<Violation>),
 }
 
 fn listed(violations: &[Violation]) -> String {

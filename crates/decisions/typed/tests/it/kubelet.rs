@@ -416,7 +416,8 @@ fn where_the_kubelet_is_not_ours_the_settings_are_a_dropin() {
     world.snapshot.profile = typed::templates::Profile::Kubeadm;
     world.snapshot.bases.clear();
     world.snapshot.minors.insert("worker".to_owned(), 33);
-    let fields = json!({"maxPods": 50, "systemReserved": {"memory": "2Gi"}, "shutdownGracePeriodCriticalPods": "5s"});
+    let fields = json!({"maxPods": 50, "systemReserved": {"memory": "2Gi"},
+        "shutdownGracePeriod": "30s", "shutdownGracePeriodCriticalPods": "5s"});
     world.add("a", "worker", json!({"kubeletConfig": fields, "logLevel": 3}));
     world.settle();
     assert_eq!(world.says("a"), "Success: Success");
@@ -426,6 +427,7 @@ fn where_the_kubelet_is_not_ours_the_settings_are_a_dropin() {
         logging:
           verbosity: 3
         maxPods: 50
+        shutdownGracePeriod: 30s
         shutdownGracePeriodCriticalPods: 5s
         systemReserved:
           memory: 2Gi

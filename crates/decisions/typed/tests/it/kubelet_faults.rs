@@ -29,6 +29,45 @@ fn amounts_reserved_for_the_system_are_checked_before_a_node_sees_them() {
 }
 
 #[test]
+fn a_value_that_would_stop_a_kubelet_reaches_no_dropin() {
+    let bad = [
+        ("memoryThrottlingFactor", json!({"memoryThrottlingFactor": 7})),
+        ("address", json!({"address": "foo"})),
+        ("healthzBindAddress", json!({"healthzBindAddress": "foo"})),
+        ("cpuCFSQuotaPeriod", json!({"cpuCFSQuotaPeriod": "2s"})),
+        ("enforceNodeAllocatable[0]", json!({"enforceNodeAllocatable": ["everything"]})),
+        ("containerLogMonitorInterval", json!({"containerLogMonitorInterval": "1s"})),
+        ("podLogsDir", json!({"podLogsDir": "logs"})),
+        ("runOnce", json!({"runOnce": true})),
+        ("userNamespaces.idsPerPod", json!({"userNamespaces": {"idsPerPod": 7}})),
+        ("imageGCLowThresholdPercent", json!({"imageGCLowThresholdPercent": 90, "imageGCHighThresholdPercent": 60})),
+        // The kubelet's own low threshold is above this.
+        ("imageGCLowThresholdPercent", json!({"imageGCHighThresholdPercent": 70})),
+        ("shutdownGracePeriodCriticalPods", json!({"shutdownGracePeriodCriticalPods": "5s"})),
+    ];
+    for (folder, profile) in [
+        ("/etc/kubernetes/kubelet.conf.d", typed::templates::Profile::Kubeadm),
+        ("/var/lib/rancher/k3s/agent/etc/kubelet.conf.d", typed::templates::Profile::K3s),
+    ] {
+        let mut world = World::new(&["worker"]);
+        world.snapshot.profile = profile;
+        world.add("good", "worker", json!({"kubeletConfig": {"maxPods": 50}}));
+        world.settle();
+        for (index, (field, fields)) in bad.iter().enumerate() {
+            let name = format!("bad-{index}");
+            world.add(&name, "worker", json!({"kubeletConfig": fields}));
+            world.settle();
+            let said = world.says(&name);
+            assert!(said.starts_with("Failure: ") && said.contains(field), "{profile}: {fields}: {said}");
+            world.snapshot.kubelet_configs.pop();
+        }
+        assert_eq!(world.says("good"), "Success: Success");
+        let dropin = world.file(FIRST, &format!("{folder}/99-machinist-kubelet.conf")).unwrap();
+        assert!(dropin.ends_with("kind: KubeletConfiguration\nmaxPods: 50\n"), "{dropin}");
+    }
+}
+
+#[test]
 fn nothing_that_a_shell_would_read_comes_from_the_sizing_file() {
     use typed::templates::{Config, Profile, Templates};
     let rendered = Templates::builtin(Profile::OpenShift).render(&crate::templates::parameters("worker")).unwrap();

@@ -105,7 +105,7 @@ fn accept(
         let merged = merge_over(base, settings).map_err(|error| error.to_string())?;
         let checked = match is_whole {
             true => limits::check(&base.configuration, &merged.configuration),
-            false => limits::check_part(&merged.configuration),
+            false => limits::check_dropin(&merged.configuration),
         };
         checked.map_err(|error| error.to_string())
     };
