@@ -46,7 +46,7 @@ pub enum Error {
     )]
     AutoSizingDropin,
     #[error(
-        "kubelets read drop-ins from 1.{since} on, but a node of pool {pool:?} runs 1.{runs}; a KubeletConfig cannot reach it"
+        "kubelets read drop-ins from 1.{since} on, but a node of pool {pool:?} runs 1.{runs} and would read none; upgrade its kubelet"
     )]
     NoDropins { pool: String, since: u64, runs: u64 },
     #[error("KubeletConfiguration: {}", listed(.0))]

@@ -4,7 +4,7 @@ use api::annotations;
 use expect_test::expect;
 use serde_json::json;
 
-use crate::world::{World, pool};
+use crate::world::{World, feature_gate, pool};
 
 const FIRST: &str = "99-worker-generated-kubelet";
 const SECOND: &str = "99-worker-generated-kubelet-1";
@@ -199,7 +199,7 @@ fn custom_pools_inherit_what_workers_have() {
             "spec": {"workerLatencyProfile": "MediumUpdateAverageReaction"}}),
     )
     .unwrap();
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     world.add("workers", "worker", json!({"kubeletConfig": {"maxPods": 111}}));
     world.add("infra", "infra", json!({"kubeletConfig": {"podsPerCore": 4}}));
     world.settle();
@@ -226,7 +226,7 @@ fn a_pool_of_its_own_role_alone_starts_from_the_template() {
     edge.spec.machine_config_selector =
         serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": "edge"}})).unwrap();
     world.snapshot.pools.push(edge);
-    world.snapshot.gates = Some([("SomeGate".to_owned(), false)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", false)]));
     world.add("workers", "worker", json!({"kubeletConfig": {"maxPods": 111}}));
     world.add("edge", "edge", json!({"kubeletConfig": {"podsPerCore": 4}}));
     world.settle();

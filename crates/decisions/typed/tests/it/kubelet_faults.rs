@@ -3,7 +3,7 @@
 use api::annotations;
 use serde_json::json;
 
-use crate::world::{World, pool};
+use crate::world::{World, feature_gate, pool};
 
 const FIRST: &str = "99-worker-generated-kubelet";
 
@@ -68,6 +68,75 @@ fn a_value_that_would_stop_a_kubelet_reaches_no_dropin() {
 }
 
 #[test]
+fn gates_and_latency_alone_make_a_kubelet_of_kubeadm_read_its_dropins() {
+    let unit = "/etc/systemd/system/kubelet.service.d/20-machinist-config-dir.conf";
+    let mut world = World::new(&["master", "worker", "infra"]);
+    world.snapshot.profile = typed::templates::Profile::Kubeadm;
+    world.snapshot.minors.insert("worker".to_owned(), 33);
+    world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
+    world.settle();
+    assert_eq!(world.names(), ["97-worker-generated-kubelet"]);
+    let latency =
+        world.file("97-worker-generated-kubelet", "/etc/kubernetes/kubelet.conf.d/97-machinist.conf").unwrap();
+    assert!(latency.contains("nodeStatusUpdateFrequency: 20s"), "{latency}");
+    let contents = world.file("97-worker-generated-kubelet", unit).unwrap();
+    assert!(contents.contains("--config-dir=/etc/kubernetes/kubelet.conf.d"), "{contents}");
+    world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+    world.settle();
+    for name in ["98-master-generated-kubelet", "98-worker-generated-kubelet"] {
+        assert_eq!(world.file(name, unit).as_ref(), Some(&contents), "{name}");
+    }
+    assert!(world.events.is_empty(), "{:?}", world.events);
+}
+
+/// What an object of the cluster carries about what it does not do.
+fn ignored(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> &str {
+    let notes = metadata.annotations.as_ref();
+    notes.and_then(|notes| notes.get(annotations::IGNORED)).map_or("", String::as_str)
+}
+
+#[test]
+fn kubelets_that_read_no_dropins_get_no_gates_and_no_latency_and_it_is_told() {
+    let mut world = World::new(&["worker", "infra"]);
+    world.snapshot.profile = typed::templates::Profile::Kubeadm;
+    world.snapshot.minors.extend([("worker".to_owned(), 33), ("infra".to_owned(), 29)]);
+    world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
+    world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+    world.settle();
+    assert!(world.names().is_empty(), "{:?}", world.names());
+    for metadata in
+        [&world.snapshot.node.clone().unwrap().metadata, &world.snapshot.feature_gate.clone().unwrap().metadata]
+    {
+        let said = ignored(metadata);
+        assert!(said.contains("kubelets read drop-ins from 1.30 on, but a node of pool \"infra\" runs 1.29"), "{said}");
+    }
+    assert_eq!(world.events.len(), 2, "{:?}", world.events);
+    world.snapshot.minors.insert("infra".to_owned(), 30);
+    world.settle();
+    let before = world.sorted();
+    assert_eq!(world.names(), ["97-worker-generated-kubelet", "98-worker-generated-kubelet"]);
+    assert_eq!(ignored(&world.snapshot.node.clone().unwrap().metadata), "");
+    // An old node that joins takes nothing from those that are there.
+    world.snapshot.minors.insert("infra".to_owned(), 29);
+    world.settle();
+    assert_eq!(world.sorted(), before);
+}
+
+#[test]
+fn gates_and_latency_on_hosts_of_which_nothing_is_known_say_that_they_reach_no_kubelet() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.profile = typed::templates::Profile::None;
+    world.snapshot.node = Some(node("LowUpdateSlowReaction"));
+    world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+    world.settle();
+    let gates = world.snapshot.feature_gate.clone().unwrap();
+    let node = world.snapshot.node.clone().unwrap();
+    for metadata in [&gates.metadata, &node.metadata] {
+        assert!(ignored(metadata).contains("set spec.profile of ClusterSettings cluster"), "{}", ignored(metadata));
+    }
+}
+
+#[test]
 fn nothing_that_a_shell_would_read_comes_from_the_sizing_file() {
     use typed::templates::{Config, Profile, Templates};
     let rendered = Templates::builtin(Profile::OpenShift).render(&crate::templates::parameters("worker")).unwrap();
@@ -87,7 +156,7 @@ fn node(profile: &str) -> api::config::Node {
 fn a_template_that_does_not_render_leaves_gates_and_latency_in_force() {
     let mut world = World::new(&["master", "worker"]);
     world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
     world.settle();
     let before = world.sorted();
@@ -226,7 +295,7 @@ fn pools_that_inherit_must_know_the_fields_too() {
 #[test]
 fn templates_with_gates_that_are_no_map_are_told_and_leave_everything_in_force() {
     let mut world = World::new(&["worker"]);
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
     world.settle();
     let before = world.sorted();
@@ -275,7 +344,7 @@ fn latency_does_not_jump_on_a_cluster_that_was_taken_over() {
 fn a_machine_config_of_a_user_in_the_place_of_gates_or_latency_is_told_once() {
     let mut world = World::new(&["worker"]);
     world.snapshot.node = Some(node("Default"));
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     for name in ["97-worker-generated-kubelet", "98-worker-generated-kubelet"] {
         let theirs = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": {"name": name}, "spec": {"config": {"ignition": {"version": "3.5.0"}}}});
