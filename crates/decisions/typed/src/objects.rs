@@ -232,6 +232,17 @@ impl Objects {
         minors
     }
 
+    /// The minor versions of each pool's kubelets that exit on a gate they do not know.
+    fn strict(&self) -> BTreeMap<String, BTreeSet<u64>> {
+        let mut strict: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+        for node in self.nodes.iter().filter(|node| !is_openshifts(&node.signs.kubelet_version)) {
+            if let Some(minor) = minor(&node.signs.kubelet_version) {
+                strict.entry(node.pool.clone()).or_default().insert(minor);
+            }
+        }
+        strict
+    }
+
     fn adopt(&self) -> BTreeSet<String> {
         let asked = |config: &&MachineConfig| {
             config.metadata.annotations.as_ref().is_some_and(|notes| notes.contains_key(annotations::ADOPT))
@@ -328,6 +339,7 @@ impl Objects {
             feature_gate: kubelets.feature_gate.clone(),
             api_server: self.api_server.clone(),
             minors: self.minors(),
+            strict: self.strict(),
             originals: self.memory.originals.clone(),
             inputs: self.inputs(),
             adopt: self.adopt(),
@@ -416,9 +428,25 @@ fn minor(version: &str) -> Option<u64> {
     parts.next()?.parse().ok()
 }
 
+/// Whether a kubelet's version is one of OpenShift, which has the hash of a commit behind it: `v1.33.1+5b8d1a2`.
+fn is_openshifts(version: &str) -> bool {
+    let build = version.split_once('+').map(|(_, build)| build);
+    build.is_some_and(|build| build.len() >= 7 && build.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kubelets_of_openshift_are_told_from_others() {
+        for version in ["v1.33.1+5b8d1a2", "v1.27.16+03a907c"] {
+            assert!(is_openshifts(version), "{version}");
+        }
+        for version in ["v1.33.1", "v1.33.1+k3s1", "v1.33.1+rke2r1", "v1.30.0-eks-036c24b"] {
+            assert!(!is_openshifts(version), "{version}");
+        }
+    }
 
     #[test]
     fn versions_of_kubelets_are_read_and_others_say_nothing() {

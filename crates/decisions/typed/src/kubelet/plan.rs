@@ -53,6 +53,9 @@ pub struct Snapshot {
     pub api_server: Option<ApiServer>,
     /// The oldest minor version of the kubelets of each pool, where it is known.
     pub minors: BTreeMap<String, u64>,
+    /// The minor versions of those kubelets of each pool that exit when they are given a gate they do not know. OpenShift's
+    /// only warn of it.
+    pub strict: BTreeMap<String, BTreeSet<u64>>,
     /// What MachineConfigs of another controller contained when we first saw them.
     pub originals: BTreeMap<String, MachineConfigSpec>,
     /// Fingerprints of what kept MachineConfigs were made from, by name.

@@ -123,6 +123,57 @@ fn kubelets_that_read_no_dropins_get_no_gates_and_no_latency_and_it_is_told() {
 }
 
 #[test]
+fn a_gate_that_stops_a_kubelet_is_left_out_for_its_pool_and_told() {
+    for profile in [typed::templates::Profile::OpenShift, typed::templates::Profile::Kubeadm] {
+        let mut world = World::new(&["master", "worker", "infra"]);
+        world.snapshot.profile = profile;
+        let runs = [("master", 36), ("worker", 36), ("infra", 31)];
+        world.snapshot.strict = runs.map(|(pool, minor)| (pool.to_owned(), [minor].into())).into();
+        world.snapshot.feature_gate =
+            Some(feature_gate(&[("MemoryQoS", true), ("MemoryQos", true), ("SystemdWatchdog", true)]));
+        world.settle();
+        let path = match profile {
+            typed::templates::Profile::OpenShift => typed::kubelet::CONFIGURATION,
+            _ => "/etc/kubernetes/kubelet.conf.d/98-machinist.conf",
+        };
+        let gates = |pool: &str| {
+            let text = world.file(&format!("98-{pool}-generated-kubelet"), path).unwrap();
+            serde_saphyr::from_str::<serde_json::Value>(&text).unwrap()["featureGates"].clone()
+        };
+        assert_eq!(gates("master"), json!({"MemoryQoS": true, "SystemdWatchdog": true}));
+        assert_eq!(gates("worker"), json!({"MemoryQoS": true}), "pool infra reads what workers have");
+        let object = world.snapshot.feature_gate.clone().unwrap();
+        expect_test::expect!["gate MemoryQos is left out for pool master: kubelets of 1.36 know no such gate (did you mean MemoryQoS?); gate MemoryQos is left out for pool worker: kubelets of 1.31 know no such gate (did you mean MemoryQoS?); gate SystemdWatchdog is left out for pool worker: kubelets know it from 1.32 on, and some are of 1.31"].assert_eq(ignored(&object.metadata));
+        assert_eq!(world.events.len(), 1, "{:?}", world.events);
+        world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+        world.settle();
+        assert_eq!(ignored(&world.snapshot.feature_gate.clone().unwrap().metadata), "");
+    }
+}
+
+#[test]
+fn a_set_of_features_that_nothing_here_knows_says_so() {
+    for set in ["TechPreviewNoUpgrade", "DevPreviewNoUpgrade"] {
+        let mut world = World::new(&["worker"]);
+        let mut object = feature_gate(&[]);
+        object.spec.feature_set = Some(set.to_owned());
+        object.spec.custom_no_upgrade = None;
+        world.snapshot.feature_gate = Some(object.clone());
+        world.settle();
+        let said = world.snapshot.feature_gate.clone().unwrap();
+        let said = ignored(&said.metadata);
+        assert!(said.starts_with(&format!("spec.featureSet {set} turns no gate on or off")), "{said}");
+        // OpenShift's operator says what is in it.
+        object.status =
+            serde_json::from_value(json!({"featureGates": [{"version": "4.20", "enabled": [{"name": "MemoryQoS"}]}]}))
+                .unwrap();
+        world.snapshot.feature_gate = Some(object);
+        world.settle();
+        assert_eq!(ignored(&world.snapshot.feature_gate.clone().unwrap().metadata), "");
+    }
+}
+
+#[test]
 fn gates_and_latency_on_hosts_of_which_nothing_is_known_say_that_they_reach_no_kubelet() {
     let mut world = World::new(&["worker"]);
     world.snapshot.profile = typed::templates::Profile::None;

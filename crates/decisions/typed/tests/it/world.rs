@@ -52,6 +52,7 @@ impl World {
             feature_gate: None,
             api_server: None,
             minors: BTreeMap::new(),
+            strict: BTreeMap::new(),
             originals: BTreeMap::new(),
             inputs: BTreeMap::new(),
             adopt: std::collections::BTreeSet::new(),

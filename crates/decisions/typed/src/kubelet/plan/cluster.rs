@@ -3,7 +3,7 @@
 //!
 //! Custom pools that select the workers' configs get these with them; for other custom pools they are made as for workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
@@ -12,11 +12,12 @@ use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value, json};
 
-use super::{Snapshot, dropin, inherits, name_of, place, too_old};
+use super::{Snapshot, dropin, inherits, name_of, place, reached, too_old};
 use crate::conditions::ACCEPTED;
 use crate::defaults;
 use crate::duration;
 use crate::fragment::{File, Fragment};
+use crate::kubelet::gates::fault;
 use crate::kubelet::{self, CONFIGURATION, Configured, apply_latency};
 use crate::names;
 use crate::plan::{Existing, Object, Plan, Standing, Update, note, seal, standing};
@@ -41,7 +42,7 @@ pub(super) fn base(
         return Ok(workers.clone());
     }
     let mut configuration = template(snapshot, pool)?;
-    gates(snapshot, pool, &mut configuration)?;
+    add_known_gates(snapshot, pool, &mut configuration)?;
     if name_of(pool) == POOL_WORKER {
         apply_latency(&mut configuration, latency(snapshot).unwrap_or_default());
     }
@@ -60,7 +61,11 @@ fn template(snapshot: &Snapshot, pool: &MachineConfigPool) -> Result<Map<String,
     }
 }
 
-fn gates(snapshot: &Snapshot, pool: &MachineConfigPool, configuration: &mut Map<String, Value>) -> Result<(), String> {
+fn add_known_gates(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    configuration: &mut Map<String, Value>,
+) -> Result<(), String> {
     let Some(gates) = known_gates(snapshot, pool).filter(|gates| !gates.is_empty()) else { return Ok(()) };
     let known = configuration.entry("featureGates").or_insert_with(|| json!({}));
     let Value::Object(known) = known else {
@@ -70,9 +75,24 @@ fn gates(snapshot: &Snapshot, pool: &MachineConfigPool, configuration: &mut Map<
     Ok(())
 }
 
-/// The gates of the cluster; nothing where it has no FeatureGate.
-fn known_gates(snapshot: &Snapshot, _pool: &MachineConfigPool) -> Option<BTreeMap<String, bool>> {
-    snapshot.feature_gate.as_ref().map(kubelet::gates)
+/// The gates of the cluster that all kubelets take which would get them; nothing where it has no FeatureGate.
+fn known_gates(snapshot: &Snapshot, pool: &MachineConfigPool) -> Option<BTreeMap<String, bool>> {
+    let gates = kubelet::gates(snapshot.feature_gate.as_ref()?);
+    let refused = refused_gates(snapshot, pool, &gates);
+    Some(gates.into_iter().filter(|(gate, _)| !refused.contains_key(gate)).collect())
+}
+
+/// The gates that a kubelet which would get them exits on, each with the reason.
+pub(super) fn refused_gates(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    gates: &BTreeMap<String, bool>,
+) -> BTreeMap<String, String> {
+    let minors =
+        reached(snapshot, &[pool]).into_iter().filter_map(|pool| snapshot.strict.get(&name_of(pool))).flatten();
+    let minors: BTreeSet<u64> = minors.copied().collect();
+    let first_fault = |gate: &str, on: bool| minors.iter().find_map(|minor| fault(gate, on, *minor));
+    gates.iter().filter_map(|(gate, on)| Some((gate.clone(), first_fault(gate, *on)?))).collect()
 }
 
 /// The profile in force. A jump over the middle one would mark every worker as lost before it has slowed down.

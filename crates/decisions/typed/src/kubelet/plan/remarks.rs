@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::cluster::refused_gates;
 use super::{Snapshot, inherits, name_of, place, too_old};
 use crate::inert::NOT_SUPPORTED;
 use crate::kubelet;
@@ -27,7 +28,8 @@ fn say(kind: &'static str, metadata: &ObjectMeta, problems: &BTreeSet<String>, p
 }
 
 fn of_gates(snapshot: &Snapshot) -> BTreeSet<String> {
-    let mut problems = BTreeSet::new();
+    let mut problems: BTreeSet<String> =
+        snapshot.feature_gate.as_ref().and_then(kubelet::unresolved_set).into_iter().collect();
     let gates = snapshot.feature_gate.as_ref().map(kubelet::gates).unwrap_or_default();
     if gates.is_empty() {
         return problems;
@@ -36,8 +38,10 @@ fn of_gates(snapshot: &Snapshot) -> BTreeSet<String> {
         return problems.into_iter().chain([format!("the gates reach no kubelet: {why}")]).collect();
     }
     for pool in snapshot.pools.iter().filter(|pool| !inherits(pool)) {
-        problems
-            .extend(too_old(snapshot, pool).map(|why| format!("the gates do not reach pool {}: {why}", name_of(pool))));
+        let name = name_of(pool);
+        problems.extend(too_old(snapshot, pool).map(|why| format!("the gates do not reach pool {name}: {why}")));
+        let refused = refused_gates(snapshot, pool, &gates).into_iter();
+        problems.extend(refused.map(|(gate, why)| format!("gate {gate} is left out for pool {name}: {why}")));
     }
     problems
 }
