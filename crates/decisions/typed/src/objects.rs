@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::defaults::{self, Rendered, Source};
+use crate::kubelet::tls::{self, Tls};
 use crate::plan::{Existing, Plan, Standing, note, remembered, standing};
 use crate::pools::{name_of, template_role};
 use crate::runtime::main_file::{self, MainFile, Written};
@@ -272,12 +273,23 @@ impl Objects {
             templates: self.used_templates(),
             controller_config: self.controller_config.clone()?,
             pull_secret,
-            api_tls: self.api_server.as_ref().and_then(|server| server.spec.tls_security_profile.clone()),
+            api_tls: self.api_tls(),
             certificates,
             machine_configs: self.machine_configs.clone(),
             originals: self.memory.originals.clone(),
             adopt: self.adopt(),
         })
+    }
+
+    /// What the APIServer asks of TLS servers. Of a profile whose ciphers no kubelet knows nothing can be applied, so hosts keep
+    /// what they have.
+    fn api_tls(&self) -> Option<Tls> {
+        let profile = self.api_server.as_ref()?.spec.tls_security_profile.as_ref()?;
+        if !tls::has_no_cipher(profile) {
+            return Some(Tls::from_profile(Some(profile)));
+        }
+        let live = |role: &str| defaults::kubelet_base(&self.machine_configs, Source::Cluster, role).ok();
+        [POOL_MASTER, POOL_WORKER].into_iter().find_map(live).map(|live| Tls::of_configuration(&live))
     }
 
     /// What templates make of each role, without the pull secret: no default of a kubelet or a runtime depends on it.

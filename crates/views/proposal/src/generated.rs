@@ -10,11 +10,12 @@ use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig, MachineCo
 use api::names;
 use api::operator::ImageContentSourcePolicy;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{Resource, ResourceExt};
 use rollout::{Membership, NodeFacts};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use typed::inert::{Inert, SINGLE};
 use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
 use typed::plan::{Plan, Update};
 use typed::runtime::main_file::Written;
@@ -94,6 +95,8 @@ pub struct Typed {
     pub kubelets: Kubelets,
     pub registries: Registries,
     pub runtimes: Vec<ContainerRuntimeConfig>,
+    /// Kind and metadata of manifests of which only one name has an effect.
+    pub singles: Vec<(&'static str, ObjectMeta)>,
 }
 
 /// What the cluster has of the kinds that only typed configuration needs.
@@ -145,7 +148,8 @@ impl Typed {
             cluster_policies: over.lay(sources.cluster_policies)?,
             policies: over.lay(sources.policies)?,
         };
-        Ok(Self { objects, kubelets, registries, runtimes: over.lay(sources.runtimes)? })
+        let runtimes = over.lay(sources.runtimes)?;
+        Ok(Self { objects, kubelets, registries, runtimes, singles: singles(manifests) })
     }
 
     /// What the controller would do, without templates.
@@ -155,6 +159,7 @@ impl Typed {
             self.objects.plan_kubelets(&self.kubelets),
             self.objects.plan_runtimes(&self.runtimes),
             self.objects.plan_registries(&self.registries),
+            Inert { singles: self.singles.clone(), ..Inert::default() }.plan(self.objects.now),
         ]
     }
 }
@@ -171,6 +176,14 @@ pub fn refusals(plans: &[Plan]) -> Vec<String> {
     let events = plans.iter().flat_map(|plan| &plan.events).filter(|event| event.is_warning);
     let told = events.map(|event| format!("{} {}: {}", event.about.kind, event.about.name, event.message));
     plans.iter().flat_map(|plan| &plan.updates).filter_map(failed).chain(told).collect()
+}
+
+fn singles(manifests: &[Manifest]) -> Vec<(&'static str, ObjectMeta)> {
+    let single = |manifest: &Manifest| {
+        let kind = SINGLE.into_iter().find(|kind| *kind == manifest.kind).filter(|_| is_typed(manifest))?;
+        Some((kind, ObjectMeta { name: Some(manifest.name.clone()), ..ObjectMeta::default() }))
+    };
+    manifests.iter().filter_map(single).collect()
 }
 
 fn named<K: Resource>(objects: Vec<K>, name: &str) -> Option<K> {

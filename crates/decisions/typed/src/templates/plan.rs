@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::machineconfiguration::{
     ControllerCertificate, ControllerConfig, ControllerConfigCondition, ControllerConfigStatus, MachineConfig,
-    MachineConfigSpec, TlsSecurityProfile,
+    MachineConfigSpec,
 };
 use api::names::status::{FALSE, TRUE};
 use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
@@ -18,6 +18,7 @@ use serde_json::json;
 use super::profile::Kubelet;
 use super::{Config, Parameters, Profile, Runtime, Templates};
 use crate::defaults::Rendered;
+use crate::kubelet::tls::Tls;
 use crate::plan::{Existing, Object, Plan, Standing, Update, seal, standing};
 
 /// What the planner looks at.
@@ -33,7 +34,7 @@ pub struct Snapshot {
     /// The secret that the ControllerConfig names, where it names one, or why it cannot be read.
     pub pull_secret: Result<Option<Vec<u8>>, String>,
     /// The TLS profile of the API servers.
-    pub api_tls: Option<TlsSecurityProfile>,
+    pub api_tls: Option<Tls>,
     /// The certificates of the ControllerConfig's bundles, for its status.
     pub certificates: Vec<ControllerCertificate>,
     pub machine_configs: Vec<MachineConfig>,

@@ -173,6 +173,35 @@ fn a_set_of_features_that_nothing_here_knows_says_so() {
     }
 }
 
+fn api_server(ciphers: &[&str]) -> api::config::ApiServer {
+    let custom = json!({"ciphers": ciphers, "minTLSVersion": "VersionTLS12"});
+    let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": {"name": "cluster"},
+        "spec": {"tlsSecurityProfile": {"type": "Custom", "custom": custom}}});
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn a_tls_profile_of_the_cluster_says_what_of_it_reaches_no_kubelet() {
+    let (known, unknown) = ("ECDHE-ECDSA-AES128-GCM-SHA256", "NO-SUCH-CIPHER");
+    let openshift = typed::templates::Profile::OpenShift;
+    for (profile, ciphers, expected) in [
+        (openshift, &[known][..], ""),
+        (openshift, &[known, unknown], "which are left out: NO-SUCH-CIPHER"),
+        (openshift, &[unknown], "so hosts keep what they have: NO-SUCH-CIPHER"),
+        (typed::templates::Profile::Kubeadm, &[known], "set spec.tlsSecurityProfile of a KubeletConfig"),
+        (typed::templates::Profile::K3s, &[known], "set spec.tlsSecurityProfile of a KubeletConfig"),
+        (typed::templates::Profile::None, &[known], "set spec.profile of ClusterSettings cluster"),
+    ] {
+        let mut world = World::new(&["worker"]);
+        world.snapshot.profile = profile;
+        world.snapshot.api_server = Some(api_server(ciphers));
+        world.settle();
+        let object = world.snapshot.api_server.clone().unwrap();
+        let said = ignored(&object.metadata);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{profile} {ciphers:?}: {said}");
+    }
+}
+
 #[test]
 fn gates_and_latency_on_hosts_of_which_nothing_is_known_say_that_they_reach_no_kubelet() {
     let mut world = World::new(&["worker"]);

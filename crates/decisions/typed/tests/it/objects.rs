@@ -107,6 +107,25 @@ fn a_cluster_whose_templates_cannot_be_filled_in_stays_as_it_is() {
     });
 }
 
+#[test]
+fn a_tls_profile_of_unknown_ciphers_leaves_hosts_with_the_one_they_have() {
+    let mut cluster = Cluster::new();
+    let of = |profile: serde_json::Value| {
+        let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": {"name": "cluster"},
+            "spec": {"tlsSecurityProfile": profile}});
+        serde_json::from_value(object).unwrap()
+    };
+    let intermediate = cluster.specs();
+    cluster.objects.api_server = Some(of(json!({"type": "Modern", "modern": {}})));
+    cluster.step();
+    let modern = cluster.specs();
+    assert_ne!(modern, intermediate);
+    let custom = json!({"ciphers": ["NO-SUCH-CIPHER"], "minTLSVersion": "VersionTLS12"});
+    cluster.objects.api_server = Some(of(json!({"type": "Custom", "custom": custom})));
+    cluster.step();
+    assert_eq!(cluster.specs(), modern);
+}
+
 /// A MachineConfig that another controller generated.
 fn foreign(name: &str) -> MachineConfig {
     let config = json!({

@@ -4,14 +4,16 @@
 
 use std::collections::BTreeSet;
 
+use api::machineconfiguration::TlsSecurityProfile;
+use api::names::POOL_WORKER;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::cluster::refused_gates;
 use super::{Snapshot, inherits, name_of, place, too_old};
 use crate::inert::NOT_SUPPORTED;
-use crate::kubelet;
+use crate::kubelet::{self, tls};
 use crate::plan::{Object, Plan};
-use api::names::POOL_WORKER;
+use crate::templates::profile::Kubelet;
 
 pub(super) fn tell(snapshot: &Snapshot, plan: &mut Plan) {
     if let Some(feature_gate) = &snapshot.feature_gate {
@@ -19,6 +21,10 @@ pub(super) fn tell(snapshot: &Snapshot, plan: &mut Plan) {
     }
     if let Some(node) = &snapshot.node {
         say("Node", &node.metadata, &of_node(snapshot), plan);
+    }
+    if let Some(api_server) = &snapshot.api_server {
+        let problem = api_server.spec.tls_security_profile.as_ref().and_then(|profile| of_tls(snapshot, profile));
+        say("APIServer", &api_server.metadata, &problem.into_iter().collect(), plan);
     }
 }
 
@@ -59,4 +65,23 @@ fn of_node(snapshot: &Snapshot) -> BTreeSet<String> {
         }
     };
     why.map(|why| format!("spec.workerLatencyProfile reaches no kubelet: {why}")).into_iter().collect()
+}
+
+/// What is wrong with the profile of the APIServer, which comes to kubelets through the templates.
+fn of_tls(snapshot: &Snapshot, profile: &TlsSecurityProfile) -> Option<String> {
+    let unknown = tls::unknown_ciphers(profile).join(", ");
+    match place(snapshot) {
+        Err(why) => Some(format!("spec.tlsSecurityProfile reaches no kubelet: {why}")),
+        Ok(Kubelet::Dropin { .. } | Kubelet::Unknown) => Some(format!(
+            "spec.tlsSecurityProfile reaches no kubelet on hosts of profile {}, whose kubelets have a file of their own; set spec.tlsSecurityProfile of a KubeletConfig",
+            snapshot.profile
+        )),
+        Ok(Kubelet::Whole) if tls::has_no_cipher(profile) => Some(format!(
+            "spec.tlsSecurityProfile.custom.ciphers has none that a kubelet knows, so hosts keep what they have: {unknown}; write names such as ECDHE-ECDSA-AES128-GCM-SHA256"
+        )),
+        Ok(Kubelet::Whole) if !unknown.is_empty() => Some(format!(
+            "spec.tlsSecurityProfile.custom.ciphers has some that no kubelet knows, which are left out: {unknown}; remove them, or write names such as ECDHE-ECDSA-AES128-GCM-SHA256"
+        )),
+        Ok(Kubelet::Whole) => None,
+    }
 }
