@@ -192,6 +192,26 @@ fn machine_configs_of_a_pool_that_is_gone_are_deleted() {
 }
 
 #[test]
+fn a_pool_that_does_not_take_what_is_generated_for_it_says_so() {
+    let mut world = World::new(&["worker"]);
+    let mut gpu = pool("gpu");
+    gpu.spec.machine_config_selector =
+        serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": "worker"}})).unwrap();
+    world.snapshot.pools.push(gpu);
+    world.add("a", "gpu", json!({"kubeletConfig": {"maxPods": 50}}));
+    world.settle();
+    assert_eq!(
+        world.says("a"),
+        "Failure: Error: it reaches no node of pool gpu, because spec.machineConfigSelector of MachineConfigPool gpu does not take MachineConfigs with label machineconfiguration.openshift.io/role: gpu; add gpu to the values that the selector takes for this label"
+    );
+    let selector = pool("gpu").spec.machine_config_selector;
+    world.snapshot.pools.last_mut().unwrap().spec.machine_config_selector = selector;
+    world.settle();
+    assert_eq!(world.says("a"), "Success: Success");
+    assert_eq!(world.field("99-gpu-generated-kubelet", "maxPods"), 50);
+}
+
+#[test]
 fn custom_pools_inherit_what_workers_have() {
     let mut world = World::new(&["worker", "infra"]);
     world.snapshot.node = serde_json::from_value(
@@ -391,6 +411,22 @@ fn a_cluster_taken_over_is_kept_as_it_is() {
     world.settle();
     assert_eq!(world.machine_config("98-worker-generated-kubelet"), Some(&features));
     assert!(world.events[0].contains("`machinist adopt` makes it ours"), "{:?}", world.events);
+}
+
+#[test]
+fn on_a_cluster_taken_over_what_a_refused_edit_leaves_in_force_is_put_back_too() {
+    let mut world = taken_over();
+    world.settle();
+    world.edit("b", json!({"podsPerCore": "many"}));
+    world.settle();
+    assert!(world.says("b").starts_with("Failure: "), "{}", world.says("b"));
+    let before = world.sorted();
+    let place =
+        world.snapshot.machine_configs.iter().position(|it| it.metadata.name.as_deref() == Some(SECOND)).unwrap();
+    world.snapshot.machine_configs[place].spec.kernel_arguments = vec!["debug".to_owned()];
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    assert!(world.events.iter().any(|it| it.contains("`machinist adopt` makes it ours")), "{:?}", world.events);
 }
 
 #[test]
