@@ -213,12 +213,36 @@ impl Objects {
         self.pools.iter().map(of_pool).collect()
     }
 
-    /// The runtime of pools whose nodes do not tell: that of other nodes, or the one whose unit the settings name.
+    /// The runtime of pools whose nodes do not tell, and of the templates: that of most nodes, of equally many the one whose
+    /// unit the settings name. So a single node that differs changes nothing for the others.
     fn default_runtime(&self) -> Runtime {
-        let found = self.nodes.iter().find_map(|node| Runtime::parse(&node.signs.runtime_version));
-        found.unwrap_or_else(|| match self.settings.as_ref().map(|settings| settings.spec.runtime_service()) {
+        let named = match self.settings.as_ref().map(|settings| settings.spec.runtime_service()) {
             Some("containerd.service") => Runtime::Containerd { major: 2 },
             Some(_) | None => Runtime::Crio,
+        };
+        let most = |(runtime, count): &(Runtime, usize)| (*count, runtime.name() == named.name(), *runtime);
+        self.runtime_counts().into_iter().max_by_key(most).map_or(named, |(runtime, _)| runtime)
+    }
+
+    /// How many nodes have each runtime.
+    fn runtime_counts(&self) -> BTreeMap<Runtime, usize> {
+        let mut counts = BTreeMap::new();
+        for runtime in self.nodes.iter().filter_map(|node| Runtime::parse(&node.signs.runtime_version)) {
+            *counts.entry(runtime).or_default() += 1;
+        }
+        counts
+    }
+
+    /// What to say where nodes have several runtimes: templates are made for one of them.
+    fn mixed_runtimes(&self) -> Option<String> {
+        let counts = self.runtime_counts();
+        let listed: Vec<_> = counts.iter().map(|(runtime, count)| format!("{runtime} on {count}")).collect();
+        (counts.len() > 1).then(|| {
+            format!(
+                "nodes have several runtimes ({}), and templates are for {}",
+                listed.join(", "),
+                self.default_runtime()
+            )
         })
     }
 
@@ -270,6 +294,7 @@ impl Objects {
             version: self.version.clone(),
             profile: self.profile(),
             runtime: self.default_runtime(),
+            mixed_runtimes: self.mixed_runtimes(),
             templates: self.used_templates(),
             controller_config: self.controller_config.clone()?,
             pull_secret,

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::config::{ApiServer, FeatureGate, Node};
 use api::machineconfiguration::{KubeletConfig, MachineConfig, MachineConfigPool, MachineConfigSpec};
-use api::names::POOL_WORKER;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
@@ -25,7 +24,7 @@ use crate::conditions;
 use crate::fragment::File;
 use crate::names;
 use crate::plan::{Existing, Plan};
-use crate::pools::{inherits, name_of, ordered};
+use crate::pools::{self, inherits, name_of, ordered};
 use crate::templates::profile::{Kubelet, Profile, UnitDropin};
 
 const SUBJECT: Subject =
@@ -144,14 +143,9 @@ fn dropin(unit: Option<UnitDropin>, file: File) -> Vec<File> {
     unit.map(|unit| File::new(unit.path, unit.contents)).into_iter().chain([file]).collect()
 }
 
-/// The pools whose kubelets read the settings of these pools: they themselves, and those that get the workers' with them.
+/// The pools whose kubelets read the settings of these pools.
 fn reached<'a>(snapshot: &'a Snapshot, pools: &[&'a MachineConfigPool]) -> Vec<&'a MachineConfigPool> {
-    let mut reached = pools.to_vec();
-    if pools.iter().any(|pool| name_of(pool) == POOL_WORKER) {
-        let is_new = |pool: &&MachineConfigPool| !pools.iter().any(|known| known.metadata.name == pool.metadata.name);
-        reached.extend(snapshot.pools.iter().filter(|pool| inherits(pool)).filter(is_new));
-    }
-    reached
+    pools::reached(&snapshot.pools, pools)
 }
 
 /// The MachineConfigs to write, to put back and to delete.

@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub version: String,
     pub profile: Profile,
     pub runtime: Runtime,
+    /// What to say where nodes have several runtimes.
+    pub mixed_runtimes: Option<String>,
     pub templates: Templates,
     pub controller_config: ControllerConfig,
     /// The secret that the ControllerConfig names, where it names one, or why it cannot be read.
@@ -185,7 +187,10 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
                 format!("sync completed {towards}{kept}; hosts of profile {} start from nothing", snapshot.profile);
             (TRUE, FALSE, message)
         }
-        Ok(()) => (TRUE, FALSE, format!("sync completed {towards}{kept}")),
+        Ok(()) => {
+            let mixed = snapshot.mixed_runtimes.as_ref().map(|mixed| format!("; {mixed}")).unwrap_or_default();
+            (TRUE, FALSE, format!("sync completed {towards}{kept}{mixed}"))
+        }
         Err(why) => (FALSE, TRUE, format!("failed to syncing {towards}: {why}")),
     };
     let known = config.status.clone().unwrap_or_default();

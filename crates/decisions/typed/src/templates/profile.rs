@@ -113,6 +113,15 @@ pub enum Runtime {
     Containerd { major: u64 },
 }
 
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crio => f.write_str("CRI-O"),
+            Self::Containerd { major } => write!(f, "containerd {major}"),
+        }
+    }
+}
+
 impl Runtime {
     /// What a node's `containerRuntimeVersion` says, for example `containerd://1.7.2`.
     pub fn parse(version: &str) -> Option<Self> {

@@ -126,6 +126,36 @@ fn a_tls_profile_of_unknown_ciphers_leaves_hosts_with_the_one_they_have() {
     assert_eq!(cluster.specs(), modern);
 }
 
+fn with_runtime(version: &str) -> PoolNode {
+    let signs = NodeSigns { runtime_version: version.to_owned(), ..NodeSigns::default() };
+    PoolNode { pool: "worker".to_owned(), signs }
+}
+
+#[test]
+fn one_node_with_another_runtime_changes_no_template_and_is_told() {
+    let mut cluster = Cluster::new();
+    cluster.objects.nodes = vec![with_runtime("cri-o://1.34.0"), with_runtime("cri-o://1.34.0")];
+    cluster.step();
+    let templates = |cluster: &Cluster| {
+        let specs = cluster.specs();
+        specs.into_iter().filter(|(name, _)| !name.starts_with("99-")).collect::<BTreeMap<_, _>>()
+    };
+    let before = templates(&cluster);
+    // Whatever its place among the nodes.
+    cluster.objects.nodes.insert(0, with_runtime("containerd://2.1.0"));
+    cluster.step();
+    assert_eq!(templates(&cluster), before);
+    let plan = cluster.objects.plan_templates(Ok(None), Vec::new());
+    let said = plan.updates.iter().map(|update| format!("{:?}", update.status)).collect::<String>();
+    assert!(
+        said.contains("nodes have several runtimes (CRI-O on 2, containerd 2 on 1), and templates are for CRI-O"),
+        "{said}"
+    );
+    cluster.objects.nodes.extend([with_runtime("containerd://2.1.0"), with_runtime("containerd://2.1.0")]);
+    cluster.step();
+    assert_ne!(templates(&cluster), before, "most nodes have it now");
+}
+
 /// A MachineConfig that another controller generated.
 fn foreign(name: &str) -> MachineConfig {
     let config = json!({
