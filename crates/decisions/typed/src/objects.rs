@@ -260,7 +260,7 @@ impl Objects {
     /// The minor versions of each pool's kubelets that exit on a gate they do not know.
     fn strict(&self) -> BTreeMap<String, BTreeSet<u64>> {
         let mut strict: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-        for node in self.nodes.iter().filter(|node| !is_openshifts(&node.signs.kubelet_version)) {
+        for node in self.nodes.iter().filter(|node| !is_openshifts(&node.signs)) {
             if let Some(minor) = minor(&node.signs.kubelet_version) {
                 strict.entry(node.pool.clone()).or_default().insert(minor);
             }
@@ -465,10 +465,12 @@ fn minor(version: &str) -> Option<u64> {
     parts.next()?.parse().ok()
 }
 
-/// Whether a kubelet's version is one of OpenShift, which has the hash of a commit behind it: `v1.33.1+5b8d1a2`.
-fn is_openshifts(version: &str) -> bool {
-    let build = version.split_once('+').map(|(_, build)| build);
-    build.is_some_and(|build| build.len() >= 7 && build.chars().all(|c| c.is_ascii_hexdigit()))
+/// Whether a kubelet is one of OpenShift: by its host, because newer ones have plain versions, or by the hash of a commit
+/// behind its version, as in `v1.27.16+03a907c`.
+fn is_openshifts(node: &NodeSigns) -> bool {
+    let build = node.kubelet_version.split_once('+').map(|(_, build)| build);
+    let has_hash = build.is_some_and(|build| build.len() >= 7 && build.chars().all(|c| c.is_ascii_hexdigit()));
+    has_hash || Profile::of_node(node) == Profile::OpenShift
 }
 
 #[cfg(test)]
@@ -477,12 +479,19 @@ mod tests {
 
     #[test]
     fn kubelets_of_openshift_are_told_from_others() {
-        for version in ["v1.33.1+5b8d1a2", "v1.27.16+03a907c"] {
-            assert!(is_openshifts(version), "{version}");
+        let of = |version: &str| NodeSigns { kubelet_version: version.to_owned(), ..NodeSigns::default() };
+        for version in ["v1.26.1+5b8d1a2", "v1.27.16+03a907c"] {
+            assert!(is_openshifts(&of(version)), "{version}");
         }
         for version in ["v1.33.1", "v1.33.1+k3s1", "v1.33.1+rke2r1", "v1.30.0-eks-036c24b"] {
-            assert!(!is_openshifts(version), "{version}");
+            assert!(!is_openshifts(&of(version)), "{version}");
         }
+        let plain = NodeSigns {
+            os_image: "Red Hat Enterprise Linux CoreOS 418.94".to_owned(),
+            runtime_version: "cri-o://1.31.6".to_owned(),
+            ..of("v1.31.6")
+        };
+        assert!(is_openshifts(&plain));
     }
 
     #[test]

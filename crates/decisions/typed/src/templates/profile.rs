@@ -62,7 +62,8 @@ impl Profile {
         if found.all(|other| other == first) { first } else { Self::None }
     }
 
-    fn of_node(node: &NodeSigns) -> Self {
+    /// The profile of a single node.
+    pub(crate) fn of_node(node: &NodeSigns) -> Self {
         let has = |key: &str| node.annotations.iter().any(|annotation| annotation == key);
         if node.kubelet_version.contains("+k3s") {
             Self::K3s

@@ -6,14 +6,14 @@ use api::machinist::ContainerdSettings;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::BTreeMap;
-use typed::objects::{Given, Memory, Objects, PoolNode, Registries};
+use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
 use typed::plan::Plan;
 use typed::templates::profile::NodeSigns;
 use typed::templates::{Template, Templates};
 
 use crate::registries::image;
 use crate::templates::controller_config;
-use crate::world::{pool, readable};
+use crate::world::{feature_gate, pool, readable};
 
 struct Cluster {
     objects: Objects,
@@ -124,6 +124,19 @@ fn a_tls_profile_of_unknown_ciphers_leaves_hosts_with_the_one_they_have() {
     cluster.objects.api_server = Some(of(json!({"type": "Custom", "custom": custom})));
     cluster.step();
     assert_eq!(cluster.specs(), modern);
+}
+
+#[test]
+fn gates_are_held_to_the_kubelets_of_the_nodes_unless_they_are_openshifts() {
+    let mut cluster = Cluster::new();
+    let kubelets = Kubelets { feature_gate: Some(feature_gate(&[("NoSuchGate", true)])), ..Kubelets::default() };
+    for (version, is_told) in [("v1.36.1", true), ("v1.27.16+03a907c", false)] {
+        let signs = NodeSigns { kubelet_version: version.to_owned(), ..NodeSigns::default() };
+        cluster.objects.nodes = vec![PoolNode { pool: "worker".to_owned(), signs }];
+        let plan = cluster.objects.plan_kubelets(&kubelets);
+        let told = plan.events.iter().any(|event| event.message.contains("gate NoSuchGate is left out"));
+        assert_eq!(told, is_told, "{version}: {:?}", plan.events);
+    }
 }
 
 fn with_runtime(version: &str) -> PoolNode {
