@@ -137,7 +137,7 @@ fn read(manifests: &[Manifest], given: Option<Templates>) -> anyhow::Result<Type
         cluster_policies: all(manifests)?,
         policies: all(manifests)?,
     };
-    Ok(Typed { objects, kubelets, registries, runtimes: all(manifests)? })
+    Ok(Typed { objects, kubelets, registries, runtimes: all(manifests)?, singles: Vec::new() })
 }
 
 /// Every object of a kind.

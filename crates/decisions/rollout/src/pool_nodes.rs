@@ -83,6 +83,8 @@ pub struct Index {
     /// Nodes that reverted a trial of the goal.
     pub reverted: BTreeSet<String>,
     pub drain_blocked: BTreeSet<String>,
+    /// Nodes that cannot pull or pin an image that they shall hold.
+    pub images_failed: BTreeSet<String>,
 }
 
 /// Where one node stands.
@@ -102,6 +104,7 @@ struct Standing {
     topology_differs: bool,
     reverted: bool,
     drain_blocked: bool,
+    images_failed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -257,6 +260,7 @@ impl Standing {
             topology_differs: rules.topology.is_some() && rules.topology != facts.topology,
             reverted: facts.reverted.as_deref() == Some(&goal.config),
             drain_blocked: report.drain_blocked.is_some() && facts.is_draining(),
+            images_failed: report.images_failed.is_some(),
         }
     }
 }
@@ -362,7 +366,7 @@ impl Index {
         }
     }
 
-    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 12] {
+    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 13] {
         [
             (&mut self.silent, standing.turn == Turn::Silent),
             (&mut self.moving, standing.moving),
@@ -376,6 +380,7 @@ impl Index {
             (&mut self.topology_differs, standing.topology_differs),
             (&mut self.reverted, standing.reverted),
             (&mut self.drain_blocked, standing.drain_blocked),
+            (&mut self.images_failed, standing.images_failed),
         ]
     }
 }

@@ -16,6 +16,8 @@ pub struct Report {
     pub desired_image: Option<String>,
     /// Every pinned image set is at its desired generation.
     pub images_pinned: bool,
+    /// The message of `PinnedImageSetsDegraded`, while that is true.
+    pub images_failed: Option<String>,
     /// Why the drain does not get on, as the drain controller put it.
     pub drain_blocked: Option<String>,
 }
@@ -44,6 +46,7 @@ impl Report {
                 let desired = set.desired_generation.unwrap_or(0);
                 desired > 0 && set.current_generation.unwrap_or(0) == desired
             }),
+            images_failed: message_if_true(node_condition::PINNED_IMAGE_SETS_DEGRADED),
             drain_blocked: blocked.map(|text| text.split(BLOCKED_ENDS).next().unwrap_or(text).to_owned()),
         }
     }

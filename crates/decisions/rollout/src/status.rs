@@ -37,6 +37,7 @@ pub(crate) fn of(snapshot: &Snapshot, problem: Option<&str>, waiting: &Waiting) 
     let node_message = set_node_degraded(&mut conditions, snapshot);
     image_build::clear_degraded(&mut conditions, layering);
     set_degraded(&mut conditions, node_message, problem);
+    set_images(&mut conditions, snapshot);
     set_open(&mut conditions, snapshot);
 
     let configuration = if all_updated && !pool.target().is_empty() {
@@ -139,9 +140,13 @@ fn set_node_degraded(conditions: &mut Conditions, snapshot: &Snapshot) -> Option
     Some(message)
 }
 
-/// Texts of degraded nodes, as many as people would read.
+/// Texts of degraded nodes.
 fn node_texts(snapshot: &Snapshot) -> String {
-    let mut texts = snapshot.nodes.index().degraded.iter().filter_map(|node| node_text(snapshot, node));
+    together(snapshot.nodes.index().degraded.iter().filter_map(|node| node_text(snapshot, node)))
+}
+
+/// As many texts as people would read.
+fn together(mut texts: impl Iterator<Item = String>) -> String {
     let mut told = texts.next().unwrap_or_default();
     for text in texts.by_ref() {
         if told.len() + text.len() > TEXTS {
@@ -175,6 +180,21 @@ fn set_degraded(conditions: &mut Conditions, node_message: Option<String>, probl
         }
     };
     conditions.set(pool_condition::DEGRADED, true, reason, &message);
+}
+
+/// Images that nodes cannot pull or pin. As upstream has it, the pool is not degraded by that.
+fn set_images(conditions: &mut Conditions, snapshot: &Snapshot) {
+    const TYPE: &str = pool_condition::PINNED_IMAGE_SETS_DEGRADED;
+    let failed = &snapshot.nodes.index().images_failed;
+    if !failed.is_empty() {
+        let text = |node: &String| {
+            let why = snapshot.nodes.report(node)?.images_failed.as_ref()?;
+            Some(format!("node {node}: {}", quoted(&cut(why, TEXT))))
+        };
+        conditions.set(TYPE, true, "PrefetchFailed", &together(failed.iter().filter_map(text)));
+    } else if conditions.has(TYPE) {
+        conditions.set(TYPE, false, "", "");
+    }
 }
 
 /// Upstream's config server is always open; here that is worth saying. Pools that never were open do not say it.

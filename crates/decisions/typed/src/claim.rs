@@ -7,6 +7,7 @@ mod suffix;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::annotations;
+use api::labels::ROLE;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use serde::Serialize;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use crate::conditions::Outcome;
 use crate::names;
 use crate::plan::{Existing, Object, Plan, Standing, Update, is_edited, note, standing};
-use crate::pools::name_of;
+use crate::pools::{name_of, takes_its_own};
 use crate::selection;
 
 /// The kind that claims are of.
@@ -121,7 +122,10 @@ impl<S: Clone + DeserializeOwned + Serialize> Claim<'_, S> {
                 ));
             }
             self.names.insert(name.clone());
-            wanted.insert(name, live.clone());
+            // One of another controller is kept as it was seen first, so that an edit of it is taken back.
+            if standing(live) != Standing::Foreign {
+                wanted.insert(name, live.clone());
+            }
         }
     }
 
@@ -162,6 +166,13 @@ pub(crate) fn claim<'a, S: Clone + DeserializeOwned + Serialize>(
             claim.set(&pool, settings);
         }
         if let Err(why) = checked {
+            claim.fail(why);
+        }
+        for pool in claim.pools.clone().into_iter().filter(|pool| !takes_its_own(pool)) {
+            let name = name_of(pool);
+            let why = format!(
+                "it reaches no node of pool {name}, because spec.machineConfigSelector of MachineConfigPool {name} does not take MachineConfigs with label {ROLE}: {name}; add {name} to the values that the selector takes for this label"
+            );
             claim.fail(why);
         }
     }

@@ -1,13 +1,14 @@
 //! Objects and fields that Machinist accepts and does nothing with: each says so, and what to do instead.
 //!
-//! Kinds with conditions get `Effective=False`. Kinds without get the annotation [`annotations::IGNORED`] and one event,
-//! which the annotation keeps from being repeated. Nothing here is ever refused: manifests of a cluster that is taken over
+//! Kinds with conditions get `Effective=False`. Kinds without, and those of `config.openshift.io`, whose conditions may be
+//! another operator's, get the annotation [`annotations::IGNORED`] and one event, which the annotation keeps from being repeated. Nothing here is ever refused: manifests of a cluster that is taken over
 //! must keep applying.
 
 use std::collections::BTreeMap;
 
 use api::annotations;
 use api::machineconfiguration::{MachineOSBuild, MachineOSConfig};
+use api::names::CLUSTER;
 use api::names::status::{FALSE, TRUE};
 use api::operator::{MachineConfiguration, MachineConfigurationSpec};
 use jiff::Timestamp;
@@ -28,10 +29,15 @@ pub const BARE: [(&str, &str); 4] =
 
 const OLDER: &str = "Machinist runs no machines of cluster.k8s.io/v1alpha1; create the object in machine.openshift.io/v1beta1, which has the same fields";
 
+/// Kinds of which one object counts, and its name. An object of another name does nothing.
+pub const SINGLE: [&str; 4] = ["APIServer", "FeatureGate", "Image", "Node"];
+
 /// What there is of kinds that do nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Inert {
     pub bare: Vec<Bare>,
+    /// Objects of the [`SINGLE`] kinds, whatever their name is.
+    pub singles: Vec<(&'static str, ObjectMeta)>,
     pub os_configs: Vec<MachineOSConfig>,
     pub os_builds: Vec<MachineOSBuild>,
     /// MachineConfiguration `cluster`.
@@ -60,6 +66,13 @@ impl Inert {
         let mut plan = Plan::default();
         for bare in &self.bare {
             tell(bare, &mut plan);
+        }
+        for (kind, metadata) in &self.singles {
+            let name = metadata.name.clone().unwrap_or_default();
+            if name != CLUSTER {
+                let says = format!("only the {kind} named {CLUSTER} has an effect; create it under that name");
+                plan.remark(Object::new(kind, name), metadata, NOT_SUPPORTED, &says);
+            }
         }
         for config in &self.os_configs {
             let pool = &config.spec.machine_config_pool.name;

@@ -5,6 +5,7 @@
 
 mod error;
 pub mod fields;
+pub mod gates;
 pub mod limits;
 mod merge;
 pub mod plan;
@@ -43,6 +44,18 @@ pub fn apply_latency(configuration: &mut Map<String, Value>, profile: &str) {
         _ => return,
     };
     configuration.insert("nodeStatusUpdateFrequency".into(), frequency.into());
+}
+
+/// Why a FeatureGate turns nothing on or off, though it names a set: only the operator of OpenShift knows what is in a set, and
+/// writes it into the status.
+pub fn unresolved_set(feature_gate: &FeatureGate) -> Option<String> {
+    let set = feature_gate.spec.feature_set.as_deref().filter(|set| !matches!(*set, "" | "CustomNoUpgrade"))?;
+    let has_status = feature_gate.status.as_ref().is_some_and(|status| !status.feature_gates.is_empty());
+    (!has_status).then(|| {
+        format!(
+            "spec.featureSet {set} turns no gate on or off, because nothing here says which gates are in it; create the object anew with spec.featureSet CustomNoUpgrade, and name gates in spec.customNoUpgrade.enabled"
+        )
+    })
 }
 
 /// The gates that a FeatureGate turns on or off: those of its newest version, or those that the user names.

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::defaults::{self, Rendered, Source};
+use crate::kubelet::tls::{self, Tls};
 use crate::plan::{Existing, Plan, Standing, note, remembered, standing};
 use crate::pools::{name_of, template_role};
 use crate::runtime::main_file::{self, MainFile, Written};
@@ -212,12 +213,36 @@ impl Objects {
         self.pools.iter().map(of_pool).collect()
     }
 
-    /// The runtime of pools whose nodes do not tell: that of other nodes, or the one whose unit the settings name.
+    /// The runtime of pools whose nodes do not tell, and of the templates: that of most nodes, of equally many the one whose
+    /// unit the settings name. So a single node that differs changes nothing for the others.
     fn default_runtime(&self) -> Runtime {
-        let found = self.nodes.iter().find_map(|node| Runtime::parse(&node.signs.runtime_version));
-        found.unwrap_or_else(|| match self.settings.as_ref().map(|settings| settings.spec.runtime_service()) {
+        let named = match self.settings.as_ref().map(|settings| settings.spec.runtime_service()) {
             Some("containerd.service") => Runtime::Containerd { major: 2 },
             Some(_) | None => Runtime::Crio,
+        };
+        let most = |(runtime, count): &(Runtime, usize)| (*count, runtime.name() == named.name(), *runtime);
+        self.runtime_counts().into_iter().max_by_key(most).map_or(named, |(runtime, _)| runtime)
+    }
+
+    /// How many nodes have each runtime.
+    fn runtime_counts(&self) -> BTreeMap<Runtime, usize> {
+        let mut counts = BTreeMap::new();
+        for runtime in self.nodes.iter().filter_map(|node| Runtime::parse(&node.signs.runtime_version)) {
+            *counts.entry(runtime).or_default() += 1;
+        }
+        counts
+    }
+
+    /// What to say where nodes have several runtimes: templates are made for one of them.
+    fn mixed_runtimes(&self) -> Option<String> {
+        let counts = self.runtime_counts();
+        let listed: Vec<_> = counts.iter().map(|(runtime, count)| format!("{runtime} on {count}")).collect();
+        (counts.len() > 1).then(|| {
+            format!(
+                "nodes have several runtimes ({}), and templates are for {}",
+                listed.join(", "),
+                self.default_runtime()
+            )
         })
     }
 
@@ -230,6 +255,17 @@ impl Objects {
             *oldest = minor.min(*oldest);
         }
         minors
+    }
+
+    /// The minor versions of each pool's kubelets that exit on a gate they do not know.
+    fn strict(&self) -> BTreeMap<String, BTreeSet<u64>> {
+        let mut strict: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+        for node in self.nodes.iter().filter(|node| !is_openshifts(&node.signs)) {
+            if let Some(minor) = minor(&node.signs.kubelet_version) {
+                strict.entry(node.pool.clone()).or_default().insert(minor);
+            }
+        }
+        strict
     }
 
     fn adopt(&self) -> BTreeSet<String> {
@@ -258,15 +294,27 @@ impl Objects {
             version: self.version.clone(),
             profile: self.profile(),
             runtime: self.default_runtime(),
+            mixed_runtimes: self.mixed_runtimes(),
             templates: self.used_templates(),
             controller_config: self.controller_config.clone()?,
             pull_secret,
-            api_tls: self.api_server.as_ref().and_then(|server| server.spec.tls_security_profile.clone()),
+            api_tls: self.api_tls(),
             certificates,
             machine_configs: self.machine_configs.clone(),
             originals: self.memory.originals.clone(),
             adopt: self.adopt(),
         })
+    }
+
+    /// What the APIServer asks of TLS servers. Of a profile whose ciphers no kubelet knows nothing can be applied, so hosts keep
+    /// what they have.
+    fn api_tls(&self) -> Option<Tls> {
+        let profile = self.api_server.as_ref()?.spec.tls_security_profile.as_ref()?;
+        if !tls::has_no_cipher(profile) {
+            return Some(Tls::from_profile(Some(profile)));
+        }
+        let live = |role: &str| defaults::kubelet_base(&self.machine_configs, Source::Cluster, role).ok();
+        [POOL_MASTER, POOL_WORKER].into_iter().find_map(live).map(|live| Tls::of_configuration(&live))
     }
 
     /// What templates make of each role, without the pull secret: no default of a kubelet or a runtime depends on it.
@@ -325,8 +373,10 @@ impl Objects {
             machine_configs: self.machine_configs.clone(),
             bases,
             node: kubelets.node.clone(),
-            gates: kubelets.feature_gate.as_ref().map(kubelet::gates),
+            feature_gate: kubelets.feature_gate.clone(),
+            api_server: self.api_server.clone(),
             minors: self.minors(),
+            strict: self.strict(),
             originals: self.memory.originals.clone(),
             inputs: self.inputs(),
             adopt: self.adopt(),
@@ -415,9 +465,34 @@ fn minor(version: &str) -> Option<u64> {
     parts.next()?.parse().ok()
 }
 
+/// Whether a kubelet is one of OpenShift: by its host, because newer ones have plain versions, or by the hash of a commit
+/// behind its version, as in `v1.27.16+03a907c`.
+fn is_openshifts(node: &NodeSigns) -> bool {
+    let build = node.kubelet_version.split_once('+').map(|(_, build)| build);
+    let has_hash = build.is_some_and(|build| build.len() >= 7 && build.chars().all(|c| c.is_ascii_hexdigit()));
+    has_hash || Profile::of_node(node) == Profile::OpenShift
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kubelets_of_openshift_are_told_from_others() {
+        let of = |version: &str| NodeSigns { kubelet_version: version.to_owned(), ..NodeSigns::default() };
+        for version in ["v1.26.1+5b8d1a2", "v1.27.16+03a907c"] {
+            assert!(is_openshifts(&of(version)), "{version}");
+        }
+        for version in ["v1.33.1", "v1.33.1+k3s1", "v1.33.1+rke2r1", "v1.30.0-eks-036c24b"] {
+            assert!(!is_openshifts(&of(version)), "{version}");
+        }
+        let plain = NodeSigns {
+            os_image: "Red Hat Enterprise Linux CoreOS 418.94".to_owned(),
+            runtime_version: "cri-o://1.31.6".to_owned(),
+            ..of("v1.31.6")
+        };
+        assert!(is_openshifts(&plain));
+    }
 
     #[test]
     fn versions_of_kubelets_are_read_and_others_say_nothing() {

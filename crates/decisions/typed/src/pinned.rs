@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::annotations;
 use api::machineconfiguration::{MachineConfigPool, PinnedImageSet};
 
-use crate::plan::{Event, Object, Plan, Update};
+use crate::plan::{Object, Plan};
 
 /// Tells of a set that no pool names.
 pub const UNUSED: &str = "no MachineConfigPool names this PinnedImageSet, so no node pulls its images; add it to spec.pinnedImageSets of a pool";
@@ -27,7 +26,7 @@ pub struct Member {
     pub node: String,
     /// Empty for a node that is in none.
     pub pool: String,
-    /// The annotation [`annotations::PINNED_IMAGE_SETS`].
+    /// The annotation [`api::annotations::PINNED_IMAGE_SETS`].
     pub told: Option<String>,
 }
 
@@ -57,7 +56,9 @@ pub fn plan(snapshot: &Snapshot) -> (Notes, Plan) {
     let named: BTreeSet<&str> = named.collect();
     let mut plan = Plan::default();
     for set in &snapshot.sets {
-        tell(set, named.contains(set.metadata.name.as_deref().unwrap_or_default()), &mut plan);
+        let name = set.metadata.name.clone().unwrap_or_default();
+        let says = if named.contains(name.as_str()) { "" } else { UNUSED };
+        plan.remark(Object::new("PinnedImageSet", name), &set.metadata, "NotUsed", says);
     }
     (notes, plan)
 }
@@ -69,26 +70,11 @@ fn told(pool: &MachineConfigPool, generations: &BTreeMap<&str, i64>) -> String {
     names.into_iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// The kind has no conditions, so a set carries the sentence as an annotation, which is empty once a pool names it.
-fn tell(set: &PinnedImageSet, is_named: bool, plan: &mut Plan) {
-    let said = set.metadata.annotations.as_ref().and_then(|notes| notes.get(annotations::IGNORED));
-    let says = if is_named { "" } else { UNUSED };
-    if said.map_or("", String::as_str) == says {
-        return;
-    }
-    let object = Object::new("PinnedImageSet", set.metadata.name.clone().unwrap_or_default());
-    if !is_named {
-        let message = format!("PinnedImageSet {}: {UNUSED}", object.name);
-        plan.events.push(Event { about: object.clone(), is_warning: true, reason: "NotUsed", message });
-    }
-    let annotations = BTreeMap::from([(annotations::IGNORED.to_owned(), says.to_owned())]);
-    plan.update(Update { object, annotations, finalizers: None, status: None });
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use api::annotations;
     use serde_json::json;
 
     use super::*;

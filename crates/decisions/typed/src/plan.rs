@@ -9,6 +9,7 @@ use std::fmt;
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigSpec};
 use api::machinist::KeptConfigSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -198,6 +199,21 @@ impl Plan {
                 false
             }
         }
+    }
+
+    /// Tells on an object what it does not do; an empty sentence is for one of which everything has an effect. The annotation
+    /// keeps the event from being repeated.
+    pub(crate) fn remark(&mut self, object: Object, metadata: &ObjectMeta, reason: &'static str, says: &str) {
+        let said = metadata.annotations.as_ref().and_then(|notes| notes.get(annotations::IGNORED));
+        if said.map_or("", String::as_str) == says {
+            return;
+        }
+        if !says.is_empty() {
+            let message = format!("{} {}: {says}", object.kind, object.name);
+            self.warn(object.clone(), reason, message);
+        }
+        let annotations = BTreeMap::from([(annotations::IGNORED.to_owned(), says.to_owned())]);
+        self.update(Update { object, annotations, finalizers: None, status: None });
     }
 
     pub(crate) fn warn(&mut self, about: Object, reason: &'static str, message: String) {

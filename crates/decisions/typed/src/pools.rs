@@ -29,6 +29,23 @@ pub(crate) fn inherits(pool: &MachineConfigPool) -> bool {
     is_custom(pool) && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&workers))
 }
 
+/// Whether a pool takes the MachineConfigs that are generated for it, which have its own name as their role.
+pub(crate) fn takes_its_own(pool: &MachineConfigPool) -> bool {
+    let own = BTreeMap::from([(labels::ROLE.to_owned(), name_of(pool))]);
+    let selector = pool.spec.machine_config_selector.as_ref().and_then(|selector| Selector::parse(selector).ok());
+    selector.is_some_and(|selector| !selector.is_empty() && selector.matches(&own))
+}
+
+/// The pools whose nodes get what is generated for these pools: they themselves, and those that take the workers' with them.
+pub(crate) fn reached<'a>(all: &'a [MachineConfigPool], pools: &[&'a MachineConfigPool]) -> Vec<&'a MachineConfigPool> {
+    let mut reached = pools.to_vec();
+    if pools.iter().any(|pool| name_of(pool) == POOL_WORKER) {
+        let is_new = |pool: &&MachineConfigPool| !pools.iter().any(|known| known.metadata.name == pool.metadata.name);
+        reached.extend(all.iter().filter(|pool| inherits(pool)).filter(is_new));
+    }
+    reached
+}
+
 /// The role whose templates a pool's hosts start from.
 pub(crate) fn template_role(pool: &MachineConfigPool) -> String {
     if is_custom(pool) { POOL_WORKER.to_owned() } else { name_of(pool) }

@@ -33,7 +33,7 @@ pub(crate) struct Proposed {
 impl Proposed {
     pub(crate) async fn compute(client: &Client, change: &Change, reboot: SignedDuration) -> anyhow::Result<Self> {
         let (mut cluster, mut notes) = cluster(client).await?;
-        let generated = match change.manifests.iter().any(generated::is_typed) {
+        let generated = match change.manifests.iter().any(generated::has_part) {
             true => plans(client, &mut cluster, &change.manifests).await?,
             false => Vec::new(),
         };
@@ -112,25 +112,21 @@ async fn plans(
     manifests: &[Manifest],
 ) -> anyhow::Result<Vec<typed::plan::Plan>> {
     let mut typed = typed(client, cluster, manifests).await?;
-    if !manifests.iter().any(generated::is_for_templates) {
+    if !generated::changes_templates(cluster, manifests) {
         return Ok(typed.plans());
     }
+    let secret = crate::adopt::pull_secret(client, &typed).await?;
     if typed.objects.has_templates() {
         let mut present = self::typed(client, cluster, &[]).await?;
         present.objects.templates = Given::Profile;
-        let secret = crate::adopt::pull_secret(client, &typed).await?;
         if !present.objects.plan_templates(Ok(secret.clone()), Vec::new()).apply.is_empty() {
             bail!(
-                "what templates made in this cluster is not what those of the profile make, so a ControllerConfig or an APIServer cannot be planned: the controller has templates of its own, or is still at work; `machinist render --templates=DIR` shows what they make"
+                "what templates made in this cluster is not what those of the profile make, so a ControllerConfig, an APIServer or another profile cannot be planned: the controller has templates of its own, or is still at work; `machinist render --templates=DIR` shows what they make"
             );
         }
-        typed.objects.templates = Given::Profile;
-        let made = typed.objects.plan_templates(Ok(secret), Vec::new());
-        cluster.controller_configs = typed.objects.controller_config.iter().cloned().collect();
-        return Ok(std::iter::once(made).chain(typed.plans()).collect());
     }
     cluster.controller_configs = typed.objects.controller_config.iter().cloned().collect();
-    Ok(typed.plans())
+    Ok(typed.plans_with_templates(secret))
 }
 
 /// Tries every eviction without carrying it out.

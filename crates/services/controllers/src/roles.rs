@@ -29,6 +29,11 @@ const GENERATE: Role = Role {
         right(CONFIG, "apiservers", WATCH),
         right(CONFIG, "featuregates", WATCH),
         right(CONFIG, "images", WATCH),
+        // The annotation that says what they do not do.
+        right(CONFIG, "apiservers", &["patch"]),
+        right(CONFIG, "featuregates", &["patch"]),
+        right(CONFIG, "images", &["patch"]),
+        right(CONFIG, "nodes", &["patch"]),
         right(CONFIG, "imagedigestmirrorsets", WATCH),
         right(CONFIG, "imagetagmirrorsets", WATCH),
         right(CONFIG, "nodes", WATCH),

@@ -107,6 +107,9 @@ async fn plan_machines(
     Ok(plan)
 }
 
+/// Filling templates in needs the pull secret, which nobody shows to a dashboard.
+const TEMPLATES: &str = "A ControllerConfig, an APIServer and another profile or runtime of ClusterSettings change what templates make, which is not planned here: use `machinist plan -f FILE`";
+
 async fn plan_configs(client: &Client, rights: &Rights, manifests: Vec<Manifest>) -> Result<Proposal, String> {
     if let Some(lack) = rights.lack("A plan", &NEEDED) {
         return Err(lack);
@@ -114,14 +117,20 @@ async fn plan_configs(client: &Client, rights: &Rights, manifests: Vec<Manifest>
     let change = Change::new(manifests, Vec::new()).map_err(|error| chain(&error))?;
     let reader = Reader { client };
     let cluster = reader.cluster(rights).await?;
-    let generated = match change.manifests.iter().any(generated::is_typed) {
+    let generated = match change.manifests.iter().any(generated::has_part) {
         true => {
             if let Some(lack) = rights.lack("A plan of these manifests", &TYPED) {
                 return Err(lack);
             }
             let sources = reader.sources().await?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            Typed::over(&cluster, sources, version, &change.manifests).map_err(|error| chain(&error))?.plans()
+            let mut typed =
+                Typed::over(&cluster, sources, version, &change.manifests).map_err(|error| chain(&error))?;
+            match generated::changes_templates(&cluster, &change.manifests) {
+                true if typed.objects.has_templates() => return Err(TEMPLATES.to_owned()),
+                true => typed.plans_with_templates(None),
+                false => typed.plans(),
+            }
         }
         false => Vec::new(),
     };

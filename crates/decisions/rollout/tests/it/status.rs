@@ -75,11 +75,27 @@ fn a_condition_keeps_its_time_while_its_status_stays() {
 #[test]
 fn conditions_of_other_writers_are_kept() {
     let mut world = workers(json!(1), vec![]);
-    world.pool.status.conditions = vec![
-        serde_json::from_value(json!({"type": "PinnedImageSetsDegraded", "status": "True", "message": "x"})).unwrap(),
-    ];
+    world.pool.status.conditions =
+        vec![serde_json::from_value(json!({"type": "Theirs", "status": "True", "message": "x"})).unwrap()];
     let status = plan(&world).status;
-    assert!(status.conditions.iter().any(|condition| condition.type_ == "PinnedImageSetsDegraded"));
+    assert!(status.conditions.iter().any(|condition| condition.type_ == "Theirs"));
+}
+
+#[test]
+fn a_pool_names_the_nodes_that_cannot_hold_their_pinned_images_until_they_can() {
+    let mut world = workers(json!(1), vec![node("n1", NEW, json!({})), node("n2", NEW, json!({}))]);
+    let images = |world: &Snapshot| {
+        let conditions = plan(world).status.conditions;
+        conditions.into_iter().find(|condition| condition.type_ == "PinnedImageSetsDegraded")
+    };
+    assert_eq!(images(&world), None, "a pool that never had trouble with images has nothing to say");
+    let failed = Report { images_failed: Some("no space left".into()), ..Report::default() };
+    world.observe_report("n2", failed);
+    check(&world, "PinnedImageSetsDegraded", expect![[r#"True node n2: "no space left""#]]);
+    check(&world, "Degraded", expect!["False "]);
+    world.pool.status = plan(&world).status;
+    world.observe_report("n2", Report::default());
+    check(&world, "PinnedImageSetsDegraded", expect!["False "]);
 }
 
 #[test]

@@ -46,11 +46,16 @@ pub enum Error {
     )]
     AutoSizingDropin,
     #[error(
-        "kubelets read drop-ins from 1.{since} on, but a node of pool {pool:?} runs 1.{runs}; a KubeletConfig cannot reach it"
+        "kubelets read drop-ins from 1.{since} on, but a node of pool {pool:?} runs 1.{runs} and would read none; upgrade its kubelet"
     )]
     NoDropins { pool: String, since: u64, runs: u64 },
     #[error("KubeletConfiguration: {}", listed(.0))]
     Limits(Vec<Violation>),
+    #[error(
+        "KubeletConfiguration: {} (a field that no KubeletConfig sets counts with the kubelet's default here, because the kubelet's own file is not known; set fields that depend on one another together)",
+        listed(.0)
+    )]
+    DropinLimits(Vec<Violation>),
 }
 
 fn listed(violations: &[Violation]) -> String {

@@ -31,13 +31,15 @@ impl std::fmt::Display for Violation {
 
 /// What `merged` has that a kubelet refuses and `base` has not.
 pub fn check(base: &Map<String, Value>, merged: &Map<String, Value>) -> Result<(), Error> {
-    let known: BTreeSet<Violation> = violations(base, true).into_iter().collect();
-    refuse(violations(merged, true).into_iter().filter(|found| !known.contains(found)).collect())
+    let known: BTreeSet<Violation> = violations(base).into_iter().collect();
+    refuse(violations(merged).into_iter().filter(|found| !known.contains(found)).collect())
 }
 
-/// The same for a part of a configuration whose rest is not known, so that fields are not compared with one another.
-pub fn check_part(part: &Map<String, Value>) -> Result<(), Error> {
-    refuse(violations(part, false))
+/// The same for a drop-in. The file below it is not known; those of kubeadm and k3s leave to the kubelet's defaults whatever
+/// is compared here, so the defaults stand for what the drop-in does not set.
+pub fn check_dropin(dropin: &Map<String, Value>) -> Result<(), Error> {
+    let found = violations(dropin);
+    if found.is_empty() { Ok(()) } else { Err(Error::DropinLimits(found)) }
 }
 
 /// Amounts that are reserved for the system, checked where they are written: the largest of them leave the configuration
@@ -80,15 +82,19 @@ fn newer(members: &Map<String, Value>, fields: &'static [Field], minor: u64) -> 
 }
 
 /// Everything a kubelet would refuse.
-fn violations(configuration: &Map<String, Value>, is_whole: bool) -> Vec<Violation> {
+fn violations(configuration: &Map<String, Value>) -> Vec<Violation> {
+    let mut found = tables(configuration);
+    relations::check(View(configuration), &mut found);
+    found
+}
+
+/// What the tables and forms of single values say.
+fn tables(configuration: &Map<String, Value>) -> Vec<Violation> {
     let view = View(configuration);
     let mut found = Vec::new();
     ranges(view, &mut found);
     words(view, &mut found);
     negative_durations(configuration, "", fields::CONFIGURATION, &mut found);
-    if is_whole {
-        relations::check(view, &mut found);
-    }
     resources::check(view, &mut found);
     found
 }
@@ -238,7 +244,7 @@ mod tests {
     fn said(path: &str, value: Value) -> Vec<Violation> {
         let value = path.rsplit('.').fold(value, |value, step| json!({ step: value }));
         let Value::Object(fields) = value else { return Vec::new() };
-        let found = violations(&fields, false);
+        let found = tables(&fields);
         found.into_iter().filter(|violation| violation.field == path).collect()
     }
 

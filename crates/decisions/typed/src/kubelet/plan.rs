@@ -8,12 +8,12 @@
 
 mod cluster;
 mod pool;
+mod remarks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::config::Node;
+use api::config::{ApiServer, FeatureGate, Node};
 use api::machineconfiguration::{KubeletConfig, MachineConfig, MachineConfigPool, MachineConfigSpec};
-use api::names::POOL_WORKER;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
@@ -21,10 +21,11 @@ use serde_json::{Map, Value, json};
 use super::{Configured, Error, Settings, limits};
 use crate::claim::{self, Configuration, Subject};
 use crate::conditions;
+use crate::fragment::File;
 use crate::names;
 use crate::plan::{Existing, Plan};
-use crate::pools::{inherits, name_of, ordered};
-use crate::templates::profile::{Kubelet, Profile};
+use crate::pools::{self, inherits, name_of, ordered};
+use crate::templates::profile::{Kubelet, Profile, UnitDropin};
 
 const SUBJECT: Subject =
     Subject { kind: "KubeletConfig", names: names::Kind::Kubelet, no_name: "could not get kubelet config key" };
@@ -45,10 +46,15 @@ pub struct Snapshot {
     pub bases: BTreeMap<String, Result<Map<String, Value>, String>>,
     /// The Node config named `cluster`.
     pub node: Option<Node>,
-    /// Feature gates of the cluster; `None` where the cluster has no FeatureGate.
-    pub gates: Option<BTreeMap<String, bool>>,
+    /// The FeatureGate named `cluster`.
+    pub feature_gate: Option<FeatureGate>,
+    /// The APIServer named `cluster`.
+    pub api_server: Option<ApiServer>,
     /// The oldest minor version of the kubelets of each pool, where it is known.
     pub minors: BTreeMap<String, u64>,
+    /// The minor versions of those kubelets of each pool that exit when they are given a gate they do not know. OpenShift's
+    /// only warn of it.
+    pub strict: BTreeMap<String, BTreeSet<u64>>,
     /// What MachineConfigs of another controller contained when we first saw them.
     pub originals: BTreeMap<String, MachineConfigSpec>,
     /// Fingerprints of what kept MachineConfigs were made from, by name.
@@ -78,6 +84,7 @@ pub fn plan(snapshot: &Snapshot) -> Plan {
         results.insert(name_of(pool), configured);
     }
     write(snapshot, &existing, wanted, &claims, &mut plan);
+    remarks::tell(snapshot, &mut plan);
     for config in &snapshot.kubelet_configs {
         let Some(claim) = claims.iter().find(|claim| claim.metadata.name == config.metadata.name) else {
             claim::release(SUBJECT, &config.metadata, &existing, &mut plan);
@@ -111,11 +118,9 @@ fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool
         let name = name_of(pool);
         let Some(minor) = snapshot.minors.get(&name).copied() else { continue };
         limits::check_version(&settings.fields, &name, minor).map_err(|error| error.to_string())?;
-        if let Kubelet::Dropin { since, .. } = place
-            && minor < since
-        {
-            return Err(Error::NoDropins { pool: name, since, runs: minor }.to_string());
-        }
+    }
+    if let Some(why) = pools.iter().find_map(|pool| too_old(snapshot, pool)) {
+        return Err(why);
     }
     if matches!(place, Kubelet::Dropin { .. }) && settings.auto_sizing == Some(true) {
         return Err(Error::AutoSizingDropin.to_string());
@@ -123,14 +128,24 @@ fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool
     Ok(settings)
 }
 
-/// The pools whose kubelets read the settings of these pools: they themselves, and those that get the workers' with them.
+/// Why a kubelet that would get the settings of this pool cannot read drop-ins.
+fn too_old(snapshot: &Snapshot, pool: &MachineConfigPool) -> Option<String> {
+    let Kubelet::Dropin { since, .. } = snapshot.profile.kubelet() else { return None };
+    let old = reached(snapshot, &[pool]).into_iter().map(name_of).find_map(|pool| {
+        let runs = snapshot.minors.get(&pool).copied().filter(|runs| *runs < since)?;
+        Some(Error::NoDropins { pool, since, runs })
+    });
+    old.map(|error| error.to_string())
+}
+
+/// The files of a drop-in: it itself, and what makes the kubelet read the folder.
+fn dropin(unit: Option<UnitDropin>, file: File) -> Vec<File> {
+    unit.map(|unit| File::new(unit.path, unit.contents)).into_iter().chain([file]).collect()
+}
+
+/// The pools whose kubelets read the settings of these pools.
 fn reached<'a>(snapshot: &'a Snapshot, pools: &[&'a MachineConfigPool]) -> Vec<&'a MachineConfigPool> {
-    let mut reached = pools.to_vec();
-    if pools.iter().any(|pool| name_of(pool) == POOL_WORKER) {
-        let is_new = |pool: &&MachineConfigPool| !pools.iter().any(|known| known.metadata.name == pool.metadata.name);
-        reached.extend(snapshot.pools.iter().filter(|pool| inherits(pool)).filter(is_new));
-    }
-    reached
+    pools::reached(&snapshot.pools, pools)
 }
 
 /// The MachineConfigs to write, to put back and to delete.

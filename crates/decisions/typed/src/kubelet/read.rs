@@ -120,7 +120,7 @@ fn hint(fields: &'static [Field], name: &str) -> String {
 }
 
 /// How many letters have to be changed, added or taken away to turn one name into the other, whatever their case.
-fn distance(one: &str, other: &str) -> usize {
+pub(super) fn distance(one: &str, other: &str) -> usize {
     let other: Vec<u8> = other.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (line, letter) in one.bytes().map(|byte| byte.to_ascii_lowercase()).enumerate() {

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Error;
-use super::tls::Tls;
-use super::{limits, read};
+use super::{limits, read, tls};
 
 /// What one KubeletConfig asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,11 +97,9 @@ const MANAGED: [(&str, &str); 6] = [
 
 /// Ciphers that a kubelet has no name for are left out; with none left it would take its defaults, which allow more.
 fn refuse_unknown_ciphers(profile: Option<&TlsSecurityProfile>) -> Result<(), Error> {
-    let custom = profile.and_then(|profile| profile.custom.as_ref());
-    let Some(custom) = custom.filter(|custom| !custom.ciphers.is_empty()) else { return Ok(()) };
-    match Tls::from_profile(profile).cipher_suites.is_empty() {
-        true => Err(Error::Ciphers(custom.ciphers.join(", "))),
-        false => Ok(()),
+    match profile.filter(|profile| tls::has_no_cipher(profile)) {
+        Some(profile) => Err(Error::Ciphers(tls::unknown_ciphers(profile).join(", "))),
+        None => Ok(()),
     }
 }
 

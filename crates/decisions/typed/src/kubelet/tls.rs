@@ -32,6 +32,16 @@ impl Tls {
         Self { min_version: min_version.to_owned(), cipher_suites }
     }
 
+    /// What a kubelet's configuration asks for.
+    pub(crate) fn of_configuration(configuration: &Map<String, Value>) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let suites = configuration.get("tlsCipherSuites").and_then(Value::as_array).into_iter().flatten();
+        Self {
+            min_version: configuration.get("tlsMinVersion").and_then(text).unwrap_or_default(),
+            cipher_suites: suites.filter_map(text).collect(),
+        }
+    }
+
     /// Puts both settings into a kubelet's configuration; what the profile leaves empty is left to the kubelet.
     pub fn apply(&self, configuration: &mut Map<String, Value>) {
         configuration.remove("tlsMinVersion");
@@ -43,6 +53,18 @@ impl Tls {
             configuration.insert("tlsCipherSuites".into(), self.cipher_suites.clone().into());
         }
     }
+}
+
+/// The ciphers of a custom profile that Go has no name for.
+pub(crate) fn unknown_ciphers(profile: &TlsSecurityProfile) -> Vec<&str> {
+    let custom = profile.custom.as_ref().filter(|_| profile.type_.as_deref() == Some("Custom"));
+    let ciphers = custom.into_iter().flat_map(|custom| &custom.ciphers).map(String::as_str);
+    ciphers.filter(|cipher| go_name(cipher).is_none()).collect()
+}
+
+/// Whether ciphers of a profile are unknown and none is left: a kubelet would take its defaults, which allow more.
+pub(crate) fn has_no_cipher(profile: &TlsSecurityProfile) -> bool {
+    !unknown_ciphers(profile).is_empty() && Tls::from_profile(Some(profile)).cipher_suites.is_empty()
 }
 
 /// Whether Go has a cipher suite of this name.

@@ -65,39 +65,69 @@ fn without_equivalent(given: &Sources<'_>) -> Vec<String> {
     found
 }
 
+/// A table of the file.
+struct Host {
+    url: String,
+    /// Whether tags are looked up here; without it the place is asked by digest only.
+    resolves: bool,
+    /// Whether the URL holds the whole path.
+    has_path: bool,
+    skips_verification: bool,
+}
+
 fn file(registry: &Registry) -> String {
-    let scope = registry.scope();
-    // Docker Hub answers under another name than its images have.
-    let own = if scope == "docker.io" { "registry-1.docker.io" } else { scope };
+    let own = serving(registry.scope());
     let server = if registry.is_blocked() { NOWHERE.to_owned() } else { format!("https://{own}") };
-    let mut text = format!("server = {}\n", toml::Value::String(server));
+    let mut hosts = Vec::new();
     for (location, insecure, _, tags) in registry.mirrors() {
-        host(&mut text, location, insecure, tags);
+        add(&mut hosts, location, insecure, tags);
     }
     if registry.is_insecure() && !registry.is_blocked() {
-        host(&mut text, own, true, true);
+        add(&mut hosts, own, true, true);
+    }
+    let mut text = format!("server = {}\n", toml::Value::String(server));
+    for host in &hosts {
+        write(&mut text, host);
     }
     text
 }
 
-/// One place to ask. Without the capability to resolve, it is asked by digest only.
-fn host(text: &mut String, location: &str, insecure: bool, tags: bool) {
-    let capabilities = if tags { r#"["pull", "resolve"]"# } else { r#"["pull"]"# };
+/// The registry that answers for a name: Docker Hub's images have another name than it.
+fn serving(name: &str) -> &str {
+    if name == "docker.io" { "registry-1.docker.io" } else { name }
+}
+
+/// Adds one place to ask. A mirror set by digest and one by tag may name the same place, and so may the source itself: it
+/// gets one table, because TOML refuses a second one of the same name and containerd then uses no mirror at all.
+fn add(hosts: &mut Vec<Host>, location: &str, insecure: bool, tags: bool) {
     let (name, path) = location.split_once('/').map_or((location, ""), |(name, path)| (name, path));
-    let url = |scheme: &str| match path {
-        "" => format!("{scheme}://{name}"),
-        path => format!("{scheme}://{name}/v2/{path}"),
-    };
+    let name = serving(name);
     let schemes: &[&str] = if insecure { &["https", "http"] } else { &["https"] };
     for scheme in schemes {
-        // Writing to a text cannot fail.
-        let _ = write!(text, "\n[host.{}]\n  capabilities = {capabilities}\n", toml::Value::String(url(scheme)));
-        if !path.is_empty() {
-            text.push_str("  override_path = true\n");
+        let url = match path {
+            "" => format!("{scheme}://{name}"),
+            path => format!("{scheme}://{name}/v2/{path}"),
+        };
+        let skips_verification = insecure && *scheme == "https";
+        match hosts.iter_mut().find(|host| host.url == url) {
+            Some(known) => {
+                known.resolves |= tags;
+                known.skips_verification |= skips_verification;
+            }
+            None => hosts.push(Host { url, resolves: tags, has_path: !path.is_empty(), skips_verification }),
         }
-        if insecure && *scheme == "https" {
-            text.push_str("  skip_verify = true\n");
-        }
+    }
+}
+
+fn write(text: &mut String, host: &Host) {
+    let capabilities = if host.resolves { r#"["pull", "resolve"]"# } else { r#"["pull"]"# };
+    // Writing to a text cannot fail.
+    let _ = write!(text, "\n[host.{}]\n  capabilities = {capabilities}\n", toml::Value::String(host.url.clone()));
+    if host.has_path {
+        text.push_str("  override_path = true\n");
+    }
+    if host.skips_verification {
+        text.push_str("  skip_verify = true\n");
     }
 }
 
@@ -163,5 +193,62 @@ mod tests {
             containerd has no equivalent of registrySources.allowedRegistries
             containerd has no settings for "quay.io/org", only for whole registries"##]]
         .assert_eq(&shown);
+    }
+
+    /// The tables of the only host file that these objects make, each with its capabilities, as a parser of TOML reads them.
+    #[track_caller]
+    fn tables(sources: Value, mirrors: &Value) -> Vec<String> {
+        let sources: RegistrySources = serde_json::from_value(sources).unwrap();
+        let object = |kind: &str, field: &str| {
+            json!({
+                "apiVersion": "config.openshift.io/v1", "kind": kind, "metadata": {"name": "m"}, "spec": {field: mirrors},
+            })
+        };
+        let digests = serde_json::from_value(object("ImageDigestMirrorSet", "imageDigestMirrors")).unwrap();
+        let tags = serde_json::from_value(object("ImageTagMirrorSet", "imageTagMirrors")).unwrap();
+        let given = Sources {
+            sources: &sources,
+            content_policies: &[],
+            digest_mirrors: &[digests],
+            tag_mirrors: &[tags],
+            cluster_policies: &[],
+            policies: &[],
+            release_image: None,
+            default_registries: "",
+            default_policy: &Value::Null,
+        };
+        let hosts = build(&given).unwrap();
+        assert_eq!(hosts.files.len(), 1, "{:?}", hosts.files);
+        let text = &hosts.files[0].contents;
+        let parsed: toml::Table = toml::from_str(text).unwrap_or_else(|error| panic!("{error}:\n{text}"));
+        let tables = parsed["host"].as_table().unwrap();
+        tables.iter().map(|(url, table)| format!("{url} {table}")).collect()
+    }
+
+    #[test]
+    fn a_place_that_is_asked_by_digest_and_by_tag_has_one_table_with_both_capabilities() {
+        let mirrors = json!([{"source": "quay.io", "mirrors": ["m.local", "m.local:8443/quay"]}]);
+        expect![[r#"
+            [
+                "https://m.local { capabilities = [\"pull\", \"resolve\"] }",
+                "https://m.local:8443/v2/quay { capabilities = [\"pull\", \"resolve\"], override_path = true }",
+            ]
+        "#]]
+        .assert_debug_eq(&tables(json!({}), &mirrors));
+    }
+
+    #[test]
+    fn a_source_that_is_its_own_mirror_and_insecure_has_one_table_for_each_way() {
+        for (source, host) in [("quay.io", "quay.io"), ("docker.io", "registry-1.docker.io")] {
+            let mirrors = json!([{"source": source, "mirrors": [source, "m.local"]}]);
+            let found = tables(json!({"insecureRegistries": [source]}), &mirrors);
+            let mut expected = [
+                format!("http://{host} {{ capabilities = [\"pull\", \"resolve\"] }}"),
+                format!("https://{host} {{ capabilities = [\"pull\", \"resolve\"], skip_verify = true }}"),
+                "https://m.local { capabilities = [\"pull\", \"resolve\"] }".to_owned(),
+            ];
+            expected.sort();
+            assert_eq!(found, expected);
+        }
     }
 }

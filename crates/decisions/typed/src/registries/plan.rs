@@ -26,7 +26,7 @@ use super::{Error, hosts};
 use crate::fragment::{File, Fragment};
 use crate::names;
 use crate::plan::{Existing, Object, Plan, Standing, note, seal};
-use crate::pools::{name_of, template_role};
+use crate::pools::{name_of, reached, template_role};
 use crate::runtime::main_file::MainFile;
 use crate::templates::{Profile, Runtime};
 use accept::Accepted;
@@ -184,8 +184,11 @@ fn make(snapshot: &Snapshot, pool: &MachineConfigPool, accepted: &Accepted) -> M
             Runtime::Containerd { .. } => match hosts::build(&accepted.sources("", &Value::Null)) {
                 Ok(found) => {
                     // They are written nevertheless: they do no harm, and what is not known may be so.
-                    let main = snapshot.main_files.get(&name_of(pool)).cloned().unwrap_or_default();
-                    if let Some(why) = main.refuses_hosts(&name_of(pool)).filter(|_| !found.files.is_empty()) {
+                    let readers = reached(&snapshot.pools, &[pool]).into_iter();
+                    let readers = readers.filter(|reader| own_runtimes(snapshot, pool, reader).contains(&runtime));
+                    for reader in readers.filter(|_| !found.files.is_empty()).map(name_of) {
+                        let main = snapshot.main_files.get(&reader).cloned().unwrap_or_default();
+                        let Some(why) = main.refuses_hosts(&reader) else { continue };
                         everything(snapshot).into_iter().for_each(|object| made.leave_out(object, why.clone()));
                     }
                     files.extend(found.files);
@@ -272,9 +275,19 @@ fn contradiction(source: &str) -> String {
     )
 }
 
+/// The runtimes of the nodes that get what is made for a pool.
 fn runtimes(snapshot: &Snapshot, pool: &MachineConfigPool) -> BTreeSet<Runtime> {
-    let known = snapshot.runtimes.get(&name_of(pool)).filter(|known| !known.is_empty());
-    known.cloned().unwrap_or_else(|| BTreeSet::from([snapshot.default_runtime]))
+    reached(&snapshot.pools, &[pool]).into_iter().flat_map(|reader| own_runtimes(snapshot, pool, reader)).collect()
+}
+
+/// The runtimes of a pool that gets what is made for another or for itself. Without nodes it has that of the other.
+fn own_runtimes(snapshot: &Snapshot, made_for: &MachineConfigPool, reader: &MachineConfigPool) -> BTreeSet<Runtime> {
+    let known = snapshot.runtimes.get(&name_of(reader)).filter(|known| !known.is_empty());
+    match known {
+        Some(known) => known.clone(),
+        None if name_of(reader) == name_of(made_for) => BTreeSet::from([snapshot.default_runtime]),
+        None => BTreeSet::new(),
+    }
 }
 
 /// Whether a MachineConfig of this name is ours to write. One of another controller is, once what it was made from changes.

@@ -21,7 +21,7 @@ use crate::conditions;
 use crate::fragment::{File, Fragment};
 use crate::names;
 use crate::plan::{Existing, Plan, Standing, seal};
-use crate::pools::{inherits, name_of, ordered, template_role};
+use crate::pools::{inherits, name_of, ordered, reached, template_role};
 use crate::templates::{Profile, Runtime};
 
 const SUBJECT: Subject =
@@ -104,53 +104,73 @@ fn check(snapshot: &Snapshot, metadata: &ObjectMeta, pools: &[&MachineConfigPool
     if snapshot.profile == Profile::K3s {
         return Err(K3S.to_owned());
     }
-    for pool in pools {
-        for runtime in runtimes(snapshot, pool) {
-            let Runtime::Containerd { major } = runtime else { continue };
-            let main = main_file(snapshot, pool);
-            let dropins = containerd::dropins(&settings, major, &main);
-            if !dropins.unsupported.is_empty() {
-                return Err(format!("pool {:?}: {}", name_of(pool), dropins.unsupported.join("; ")));
-            }
-            if let Some(why) = main.refuses_dropins(&name_of(pool)).filter(|_| !dropins.files.is_empty()) {
-                return Err(why);
-            }
+    for (pool, runtime) in readers(snapshot, pools) {
+        let Runtime::Containerd { major } = runtime else { continue };
+        let main = main_file(snapshot, pool);
+        let dropins = containerd::dropins(&settings, major, &main);
+        if !dropins.unsupported.is_empty() {
+            return Err(format!("pool {:?}: {}", name_of(pool), dropins.unsupported.join("; ")));
         }
+        if let Some(why) = main.refuses_dropins(&name_of(pool)).filter(|_| !dropins.files.is_empty()) {
+            return Err(why);
+        }
+    }
+    for pool in pools {
         content(snapshot, pool, &settings)?;
     }
     Ok(settings)
 }
 
-fn runtimes(snapshot: &Snapshot, pool: &MachineConfigPool) -> BTreeSet<Runtime> {
-    let known = snapshot.runtimes.get(&name_of(pool)).filter(|known| !known.is_empty());
-    known.cloned().unwrap_or_else(|| BTreeSet::from([snapshot.default_runtime]))
+/// The pools whose nodes get what these pools get, each with its runtimes. One without nodes that only gets what workers have
+/// says nothing.
+fn readers<'a>(
+    snapshot: &'a Snapshot,
+    pools: &[&'a MachineConfigPool],
+) -> impl Iterator<Item = (&'a MachineConfigPool, Runtime)> {
+    let of_pool = |pool: &'a MachineConfigPool| {
+        let known = snapshot.runtimes.get(&name_of(pool)).filter(|known| !known.is_empty());
+        let is_asked = pools.iter().any(|one| one.metadata.name == pool.metadata.name);
+        let default = is_asked.then(|| BTreeSet::from([snapshot.default_runtime]));
+        let runtimes = known.cloned().or(default).unwrap_or_default();
+        runtimes.into_iter().map(move |runtime| (pool, runtime))
+    };
+    reached(&snapshot.pools, pools).into_iter().flat_map(of_pool).collect::<Vec<_>>().into_iter()
 }
 
 fn main_file(snapshot: &Snapshot, pool: &MachineConfigPool) -> MainFile {
     snapshot.main_files.get(&name_of(pool)).cloned().unwrap_or_default()
 }
 
-/// The files for every runtime that a pool's nodes have. The others' files do no harm on a node.
+/// The files for every runtime of the nodes that get them. The others' files do no harm on a node.
 fn content(snapshot: &Snapshot, pool: &MachineConfigPool, settings: &Settings) -> Result<Vec<File>, String> {
     let mut all: Vec<File> = Vec::new();
-    for runtime in runtimes(snapshot, pool) {
-        let found = match runtime {
-            Runtime::Crio => {
-                let role = template_role(pool);
-                let storage = match snapshot.storage.get(&role).filter(|_| needs_storage(settings, snapshot.stores)) {
-                    Some(Ok(storage)) => storage.as_str(),
-                    Some(Err(why)) => return Err(format!("could not generate origin ContainerRuntime Configs: {why}")),
-                    None => "",
-                };
-                files(settings, storage, snapshot.stores).map_err(|error| error.to_string())?
-            }
-            Runtime::Containerd { major } => containerd::dropins(settings, major, &main_file(snapshot, pool)).files,
-        };
-        all.extend(
-            found.into_iter().filter(|file| !all.iter().any(|known| known.path == file.path)).collect::<Vec<_>>(),
-        );
+    for (pool, runtime) in readers(snapshot, &[pool]) {
+        let found = of_runtime(snapshot, pool, settings, runtime)?;
+        let is_new = |file: &File| !all.iter().any(|known| known.path == file.path);
+        let found: Vec<File> = found.into_iter().filter(is_new).collect();
+        all.extend(found);
     }
     Ok(all)
+}
+
+fn of_runtime(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    settings: &Settings,
+    runtime: Runtime,
+) -> Result<Vec<File>, String> {
+    match runtime {
+        Runtime::Crio => {
+            let role = template_role(pool);
+            let storage = match snapshot.storage.get(&role).filter(|_| needs_storage(settings, snapshot.stores)) {
+                Some(Ok(storage)) => storage.as_str(),
+                Some(Err(why)) => return Err(format!("could not generate origin ContainerRuntime Configs: {why}")),
+                None => "",
+            };
+            files(settings, storage, snapshot.stores).map_err(|error| error.to_string())
+        }
+        Runtime::Containerd { major } => Ok(containerd::dropins(settings, major, &main_file(snapshot, pool)).files),
+    }
 }
 
 /// Adds the pool's MachineConfigs to `wanted`, and returns the settings that its runtimes end up with.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::config::{ProxySpec, ProxyStatus};
-use api::machineconfiguration::{ControllerConfigSpec, TlsSecurityProfile};
+use api::machineconfiguration::ControllerConfigSpec;
 use k8s_openapi::ByteString;
 use serde::Serialize;
 
@@ -114,16 +114,12 @@ const EXTERNAL_CLOUDS: [&str; 8] = ["aws", "azure", "gcp", "openstack", "vsphere
 
 impl Parameters {
     /// Reads the facts. `pull_secret` is the secret that the ControllerConfig names, as it was found.
-    pub fn new(
-        spec: &ControllerConfigSpec,
-        pull_secret: Option<&[u8]>,
-        api_tls: Option<&TlsSecurityProfile>,
-    ) -> Result<Self, Error> {
+    pub fn new(spec: &ControllerConfigSpec, pull_secret: Option<&[u8]>, api_tls: Option<&Tls>) -> Result<Self, Error> {
         let status = spec.infra.as_ref().and_then(|infra| infra.status.as_ref());
         let platform = status.and_then(|status| status.platform_status.as_ref()?.type_.as_deref());
         let platform = platform.filter(|platform| !platform.is_empty()).ok_or(Error::NoPlatform)?.to_lowercase();
         let known = PLATFORMS.contains(&platform.as_str());
-        let tls = Tls::from_profile(api_tls);
+        let tls = api_tls.cloned().unwrap_or_else(|| Tls::from_profile(None));
         let api_url = status.and_then(|status| status.api_server_internal_uri.as_deref());
         let proxy = spec.proxy.as_ref().map(Proxy::from).unwrap_or_default();
         for (field, value) in [

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::machineconfiguration::{
     ControllerCertificate, ControllerConfig, ControllerConfigCondition, ControllerConfigStatus, MachineConfig,
-    MachineConfigSpec, TlsSecurityProfile,
+    MachineConfigSpec,
 };
 use api::names::status::{FALSE, TRUE};
 use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
@@ -18,6 +18,7 @@ use serde_json::json;
 use super::profile::Kubelet;
 use super::{Config, Parameters, Profile, Runtime, Templates};
 use crate::defaults::Rendered;
+use crate::kubelet::tls::Tls;
 use crate::plan::{Existing, Object, Plan, Standing, Update, seal, standing};
 
 /// What the planner looks at.
@@ -28,12 +29,14 @@ pub struct Snapshot {
     pub version: String,
     pub profile: Profile,
     pub runtime: Runtime,
+    /// What to say where nodes have several runtimes.
+    pub mixed_runtimes: Option<String>,
     pub templates: Templates,
     pub controller_config: ControllerConfig,
     /// The secret that the ControllerConfig names, where it names one, or why it cannot be read.
     pub pull_secret: Result<Option<Vec<u8>>, String>,
     /// The TLS profile of the API servers.
-    pub api_tls: Option<TlsSecurityProfile>,
+    pub api_tls: Option<Tls>,
     /// The certificates of the ControllerConfig's bundles, for its status.
     pub certificates: Vec<ControllerCertificate>,
     pub machine_configs: Vec<MachineConfig>,
@@ -184,7 +187,10 @@ fn status(snapshot: &Snapshot, outcome: &Result<(), String>, plan: &mut Plan) {
                 format!("sync completed {towards}{kept}; hosts of profile {} start from nothing", snapshot.profile);
             (TRUE, FALSE, message)
         }
-        Ok(()) => (TRUE, FALSE, format!("sync completed {towards}{kept}")),
+        Ok(()) => {
+            let mixed = snapshot.mixed_runtimes.as_ref().map(|mixed| format!("; {mixed}")).unwrap_or_default();
+            (TRUE, FALSE, format!("sync completed {towards}{kept}{mixed}"))
+        }
         Err(why) => (FALSE, TRUE, format!("failed to syncing {towards}: {why}")),
     };
     let known = config.status.clone().unwrap_or_default();

@@ -62,7 +62,8 @@ impl Profile {
         if found.all(|other| other == first) { first } else { Self::None }
     }
 
-    fn of_node(node: &NodeSigns) -> Self {
+    /// The profile of a single node.
+    pub(crate) fn of_node(node: &NodeSigns) -> Self {
         let has = |key: &str| node.annotations.iter().any(|annotation| annotation == key);
         if node.kubelet_version.contains("+k3s") {
             Self::K3s
@@ -111,6 +112,15 @@ impl fmt::Display for Profile {
 pub enum Runtime {
     Crio,
     Containerd { major: u64 },
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crio => f.write_str("CRI-O"),
+            Self::Containerd { major } => write!(f, "containerd {major}"),
+        }
+    }
 }
 
 impl Runtime {

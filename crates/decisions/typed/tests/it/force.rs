@@ -9,7 +9,7 @@ use typed::registries::POLICY;
 use typed::registries::plan::plan;
 
 use crate::registries::{file, image, mirror_set, snapshot, step};
-use crate::world::World;
+use crate::world::{World, feature_gate};
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -100,7 +100,7 @@ proptest! {
     #[test]
     fn a_kubelet_config_that_is_in_force_never_loses_its_place(changes in prop::collection::vec(change(), 1..14)) {
         let mut world = World::new(&POOLS);
-        world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+        world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
         world.settle();
         let mut before = owned(&world);
         for change in &changes {

@@ -323,6 +323,19 @@ fn the_condition_goes_once_the_field_is_gone_and_conditions_of_others_stay() {
 }
 
 #[test]
+fn an_object_that_is_not_named_cluster_says_so_once() {
+    for kind in typed::inert::SINGLE {
+        let mut inert = Inert { singles: vec![(kind, named("custom")), (kind, named("cluster"))], ..Inert::default() };
+        let plan = inert.plan(Timestamp::UNIX_EPOCH);
+        assert_eq!((plan.updates.len(), plan.events.len()), (1, 1), "{plan:?}");
+        let says = format!("{kind} custom: only the {kind} named cluster has an effect; create it under that name");
+        assert_eq!(plan.events[0].message, says);
+        inert.singles[0].1.annotations = Some(plan.updates[0].annotations.clone());
+        assert!(inert.plan(Timestamp::UNIX_EPOCH).is_empty());
+    }
+}
+
+#[test]
 fn an_object_without_conditions_carries_the_sentence_and_is_told_once() {
     let mut inert = Inert { bare: vec![Bare::new("Cluster", named("release"))], ..Inert::default() };
     check(

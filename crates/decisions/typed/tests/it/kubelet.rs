@@ -4,7 +4,7 @@ use api::annotations;
 use expect_test::expect;
 use serde_json::json;
 
-use crate::world::{World, pool};
+use crate::world::{World, feature_gate, pool};
 
 const FIRST: &str = "99-worker-generated-kubelet";
 const SECOND: &str = "99-worker-generated-kubelet-1";
@@ -192,6 +192,26 @@ fn machine_configs_of_a_pool_that_is_gone_are_deleted() {
 }
 
 #[test]
+fn a_pool_that_does_not_take_what_is_generated_for_it_says_so() {
+    let mut world = World::new(&["worker"]);
+    let mut gpu = pool("gpu");
+    gpu.spec.machine_config_selector =
+        serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": "worker"}})).unwrap();
+    world.snapshot.pools.push(gpu);
+    world.add("a", "gpu", json!({"kubeletConfig": {"maxPods": 50}}));
+    world.settle();
+    assert_eq!(
+        world.says("a"),
+        "Failure: Error: it reaches no node of pool gpu, because spec.machineConfigSelector of MachineConfigPool gpu does not take MachineConfigs with label machineconfiguration.openshift.io/role: gpu; add gpu to the values that the selector takes for this label"
+    );
+    let selector = pool("gpu").spec.machine_config_selector;
+    world.snapshot.pools.last_mut().unwrap().spec.machine_config_selector = selector;
+    world.settle();
+    assert_eq!(world.says("a"), "Success: Success");
+    assert_eq!(world.field("99-gpu-generated-kubelet", "maxPods"), 50);
+}
+
+#[test]
 fn custom_pools_inherit_what_workers_have() {
     let mut world = World::new(&["worker", "infra"]);
     world.snapshot.node = serde_json::from_value(
@@ -199,7 +219,7 @@ fn custom_pools_inherit_what_workers_have() {
             "spec": {"workerLatencyProfile": "MediumUpdateAverageReaction"}}),
     )
     .unwrap();
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     world.add("workers", "worker", json!({"kubeletConfig": {"maxPods": 111}}));
     world.add("infra", "infra", json!({"kubeletConfig": {"podsPerCore": 4}}));
     world.settle();
@@ -226,7 +246,7 @@ fn a_pool_of_its_own_role_alone_starts_from_the_template() {
     edge.spec.machine_config_selector =
         serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": "edge"}})).unwrap();
     world.snapshot.pools.push(edge);
-    world.snapshot.gates = Some([("SomeGate".to_owned(), false)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", false)]));
     world.add("workers", "worker", json!({"kubeletConfig": {"maxPods": 111}}));
     world.add("edge", "edge", json!({"kubeletConfig": {"podsPerCore": 4}}));
     world.settle();
@@ -394,6 +414,22 @@ fn a_cluster_taken_over_is_kept_as_it_is() {
 }
 
 #[test]
+fn on_a_cluster_taken_over_what_a_refused_edit_leaves_in_force_is_put_back_too() {
+    let mut world = taken_over();
+    world.settle();
+    world.edit("b", json!({"podsPerCore": "many"}));
+    world.settle();
+    assert!(world.says("b").starts_with("Failure: "), "{}", world.says("b"));
+    let before = world.sorted();
+    let place =
+        world.snapshot.machine_configs.iter().position(|it| it.metadata.name.as_deref() == Some(SECOND)).unwrap();
+    world.snapshot.machine_configs[place].spec.kernel_arguments = vec!["debug".to_owned()];
+    world.settle();
+    assert_eq!(world.sorted(), before);
+    assert!(world.events.iter().any(|it| it.contains("`machinist adopt` makes it ours")), "{:?}", world.events);
+}
+
+#[test]
 fn on_a_cluster_taken_over_only_what_is_new_or_edited_merges() {
     let mut world = taken_over();
     let before = world.machine_config(SECOND).cloned();
@@ -416,7 +452,8 @@ fn where_the_kubelet_is_not_ours_the_settings_are_a_dropin() {
     world.snapshot.profile = typed::templates::Profile::Kubeadm;
     world.snapshot.bases.clear();
     world.snapshot.minors.insert("worker".to_owned(), 33);
-    let fields = json!({"maxPods": 50, "systemReserved": {"memory": "2Gi"}, "shutdownGracePeriodCriticalPods": "5s"});
+    let fields = json!({"maxPods": 50, "systemReserved": {"memory": "2Gi"},
+        "shutdownGracePeriod": "30s", "shutdownGracePeriodCriticalPods": "5s"});
     world.add("a", "worker", json!({"kubeletConfig": fields, "logLevel": 3}));
     world.settle();
     assert_eq!(world.says("a"), "Success: Success");
@@ -426,6 +463,7 @@ fn where_the_kubelet_is_not_ours_the_settings_are_a_dropin() {
         logging:
           verbosity: 3
         maxPods: 50
+        shutdownGracePeriod: 30s
         shutdownGracePeriodCriticalPods: 5s
         systemReserved:
           memory: 2Gi

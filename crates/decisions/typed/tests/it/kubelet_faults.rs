@@ -3,7 +3,7 @@
 use api::annotations;
 use serde_json::json;
 
-use crate::world::{World, pool};
+use crate::world::{World, feature_gate, pool};
 
 const FIRST: &str = "99-worker-generated-kubelet";
 
@@ -29,6 +29,194 @@ fn amounts_reserved_for_the_system_are_checked_before_a_node_sees_them() {
 }
 
 #[test]
+fn a_value_that_would_stop_a_kubelet_reaches_no_dropin() {
+    let bad = [
+        ("memoryThrottlingFactor", json!({"memoryThrottlingFactor": 7})),
+        ("address", json!({"address": "foo"})),
+        ("healthzBindAddress", json!({"healthzBindAddress": "foo"})),
+        ("cpuCFSQuotaPeriod", json!({"cpuCFSQuotaPeriod": "2s"})),
+        ("enforceNodeAllocatable[0]", json!({"enforceNodeAllocatable": ["everything"]})),
+        ("containerLogMonitorInterval", json!({"containerLogMonitorInterval": "1s"})),
+        ("podLogsDir", json!({"podLogsDir": "logs"})),
+        ("runOnce", json!({"runOnce": true})),
+        ("userNamespaces.idsPerPod", json!({"userNamespaces": {"idsPerPod": 7}})),
+        ("imageGCLowThresholdPercent", json!({"imageGCLowThresholdPercent": 90, "imageGCHighThresholdPercent": 60})),
+        // The kubelet's own low threshold is above this.
+        ("imageGCLowThresholdPercent", json!({"imageGCHighThresholdPercent": 70})),
+        ("shutdownGracePeriodCriticalPods", json!({"shutdownGracePeriodCriticalPods": "5s"})),
+    ];
+    for (folder, profile) in [
+        ("/etc/kubernetes/kubelet.conf.d", typed::templates::Profile::Kubeadm),
+        ("/var/lib/rancher/k3s/agent/etc/kubelet.conf.d", typed::templates::Profile::K3s),
+    ] {
+        let mut world = World::new(&["worker"]);
+        world.snapshot.profile = profile;
+        world.add("good", "worker", json!({"kubeletConfig": {"maxPods": 50}}));
+        world.settle();
+        for (index, (field, fields)) in bad.iter().enumerate() {
+            let name = format!("bad-{index}");
+            world.add(&name, "worker", json!({"kubeletConfig": fields}));
+            world.settle();
+            let said = world.says(&name);
+            assert!(said.starts_with("Failure: ") && said.contains(field), "{profile}: {fields}: {said}");
+            world.snapshot.kubelet_configs.pop();
+        }
+        assert_eq!(world.says("good"), "Success: Success");
+        let dropin = world.file(FIRST, &format!("{folder}/99-machinist-kubelet.conf")).unwrap();
+        assert!(dropin.ends_with("kind: KubeletConfiguration\nmaxPods: 50\n"), "{dropin}");
+    }
+}
+
+#[test]
+fn gates_and_latency_alone_make_a_kubelet_of_kubeadm_read_its_dropins() {
+    let unit = "/etc/systemd/system/kubelet.service.d/20-machinist-config-dir.conf";
+    let mut world = World::new(&["master", "worker", "infra"]);
+    world.snapshot.profile = typed::templates::Profile::Kubeadm;
+    world.snapshot.minors.insert("worker".to_owned(), 33);
+    world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
+    world.settle();
+    assert_eq!(world.names(), ["97-worker-generated-kubelet"]);
+    let latency =
+        world.file("97-worker-generated-kubelet", "/etc/kubernetes/kubelet.conf.d/97-machinist.conf").unwrap();
+    assert!(latency.contains("nodeStatusUpdateFrequency: 20s"), "{latency}");
+    let contents = world.file("97-worker-generated-kubelet", unit).unwrap();
+    assert!(contents.contains("--config-dir=/etc/kubernetes/kubelet.conf.d"), "{contents}");
+    world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+    world.settle();
+    for name in ["98-master-generated-kubelet", "98-worker-generated-kubelet"] {
+        assert_eq!(world.file(name, unit).as_ref(), Some(&contents), "{name}");
+    }
+    assert!(world.events.is_empty(), "{:?}", world.events);
+}
+
+/// What an object of the cluster carries about what it does not do.
+fn ignored(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> &str {
+    let notes = metadata.annotations.as_ref();
+    notes.and_then(|notes| notes.get(annotations::IGNORED)).map_or("", String::as_str)
+}
+
+#[test]
+fn kubelets_that_read_no_dropins_get_no_gates_and_no_latency_and_it_is_told() {
+    let mut world = World::new(&["worker", "infra"]);
+    world.snapshot.profile = typed::templates::Profile::Kubeadm;
+    world.snapshot.minors.extend([("worker".to_owned(), 33), ("infra".to_owned(), 29)]);
+    world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
+    world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+    world.settle();
+    assert!(world.names().is_empty(), "{:?}", world.names());
+    for metadata in
+        [&world.snapshot.node.clone().unwrap().metadata, &world.snapshot.feature_gate.clone().unwrap().metadata]
+    {
+        let said = ignored(metadata);
+        assert!(said.contains("kubelets read drop-ins from 1.30 on, but a node of pool \"infra\" runs 1.29"), "{said}");
+    }
+    assert_eq!(world.events.len(), 2, "{:?}", world.events);
+    world.snapshot.minors.insert("infra".to_owned(), 30);
+    world.settle();
+    let before = world.sorted();
+    assert_eq!(world.names(), ["97-worker-generated-kubelet", "98-worker-generated-kubelet"]);
+    assert_eq!(ignored(&world.snapshot.node.clone().unwrap().metadata), "");
+    // An old node that joins takes nothing from those that are there.
+    world.snapshot.minors.insert("infra".to_owned(), 29);
+    world.settle();
+    assert_eq!(world.sorted(), before);
+}
+
+#[test]
+fn a_gate_that_stops_a_kubelet_is_left_out_for_its_pool_and_told() {
+    for profile in [typed::templates::Profile::OpenShift, typed::templates::Profile::Kubeadm] {
+        let mut world = World::new(&["master", "worker", "infra"]);
+        world.snapshot.profile = profile;
+        let runs = [("master", 36), ("worker", 36), ("infra", 31)];
+        world.snapshot.strict = runs.map(|(pool, minor)| (pool.to_owned(), [minor].into())).into();
+        world.snapshot.feature_gate =
+            Some(feature_gate(&[("MemoryQoS", true), ("MemoryQos", true), ("SystemdWatchdog", true)]));
+        world.settle();
+        let path = match profile {
+            typed::templates::Profile::OpenShift => typed::kubelet::CONFIGURATION,
+            _ => "/etc/kubernetes/kubelet.conf.d/98-machinist.conf",
+        };
+        let gates = |pool: &str| {
+            let text = world.file(&format!("98-{pool}-generated-kubelet"), path).unwrap();
+            serde_saphyr::from_str::<serde_json::Value>(&text).unwrap()["featureGates"].clone()
+        };
+        assert_eq!(gates("master"), json!({"MemoryQoS": true, "SystemdWatchdog": true}));
+        assert_eq!(gates("worker"), json!({"MemoryQoS": true}), "pool infra reads what workers have");
+        let object = world.snapshot.feature_gate.clone().unwrap();
+        expect_test::expect!["gate MemoryQos is left out for pool master: kubelets of 1.36 know no such gate (did you mean MemoryQoS?); gate MemoryQos is left out for pool worker: kubelets of 1.31 know no such gate (did you mean MemoryQoS?); gate SystemdWatchdog is left out for pool worker: kubelets know it from 1.32 on, and some are of 1.31"].assert_eq(ignored(&object.metadata));
+        assert_eq!(world.events.len(), 1, "{:?}", world.events);
+        world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+        world.settle();
+        assert_eq!(ignored(&world.snapshot.feature_gate.clone().unwrap().metadata), "");
+    }
+}
+
+#[test]
+fn a_set_of_features_that_nothing_here_knows_says_so() {
+    for set in ["TechPreviewNoUpgrade", "DevPreviewNoUpgrade"] {
+        let mut world = World::new(&["worker"]);
+        let mut object = feature_gate(&[]);
+        object.spec.feature_set = Some(set.to_owned());
+        object.spec.custom_no_upgrade = None;
+        world.snapshot.feature_gate = Some(object.clone());
+        world.settle();
+        let said = world.snapshot.feature_gate.clone().unwrap();
+        let said = ignored(&said.metadata);
+        assert!(said.starts_with(&format!("spec.featureSet {set} turns no gate on or off")), "{said}");
+        // OpenShift's operator says what is in it.
+        object.status =
+            serde_json::from_value(json!({"featureGates": [{"version": "4.20", "enabled": [{"name": "MemoryQoS"}]}]}))
+                .unwrap();
+        world.snapshot.feature_gate = Some(object);
+        world.settle();
+        assert_eq!(ignored(&world.snapshot.feature_gate.clone().unwrap().metadata), "");
+    }
+}
+
+fn api_server(ciphers: &[&str]) -> api::config::ApiServer {
+    let custom = json!({"ciphers": ciphers, "minTLSVersion": "VersionTLS12"});
+    let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": {"name": "cluster"},
+        "spec": {"tlsSecurityProfile": {"type": "Custom", "custom": custom}}});
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn a_tls_profile_of_the_cluster_says_what_of_it_reaches_no_kubelet() {
+    let (known, unknown) = ("ECDHE-ECDSA-AES128-GCM-SHA256", "NO-SUCH-CIPHER");
+    let openshift = typed::templates::Profile::OpenShift;
+    for (profile, ciphers, expected) in [
+        (openshift, &[known][..], ""),
+        (openshift, &[known, unknown], "which are left out: NO-SUCH-CIPHER"),
+        (openshift, &[unknown], "so hosts keep what they have: NO-SUCH-CIPHER"),
+        (typed::templates::Profile::Kubeadm, &[known], "set spec.tlsSecurityProfile of a KubeletConfig"),
+        (typed::templates::Profile::K3s, &[known], "set spec.tlsSecurityProfile of a KubeletConfig"),
+        (typed::templates::Profile::None, &[known], "set spec.profile of ClusterSettings cluster"),
+    ] {
+        let mut world = World::new(&["worker"]);
+        world.snapshot.profile = profile;
+        world.snapshot.api_server = Some(api_server(ciphers));
+        world.settle();
+        let object = world.snapshot.api_server.clone().unwrap();
+        let said = ignored(&object.metadata);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{profile} {ciphers:?}: {said}");
+    }
+}
+
+#[test]
+fn gates_and_latency_on_hosts_of_which_nothing_is_known_say_that_they_reach_no_kubelet() {
+    let mut world = World::new(&["worker"]);
+    world.snapshot.profile = typed::templates::Profile::None;
+    world.snapshot.node = Some(node("LowUpdateSlowReaction"));
+    world.snapshot.feature_gate = Some(feature_gate(&[("MemoryQoS", true)]));
+    world.settle();
+    let gates = world.snapshot.feature_gate.clone().unwrap();
+    let node = world.snapshot.node.clone().unwrap();
+    for metadata in [&gates.metadata, &node.metadata] {
+        assert!(ignored(metadata).contains("set spec.profile of ClusterSettings cluster"), "{}", ignored(metadata));
+    }
+}
+
+#[test]
 fn nothing_that_a_shell_would_read_comes_from_the_sizing_file() {
     use typed::templates::{Config, Profile, Templates};
     let rendered = Templates::builtin(Profile::OpenShift).render(&crate::templates::parameters("worker")).unwrap();
@@ -48,7 +236,7 @@ fn node(profile: &str) -> api::config::Node {
 fn a_template_that_does_not_render_leaves_gates_and_latency_in_force() {
     let mut world = World::new(&["master", "worker"]);
     world.snapshot.node = Some(node("MediumUpdateAverageReaction"));
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
     world.settle();
     let before = world.sorted();
@@ -187,7 +375,7 @@ fn pools_that_inherit_must_know_the_fields_too() {
 #[test]
 fn templates_with_gates_that_are_no_map_are_told_and_leave_everything_in_force() {
     let mut world = World::new(&["worker"]);
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     world.add("a", "worker", json!({"kubeletConfig": {"maxPods": 10}}));
     world.settle();
     let before = world.sorted();
@@ -236,7 +424,7 @@ fn latency_does_not_jump_on_a_cluster_that_was_taken_over() {
 fn a_machine_config_of_a_user_in_the_place_of_gates_or_latency_is_told_once() {
     let mut world = World::new(&["worker"]);
     world.snapshot.node = Some(node("Default"));
-    world.snapshot.gates = Some([("SomeGate".to_owned(), true)].into());
+    world.snapshot.feature_gate = Some(feature_gate(&[("SomeGate", true)]));
     for name in ["97-worker-generated-kubelet", "98-worker-generated-kubelet"] {
         let theirs = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": {"name": name}, "spec": {"config": {"ignition": {"version": "3.5.0"}}}});

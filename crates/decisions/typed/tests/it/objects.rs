@@ -6,14 +6,14 @@ use api::machinist::ContainerdSettings;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::BTreeMap;
-use typed::objects::{Given, Memory, Objects, PoolNode, Registries};
+use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
 use typed::plan::Plan;
 use typed::templates::profile::NodeSigns;
 use typed::templates::{Template, Templates};
 
 use crate::registries::image;
 use crate::templates::controller_config;
-use crate::world::{pool, readable};
+use crate::world::{feature_gate, pool, readable};
 
 struct Cluster {
     objects: Objects,
@@ -105,6 +105,68 @@ fn a_cluster_whose_templates_cannot_be_filled_in_stays_as_it_is() {
         let bad = Template { path: "common/00/a".into(), text: "{{".into() };
         objects.templates = Given::Templates(Templates::new(vec![bad]));
     });
+}
+
+#[test]
+fn a_tls_profile_of_unknown_ciphers_leaves_hosts_with_the_one_they_have() {
+    let mut cluster = Cluster::new();
+    let of = |profile: serde_json::Value| {
+        let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": {"name": "cluster"},
+            "spec": {"tlsSecurityProfile": profile}});
+        serde_json::from_value(object).unwrap()
+    };
+    let intermediate = cluster.specs();
+    cluster.objects.api_server = Some(of(json!({"type": "Modern", "modern": {}})));
+    cluster.step();
+    let modern = cluster.specs();
+    assert_ne!(modern, intermediate);
+    let custom = json!({"ciphers": ["NO-SUCH-CIPHER"], "minTLSVersion": "VersionTLS12"});
+    cluster.objects.api_server = Some(of(json!({"type": "Custom", "custom": custom})));
+    cluster.step();
+    assert_eq!(cluster.specs(), modern);
+}
+
+#[test]
+fn gates_are_held_to_the_kubelets_of_the_nodes_unless_they_are_openshifts() {
+    let mut cluster = Cluster::new();
+    let kubelets = Kubelets { feature_gate: Some(feature_gate(&[("NoSuchGate", true)])), ..Kubelets::default() };
+    for (version, is_told) in [("v1.36.1", true), ("v1.27.16+03a907c", false)] {
+        let signs = NodeSigns { kubelet_version: version.to_owned(), ..NodeSigns::default() };
+        cluster.objects.nodes = vec![PoolNode { pool: "worker".to_owned(), signs }];
+        let plan = cluster.objects.plan_kubelets(&kubelets);
+        let told = plan.events.iter().any(|event| event.message.contains("gate NoSuchGate is left out"));
+        assert_eq!(told, is_told, "{version}: {:?}", plan.events);
+    }
+}
+
+fn with_runtime(version: &str) -> PoolNode {
+    let signs = NodeSigns { runtime_version: version.to_owned(), ..NodeSigns::default() };
+    PoolNode { pool: "worker".to_owned(), signs }
+}
+
+#[test]
+fn one_node_with_another_runtime_changes_no_template_and_is_told() {
+    let mut cluster = Cluster::new();
+    cluster.objects.nodes = vec![with_runtime("cri-o://1.34.0"), with_runtime("cri-o://1.34.0")];
+    cluster.step();
+    let templates = |cluster: &Cluster| {
+        let specs = cluster.specs();
+        specs.into_iter().filter(|(name, _)| !name.starts_with("99-")).collect::<BTreeMap<_, _>>()
+    };
+    let before = templates(&cluster);
+    // Whatever its place among the nodes.
+    cluster.objects.nodes.insert(0, with_runtime("containerd://2.1.0"));
+    cluster.step();
+    assert_eq!(templates(&cluster), before);
+    let plan = cluster.objects.plan_templates(Ok(None), Vec::new());
+    let said = plan.updates.iter().map(|update| format!("{:?}", update.status)).collect::<String>();
+    assert!(
+        said.contains("nodes have several runtimes (CRI-O on 2, containerd 2 on 1), and templates are for CRI-O"),
+        "{said}"
+    );
+    cluster.objects.nodes.extend([with_runtime("containerd://2.1.0"), with_runtime("containerd://2.1.0")]);
+    cluster.step();
+    assert_ne!(templates(&cluster), before, "most nodes have it now");
 }
 
 /// A MachineConfig that another controller generated.

@@ -105,6 +105,35 @@ impl World {
 }
 
 #[test]
+fn a_pool_that_does_not_take_what_is_generated_for_it_says_so() {
+    let mut world = World::new(&["worker", "gpu"]);
+    world.0.pools[1].spec.machine_config_selector =
+        serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": "worker"}})).unwrap();
+    world.add("a", "gpu", json!({"pidsLimit": 2048}));
+    world.settle();
+    assert!(world.says("a").contains("it reaches no node of pool gpu"), "{}", world.says("a"));
+}
+
+#[test]
+fn what_workers_get_is_checked_and_made_for_the_runtimes_of_pools_that_get_it_too() {
+    let mut world = World::new(&["worker", "infra"]);
+    world.0.runtimes.insert("infra".to_owned(), [Runtime::Containerd { major: 2 }].into());
+    world.add("a", "worker", json!({"logLevel": "debug"}));
+    world.settle();
+    assert!(
+        world.says("a").contains("pool infra") || world.says("a").contains("pool \"infra\""),
+        "{}",
+        world.says("a")
+    );
+    let main = MainFile::parse("a test", "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n");
+    world.0.main_files.insert("infra".to_owned(), main);
+    world.settle();
+    assert_eq!(world.says("a"), "Success: Success");
+    let files = world.files("99-worker-generated-containerruntime");
+    assert!(files.contains("log_level = \"debug\"") && files.contains("[debug] level = \"debug\""), "{files}");
+}
+
+#[test]
 fn several_on_one_pool_combine_also_in_storage_conf() {
     let mut world = World::new(&["worker"]);
     world.add("a", "worker", json!({"pidsLimit": 2048, "overlaySize": "8G", "logLevel": "info"}));

@@ -188,6 +188,7 @@ pub(crate) mod planning {
             templates: Templates::builtin(profile),
             controller_config,
             pull_secret: Ok(None),
+            mixed_runtimes: None,
             api_tls: None,
             certificates: Vec::new(),
             machine_configs: Vec::new(),

@@ -49,8 +49,10 @@ impl World {
             machine_configs: Vec::new(),
             bases: bases(),
             node: None,
-            gates: None,
+            feature_gate: None,
+            api_server: None,
             minors: BTreeMap::new(),
+            strict: BTreeMap::new(),
             originals: BTreeMap::new(),
             inputs: BTreeMap::new(),
             adopt: std::collections::BTreeSet::new(),
@@ -174,10 +176,21 @@ impl World {
     }
 
     fn update(&mut self, update: Update) {
-        if update.object.kind == "Node" {
-            self.writes.status += 1;
-            let node = self.snapshot.node.as_mut().unwrap();
-            node.status = serde_json::from_value(update.status.unwrap()).unwrap();
+        let cluster = match update.object.kind {
+            "Node" => {
+                let node = self.snapshot.node.as_mut().unwrap();
+                if let Some(status) = &update.status {
+                    self.writes.status += 1;
+                    node.status = serde_json::from_value(status.clone()).unwrap();
+                }
+                Some(&mut node.metadata)
+            }
+            "FeatureGate" => Some(&mut self.snapshot.feature_gate.as_mut().unwrap().metadata),
+            "APIServer" => Some(&mut self.snapshot.api_server.as_mut().unwrap().metadata),
+            _ => None,
+        };
+        if let Some(metadata) = cluster {
+            metadata.annotations.get_or_insert_default().extend(update.annotations);
             return;
         }
         if !update.annotations.is_empty() || update.finalizers.is_some() {
@@ -195,6 +208,16 @@ impl World {
             config.status = serde_json::from_value(status).unwrap();
         }
     }
+}
+
+/// A FeatureGate `cluster` that turns single gates on or off.
+pub(crate) fn feature_gate(gates: &[(&str, bool)]) -> api::config::FeatureGate {
+    let named = |wanted: bool| gates.iter().filter(|(_, on)| *on == wanted).map(|(name, _)| *name).collect::<Vec<_>>();
+    let object = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"},
+        "spec": {"featureSet": "CustomNoUpgrade", "customNoUpgrade": {"enabled": named(true), "disabled": named(false)}},
+    });
+    serde_json::from_value(object).unwrap()
 }
 
 /// Every MachineConfig that a planner writes has to be one that rendering accepts.

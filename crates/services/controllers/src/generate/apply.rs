@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 
 use api::annotations::{IGNORED, KEPT_INPUTS};
-use api::config::{ClusterImagePolicy, ImagePolicy, Node};
+use api::config::{ApiServer, ClusterImagePolicy, FeatureGate, Image, ImagePolicy, Node};
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineOSBuild, MachineOSConfig,
     PinnedImageSet,
@@ -155,6 +155,9 @@ impl Generate {
             "ContainerRuntimeConfig" => self.write(&cluster_wide::<ContainerRuntimeConfig>(client), update).await,
             "ControllerConfig" => self.write(&cluster_wide::<ControllerConfig>(client), update).await,
             "Node" => self.write(&cluster_wide::<Node>(client), update).await,
+            "FeatureGate" => self.write(&cluster_wide::<FeatureGate>(client), update).await,
+            "APIServer" => self.write(&cluster_wide::<ApiServer>(client), update).await,
+            "Image" => self.write(&cluster_wide::<Image>(client), update).await,
             "ClusterImagePolicy" => self.write(&cluster_wide::<ClusterImagePolicy>(client), update).await,
             "ImagePolicy" => {
                 let namespace = update.object.namespace.clone().unwrap_or_default();

@@ -9,7 +9,8 @@ use cluster::{Store, read};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::Api;
+use kube::Resource;
+use kube::api::{Api, ObjectMeta};
 use rollout::{Membership, NodeFacts, Pools};
 use typed::inert::{BARE, Bare, Inert};
 use typed::objects::{Given, Kubelets, Memory, Objects, PoolNode, Registries};
@@ -96,8 +97,16 @@ impl Generate {
         for ((kind, _), store) in BARE.into_iter().zip(&world.typed.bare) {
             bare.extend(all(store, kind, now)?.into_iter().map(|metadata| Bare::new(kind, metadata)));
         }
+        let typed = &world.typed;
+        let singles = [
+            named("APIServer", &typed.api_servers, now)?,
+            named("FeatureGate", &typed.feature_gates, now)?,
+            named("Image", &typed.images, now)?,
+            named("Node", &typed.nodes, now)?,
+        ];
         Ok(Inert {
             bare,
+            singles: singles.concat(),
             os_configs: all(&world.typed.os_configs, "machineosconfigs", now)?,
             os_builds: all(&world.typed.os_builds, "machineosbuilds", now)?,
             configuration: one(&world.machine_configurations, "machineconfigurations", names::CLUSTER, now)?,
@@ -176,6 +185,18 @@ fn all<T: Clone>(store: &Store<T>, what: &str, now: Timestamp) -> Result<Vec<T>,
     let reading = store.reading();
     let objects = reading.fresh_or_none(what, now)?;
     Ok(objects.map(|objects| objects.iter().map(|object| (**object).clone()).collect()).unwrap_or_default())
+}
+
+/// The metadata of every object of a kind.
+fn named<T: Resource>(
+    kind: &'static str,
+    store: &Store<T>,
+    now: Timestamp,
+) -> Result<Vec<(&'static str, ObjectMeta)>, Unread> {
+    let reading = store.reading();
+    let objects = reading.fresh_or_none(kind, now)?;
+    let named = |objects: &Vec<Arc<T>>| objects.iter().map(|object| (kind, object.meta().clone())).collect();
+    Ok(objects.map(|objects| named(&objects)).unwrap_or_default())
 }
 
 /// One object of a kind that a cluster may do without.

@@ -75,6 +75,8 @@ pub(super) fn find(world: &World, object: &Object) -> Option<ObjectMeta> {
         "KubeletConfig" => typed.kubelet_configs.get(&key).map(|it| meta(&*it)),
         "ContainerRuntimeConfig" => typed.runtime_configs.get(&key).map(|it| meta(&*it)),
         "Node" => typed.nodes.get(&key).map(|it| meta(&*it)),
+        "FeatureGate" => typed.feature_gates.get(&key).map(|it| meta(&*it)),
+        "APIServer" => typed.api_servers.get(&key).map(|it| meta(&*it)),
         "Image" => typed.images.get(&key).map(|it| meta(&*it)),
         "ImageContentSourcePolicy" => typed.content_policies.get(&key).map(|it| meta(&*it)),
         "ImageDigestMirrorSet" => typed.digest_mirrors.get(&key).map(|it| meta(&*it)),

@@ -3,7 +3,7 @@
 //!
 //! Custom pools that select the workers' configs get these with them; for other custom pools they are made as for workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
@@ -12,12 +12,13 @@ use api::names::{POOL_ARBITER, POOL_MASTER, POOL_WORKER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value, json};
 
-use super::{Snapshot, inherits, name_of, place};
+use super::{Snapshot, dropin, inherits, name_of, place, reached, too_old};
 use crate::conditions::ACCEPTED;
 use crate::defaults;
 use crate::duration;
 use crate::fragment::{File, Fragment};
-use crate::kubelet::{CONFIGURATION, Configured, apply_latency};
+use crate::kubelet::gates::fault;
+use crate::kubelet::{self, CONFIGURATION, Configured, apply_latency};
 use crate::names;
 use crate::plan::{Existing, Object, Plan, Standing, Update, note, seal, standing};
 use crate::pools::template_role;
@@ -41,7 +42,7 @@ pub(super) fn base(
         return Ok(workers.clone());
     }
     let mut configuration = template(snapshot, pool)?;
-    gates(snapshot, &mut configuration)?;
+    add_known_gates(snapshot, pool, &mut configuration)?;
     if name_of(pool) == POOL_WORKER {
         apply_latency(&mut configuration, latency(snapshot).unwrap_or_default());
     }
@@ -60,14 +61,38 @@ fn template(snapshot: &Snapshot, pool: &MachineConfigPool) -> Result<Map<String,
     }
 }
 
-fn gates(snapshot: &Snapshot, configuration: &mut Map<String, Value>) -> Result<(), String> {
-    let Some(gates) = snapshot.gates.as_ref().filter(|gates| !gates.is_empty()) else { return Ok(()) };
+fn add_known_gates(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    configuration: &mut Map<String, Value>,
+) -> Result<(), String> {
+    let Some(gates) = known_gates(snapshot, pool).filter(|gates| !gates.is_empty()) else { return Ok(()) };
     let known = configuration.entry("featureGates").or_insert_with(|| json!({}));
     let Value::Object(known) = known else {
         return Err(format!("featureGates of the template must be a map of gates, but is {known}"));
     };
     known.extend(gates.iter().map(|(gate, is_on)| (gate.clone(), (*is_on).into())));
     Ok(())
+}
+
+/// The gates of the cluster that all kubelets take which would get them; nothing where it has no FeatureGate.
+fn known_gates(snapshot: &Snapshot, pool: &MachineConfigPool) -> Option<BTreeMap<String, bool>> {
+    let gates = kubelet::gates(snapshot.feature_gate.as_ref()?);
+    let refused = refused_gates(snapshot, pool, &gates);
+    Some(gates.into_iter().filter(|(gate, _)| !refused.contains_key(gate)).collect())
+}
+
+/// The gates that a kubelet which would get them exits on, each with the reason.
+pub(super) fn refused_gates(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    gates: &BTreeMap<String, bool>,
+) -> BTreeMap<String, String> {
+    let minors =
+        reached(snapshot, &[pool]).into_iter().filter_map(|pool| snapshot.strict.get(&name_of(pool))).flatten();
+    let minors: BTreeSet<u64> = minors.copied().collect();
+    let first_fault = |gate: &str, on: bool| minors.iter().find_map(|minor| fault(gate, on, *minor));
+    gates.iter().filter_map(|(gate, on)| Some((gate.clone(), first_fault(gate, *on)?))).collect()
 }
 
 /// The profile in force. A jump over the middle one would mark every worker as lost before it has slowed down.
@@ -84,6 +109,14 @@ fn path(snapshot: &Snapshot, number: &str) -> String {
     match snapshot.profile.kubelet() {
         Kubelet::Dropin { folder, .. } => format!("{folder}/{number}-machinist.conf"),
         Kubelet::Whole | Kubelet::Unknown => CONFIGURATION.to_owned(),
+    }
+}
+
+fn files(snapshot: &Snapshot, number: &str, content: &Map<String, Value>) -> Vec<File> {
+    let file = File::new(path(snapshot, number), yaml::write(content));
+    match snapshot.profile.kubelet() {
+        Kubelet::Dropin { unit, .. } => dropin(unit, file),
+        Kubelet::Whole | Kubelet::Unknown => vec![file],
     }
 }
 
@@ -124,39 +157,69 @@ pub(super) fn add(
     wanted: &mut BTreeMap<String, MachineConfig>,
     plan: &mut Plan,
 ) {
-    let (name, base) = (name_of(pool), &base.configuration);
     if inherits(pool) {
         return;
     }
+    add_gates(snapshot, pool, base, existing, wanted, plan);
+    add_node_config(snapshot, pool, base, existing, wanted, plan);
+}
+
+fn add_gates(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    base: &Configured,
+    existing: &Existing<'_>,
+    wanted: &mut BTreeMap<String, MachineConfig>,
+    plan: &mut Plan,
+) {
+    let name = name_of(pool);
     let is_whole = matches!(place(snapshot), Ok(Kubelet::Whole));
-    let file = |number: &str, content: &Map<String, Value>| File::new(path(snapshot, number), yaml::write(content));
-    if let Some(gates) = snapshot.gates.as_ref().filter(|gates| is_whole || !gates.is_empty()) {
-        let mut content = base.clone();
-        if !is_whole {
-            content.insert("featureGates".to_owned(), json!(gates));
-            content.remove("nodeStatusUpdateFrequency");
-        }
-        let fragment = Fragment::of_files(vec![file("98", &content)]);
-        put(snapshot, names::features(&name), &name, "FeatureGate cluster", "", &fragment, existing, wanted, plan);
+    let Some(gates) = known_gates(snapshot, pool).filter(|gates| is_whole || !gates.is_empty()) else { return };
+    if too_old(snapshot, pool).is_some() {
+        return keep(names::features(&name), existing, wanted);
     }
+    let mut content = base.configuration.clone();
+    if !is_whole {
+        content.insert("featureGates".to_owned(), json!(gates));
+        content.remove("nodeStatusUpdateFrequency");
+    }
+    let fragment = Fragment::of_files(files(snapshot, "98", &content));
+    put(snapshot, names::features(&name), &name, "FeatureGate cluster", "", &fragment, existing, wanted, plan);
+}
+
+fn add_node_config(
+    snapshot: &Snapshot,
+    pool: &MachineConfigPool,
+    base: &Configured,
+    existing: &Existing<'_>,
+    wanted: &mut BTreeMap<String, MachineConfig>,
+    plan: &mut Plan,
+) {
+    let (name, config_name) = (name_of(pool), names::node_config(&name_of(pool)));
+    let is_whole = matches!(place(snapshot), Ok(Kubelet::Whole));
     let Some(node) = &snapshot.node else { return };
     let latency = latency(snapshot).unwrap_or_default();
     if name == POOL_WORKER {
         tell_jump(snapshot, latency, plan);
     }
-    let mut fragment = Fragment::of_files(vec![file("97", base)]);
+    let slows = name == POOL_WORKER && !latency.is_empty();
+    let mut fragment = Fragment::default();
+    if is_whole || slows {
+        fragment = Fragment::of_files(files(snapshot, "97", &base.configuration));
+    }
     let is_built_in = [POOL_MASTER, POOL_WORKER, POOL_ARBITER].contains(&name.as_str());
     let asks_groups = node.spec.cgroup_mode.as_deref().is_some_and(|mode| !mode.is_empty());
     if is_built_in && (snapshot.profile == Profile::OpenShift || asks_groups) {
         fragment.kernel_arguments = CGROUPS.map(str::to_owned).to_vec();
     }
-    let says_something =
-        is_whole || !latency.is_empty() && name == POOL_WORKER || !fragment.kernel_arguments.is_empty();
-    if !is_whole && (latency.is_empty() || name != POOL_WORKER) {
+    if slows && too_old(snapshot, pool).is_some() {
+        if existing.standing(&config_name) == Standing::Ours {
+            return keep(config_name, existing, wanted);
+        }
         fragment.files.clear();
     }
-    if says_something {
-        put(snapshot, names::node_config(&name), &name, "Node cluster", latency, &fragment, existing, wanted, plan);
+    if !fragment.is_empty() {
+        put(snapshot, config_name, &name, "Node cluster", latency, &fragment, existing, wanted, plan);
     }
 }
 
@@ -164,9 +227,13 @@ pub(super) fn add(
 pub(super) fn hold(pool: &MachineConfigPool, existing: &Existing<'_>, wanted: &mut BTreeMap<String, MachineConfig>) {
     let name = name_of(pool);
     for name in [names::features(&name), names::node_config(&name)] {
-        if let Some(live) = existing.get(&name).filter(|live| standing(live) == Standing::Ours) {
-            wanted.insert(name, live.clone());
-        }
+        keep(name, existing, wanted);
+    }
+}
+
+fn keep(name: String, existing: &Existing<'_>, wanted: &mut BTreeMap<String, MachineConfig>) {
+    if let Some(live) = existing.get(&name).filter(|live| standing(live) == Standing::Ours) {
+        wanted.insert(name, live.clone());
     }
 }
 
@@ -228,7 +295,8 @@ fn put(
         }
         Standing::Foreign if snapshot.adopt.contains(&name) => true,
         Standing::Foreign => {
-            let inputs = json!([snapshot.node.as_ref().map(|node| &node.spec), snapshot.gates]);
+            let gates = snapshot.feature_gate.as_ref().map(kubelet::gates);
+            let inputs = json!([snapshot.node.as_ref().map(|node| &node.spec), gates]);
             plan.has_changed(&name, &inputs, &snapshot.inputs)
         }
     };

@@ -6,7 +6,7 @@ use api::annotations;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
 use serde_json::{Map, Value, json};
 
-use super::{Claim, SUBJECT, Settings, Snapshot, name_of, place};
+use super::{Claim, SUBJECT, Settings, Snapshot, dropin, name_of, place};
 use crate::conditions;
 use crate::fragment::{File, Fragment};
 use crate::kubelet::{Configured, Provenance, limits, merge_over};
@@ -105,7 +105,7 @@ fn accept(
         let merged = merge_over(base, settings).map_err(|error| error.to_string())?;
         let checked = match is_whole {
             true => limits::check(&base.configuration, &merged.configuration),
-            false => limits::check_part(&merged.configuration),
+            false => limits::check_dropin(&merged.configuration),
         };
         checked.map_err(|error| error.to_string())
     };
@@ -201,8 +201,7 @@ fn files(snapshot: &Snapshot, configured: &Configured) -> Vec<File> {
     match snapshot.profile.kubelet() {
         Kubelet::Whole | Kubelet::Unknown => configured.files(),
         Kubelet::Dropin { folder, unit, .. } => {
-            let unit = unit.map(|unit| File::new(unit.path, unit.contents));
-            unit.into_iter().chain([configured.dropin(format!("{folder}/99-machinist-kubelet.conf"))]).collect()
+            dropin(unit, configured.dropin(format!("{folder}/99-machinist-kubelet.conf")))
         }
     }
 }
