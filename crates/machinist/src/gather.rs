@@ -13,11 +13,12 @@ use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
     MachineConfigPoolConfiguration,
 };
-use api::names::{MACHINE_API_NAMESPACE, NAMESPACE};
+use api::names::{LEASE_CONTROLLER, MACHINE_API_NAMESPACE, NAMESPACE};
 use clap::Args;
 use explain::{Certificate, Drains, Objects, Snapshot};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -89,6 +90,8 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         nodes: list(client).await?,
         machine_config_nodes: optional(client, &mut notes, "steps of nodes").await,
         ledgers: optional(client, &mut notes, "budgets of pools").await,
+        pool_policies: optional(client, &mut notes, "policies of pools").await,
+        leader_node: leader_node(client, &mut notes).await,
         ..Objects::default()
     };
     objects.configs = names_of_configs(client, &mut notes).await;
@@ -126,6 +129,20 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
     let now = Timestamp::now();
     explain::decided::decide(&mut objects, &drains, now);
     Ok(World { objects, notes, now })
+}
+
+/// The node that runs the leader of the controllers; nothing where none leads, as on a laptop.
+async fn leader_node(client: &Client, notes: &mut Vec<String>) -> Option<String> {
+    const WHAT: &str = "which node runs the controller";
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut refused = |error: kube::Error, resource: &str| notes.push(explain_refusal(&error, "get", resource, WHAT));
+    let lease = cluster::write::in_time(leases.get_opt(LEASE_CONTROLLER)).await;
+    let lease = lease.map_err(|error| refused(error, "leases")).ok()??;
+    let holder = lease.spec.as_ref()?.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    // A holder that is no pod runs outside of the cluster.
+    let pod = cluster::write::in_time(pods.get_opt(&holder)).await.map_err(|error| refused(error, "pods")).ok()??;
+    rollout::snapshot::leader_node(&lease, &[pod])
 }
 
 /// Reads Machines, their sets, and the Deployment that looks after them where there are any.

@@ -239,7 +239,8 @@ impl NodeFacts {
         self.current.is_some() && self.current == self.desired && self.is_image_done() && self.state == State::Done
     }
 
-    fn is_image_done(&self) -> bool {
+    /// The node runs the image that it was asked to run, if any.
+    pub fn is_image_done(&self) -> bool {
         match (&self.current_image, &self.desired_image) {
             (None, None) => true,
             (Some(current), Some(desired)) => !desired.is_empty() && current == desired,

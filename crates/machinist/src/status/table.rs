@@ -40,7 +40,7 @@ pub(super) fn draw(fleet: &Fleet, snapshot: &Snapshot, all: bool) -> String {
             let pool = match &facts.member {
                 Member::Pool(pool) => pool.clone(),
                 Member::Contested(pools) => pools.join("+"),
-                Member::Unmanaged => "-".to_owned(),
+                Member::Born(_) | Member::Unmanaged => "-".to_owned(),
             };
             let target = facts.desired.as_ref().filter(|_| facts.desired != facts.current);
             rows.push(Row(vec![

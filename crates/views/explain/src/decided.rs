@@ -8,7 +8,7 @@ use api::known::Reading;
 use api::machineconfiguration::MachineConfigPool;
 use drain::eviction::is_moved;
 use drain::{DisruptionBudget, PodFacts};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
@@ -20,8 +20,12 @@ use crate::{Blocker, Input, Member, Objects, Standstill, Unread};
 pub fn decide(objects: &mut Objects, drains: &Drains, now: Timestamp) {
     let pools = Pools::from_objects(&objects.pools);
     let members = objects.nodes.iter().map(|node| {
-        let member = match pools.of_node(&node.name_any(), node.labels()) {
-            Membership::Unmanaged => Member::Unmanaged,
+        let facts = NodeFacts::from_object(node);
+        let member = match pools.of(&facts) {
+            Membership::Unmanaged => match pools.birthplace(&facts) {
+                Some((pool, _)) => Member::Born(pool.to_owned()),
+                None => Member::Unmanaged,
+            },
             Membership::Member { primary, .. } => Member::Pool(primary),
             Membership::Contested(contested) => Member::Contested(contested.pools),
         };
@@ -44,16 +48,25 @@ pub fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> r
     let input = rollout::Objects {
         machine_config_nodes: &objects.machine_config_nodes,
         ledger,
+        policy: objects.pool_policies.iter().find(|policy| policy.name_any() == pool.name_any()),
+        configs: objects.configs.as_ref().map(Vec::as_slice),
         pods: objects.etcd.as_ref().map(Vec::as_slice),
         ..rollout::Objects::new(pool, &objects.pools, &objects.nodes)
     };
-    // How long a target has to settle is the controller's own setting; a moment later it is over anyway.
-    let settings = rollout::Settings { settle: jiff::SignedDuration::ZERO, ..rollout::Settings::default() };
+    // Without a policy, how long a target has to settle is the controller's own setting; a moment later it is over anyway.
+    let settings = rollout::Settings {
+        settle: SignedDuration::ZERO,
+        leader_node: objects.leader_node.clone(),
+        ..rollout::Settings::default()
+    };
     rollout::plan(&rollout::Snapshot::from_objects(input, settings, now))
 }
 
 fn standstill(next: &rollout::Next) -> Standstill {
-    let (rollout::Next::OnChange(waiting) | rollout::Next::After(_, waiting)) = next;
+    let (waiting, left) = match next {
+        rollout::Next::OnChange(waiting) => (waiting, SignedDuration::ZERO),
+        rollout::Next::After(left, waiting) => (waiting, *left),
+    };
     match waiting {
         Waiting::Settled => Standstill::Settled,
         Waiting::Misconfigured(problem) => Standstill::Misconfigured(problem.clone()),
@@ -62,7 +75,7 @@ fn standstill(next: &rollout::Next) -> Standstill {
         Waiting::TrialReverted { config, node } => {
             Standstill::TrialReverted { config: config.clone(), node: node.clone() }
         }
-        Waiting::Settling { .. } => Standstill::Settling,
+        Waiting::Settling { .. } => Standstill::Settling { left },
         Waiting::Budget { limit, used } => Standstill::Budget { limit: *limit, used: *used },
         Waiting::Nodes { in_progress } => Standstill::Nodes { in_progress: *in_progress },
         Waiting::Held { nodes } => Standstill::Held { nodes: *nodes },
@@ -86,7 +99,7 @@ fn as_far_as_read(standstill: Standstill, unread: &Unread) -> Standstill {
         | Standstill::TrialReverted { .. } => standstill,
         Standstill::Settled if unread.why(Input::Nodes).is_none() => standstill,
         Standstill::Settled
-        | Standstill::Settling
+        | Standstill::Settling { .. }
         | Standstill::Budget { .. }
         | Standstill::Nodes { .. }
         | Standstill::Held { .. }

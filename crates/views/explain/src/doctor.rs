@@ -217,7 +217,9 @@ fn paused_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
 fn one_node(snapshot: &Snapshot, node: &NodeFacts, findings: &mut Vec<Finding>) {
     let pool = match &node.member {
         Member::Pool(pool) => snapshot.pools.get(pool),
-        Member::Contested(_) | Member::Unmanaged if node.is_windows => return,
+        Member::Contested(_) | Member::Unmanaged | Member::Born(_) if node.is_windows => return,
+        // The controller labels it within moments, and whether that runs is looked at by itself.
+        Member::Born(_) => return,
         // Where pools were not read, no node is known to follow none.
         Member::Contested(_) | Member::Unmanaged if snapshot.unread.why(Input::Pools).is_some() => return,
         Member::Contested(_) | Member::Unmanaged => return findings.extend(homeless(snapshot, node)),

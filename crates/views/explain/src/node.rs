@@ -16,6 +16,7 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     }
     let pool = match &facts.member {
         Member::Unmanaged => return Some(unmanaged(facts)),
+        Member::Born(pool) => return Some(born(snapshot, facts, pool)),
         Member::Contested(pools) => return Some(contested(facts, pools)),
         Member::Pool(pool) => snapshot.pools.get(pool)?,
     };
@@ -26,7 +27,7 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
         degraded(snapshot, facts, pool)
     } else if facts.desired.is_none() && facts.current.is_none() {
         new(snapshot, facts, pool)
-    } else if facts.current != facts.desired || facts.current.is_none() {
+    } else if facts.current != facts.desired || facts.current.is_none() || facts.image.is_some() {
         on_its_way(snapshot, facts, pool)
     } else if !pool.target.is_empty() && facts.desired.as_deref() != Some(&pool.target) {
         before_its_turn(snapshot, facts, pool)
@@ -132,6 +133,22 @@ fn explained(facts: &NodeFacts, state: State, summary: impl Into<String>) -> Exp
         waiting_for: Vec::new(),
         moves: Vec::new(),
     }
+}
+
+/// A node that gets no config until the controller has given it the labels of the pool that it was made for.
+fn born(snapshot: &Snapshot, facts: &NodeFacts, pool: &str) -> Explanation {
+    let name = &facts.name;
+    let mut it =
+        explained(facts, State::Waiting, format!("it was made for pool {pool}, and does not have that pool's labels yet"));
+    if let Some(controller) = missing_controller(snapshot) {
+        it.state = State::Blocked;
+        it.waiting_for.push(controller.lack());
+        it.moves.push(controller.look());
+        return it;
+    }
+    it.waiting_for.push(format!("the controller to set the labels of pool {pool}"));
+    it.moves.push(Move::new("see which labels it has", format!("kubectl get node {name} --show-labels")));
+    it
 }
 
 fn unmanaged(facts: &NodeFacts) -> Explanation {
@@ -248,7 +265,8 @@ fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Expla
         it.moves.push(look_at_daemon(facts));
         return it;
     }
-    let mut it = explained(facts, State::Updating, format!("it changes to {target}"));
+    let image = facts.image.as_ref().map(|image| format!(" with image {image}")).unwrap_or_default();
+    let mut it = explained(facts, State::Updating, format!("it changes to {target}{image}"));
     it.since = claimed.or(facts.reported);
     let step = facts.step.clone().unwrap_or_else(|| "its daemon to finish".to_owned());
     it.waiting_for.push(step);
@@ -334,7 +352,7 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
     let (state, what) = match &pool.standstill {
         Some(Standstill::Paused) => (State::Paused, "its pool, which is paused".to_owned()),
         Some(Standstill::Budget { limit, used }) => {
-            let is_open = |node: &str| snapshot.nodes.get(node).is_none_or(|facts| !facts.is_done());
+            let is_open = |node: &str| snapshot.nodes.get(node).is_none_or(|facts| !facts.done);
             let taken =
                 pool.claims.iter().map(|claim| claim.node.as_str()).filter(|node| node != name && is_open(node));
             let taken: Vec<_> = taken.take(3).collect();
@@ -345,7 +363,9 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
             (State::Blocked, format!("a person: {node} tried {config} and went back, so no other node gets it"))
         }
         Some(Standstill::Misconfigured(problem)) => (State::Blocked, problem.clone()),
-        Some(Standstill::Settling) => (State::Waiting, "the pool's target to stay the same for a moment".to_owned()),
+        Some(Standstill::Settling { left }) => {
+            (State::Waiting, format!("the pool's target to stay the same for {}", crate::pool::moment(*left)))
+        }
         Some(Standstill::Nodes { in_progress }) => {
             (State::Waiting, format!("its turn: {in_progress} nodes are at work"))
         }
@@ -362,6 +382,7 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
     match &pool.standstill {
         Some(Standstill::Paused) => it.moves.push(crate::pool::unpause(&pool.name)),
         Some(Standstill::TrialReverted { .. }) => approve(&mut it, pool),
+        Some(Standstill::Settling { .. }) => it.moves.push(crate::pool::settle_now(&pool.name)),
         _ => it.moves.push(Move::new("see what the pool waits for", format!("machinist why pool {}", pool.name))),
     }
     it
@@ -370,7 +391,7 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
 fn arrived(snapshot: &Snapshot, facts: &NodeFacts) -> Explanation {
     let name = &facts.name;
     let config = facts.current.as_deref().unwrap_or_default();
-    if !facts.is_done() {
+    if !facts.done {
         let mut it = explained(facts, State::Updating, format!("it has {config}, and its daemon finishes"));
         it.waiting_for.push(facts.step.clone().unwrap_or_else(|| "its daemon to finish".to_owned()));
         return it;

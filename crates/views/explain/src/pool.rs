@@ -1,10 +1,11 @@
 //! Explains one pool.
 
 use api::names::{pool_condition, status};
+use jiff::SignedDuration;
 
 use crate::node::{approve, missing_controller, no_config, node};
 use crate::snapshot::{PoolFacts, Snapshot, Standstill};
-use crate::{Explanation, Input, Move, State};
+use crate::{Explanation, Input, Move, State, span};
 
 /// Explains the pool of that name, if there is one.
 pub fn pool(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
@@ -75,7 +76,10 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
             it.waiting_for.push(format!("a person: {node} tried {config} and went back{}", why.unwrap_or_default()));
             approve(it, facts);
         }
-        Some(Standstill::Settling) => it.waiting_for.push("its target to stay the same for a moment".to_owned()),
+        Some(Standstill::Settling { left }) => {
+            it.waiting_for.push(format!("its target to stay the same for {}", moment(*left)));
+            it.moves.push(settle_now(&facts.name));
+        }
         Some(Standstill::Other(why)) => it.waiting_for.push(why.clone()),
         Some(Standstill::Unknown(why)) if hidden.is_none() && done < all => {
             it.state = State::Unknown;
@@ -150,6 +154,17 @@ fn paused(facts: &PoolFacts, it: &mut Explanation) {
     it.state = State::Paused;
     it.since = facts.pause.as_ref().and_then(|pause| pause.since).or(it.since);
     it.moves.push(unpause(&facts.name));
+}
+
+/// How long a target still has to settle.
+pub(crate) fn moment(left: SignedDuration) -> String {
+    if left.is_positive() { format!("{} more", span(left)) } else { "a moment".to_owned() }
+}
+
+/// The policy has the name of the pool.
+pub(crate) fn settle_now(pool: &str) -> Move {
+    let patch = r#"{"spec":{"settle":"0s"}}"#;
+    Move::new("let nodes get targets at once", format!("kubectl patch poolpolicy {pool} --type merge -p '{patch}'"))
 }
 
 pub(crate) fn unpause(pool: &str) -> Move {

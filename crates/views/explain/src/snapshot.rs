@@ -13,13 +13,13 @@ use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
     MachineConfigPoolStatus,
 };
-use api::machinist::{PoolLedger, RenderedProvenance};
+use api::machinist::{PoolLedger, PoolPolicy, RenderedProvenance};
 use api::managed::{self, last_writer};
 use api::names::{node_condition, state};
 use api::pause::Pause;
 use api::selector::Selector;
 use api::{annotations, labels};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
@@ -85,7 +85,10 @@ pub enum Standstill {
         config: String,
         node: String,
     },
-    Settling,
+    /// The target has to stay the same for this long from now on.
+    Settling {
+        left: SignedDuration,
+    },
     Budget {
         limit: usize,
         used: usize,
@@ -124,6 +127,8 @@ pub enum Member {
     #[default]
     Unmanaged,
     Pool(String),
+    /// It was born into this pool and does not have that pool's labels yet.
+    Born(String),
     /// Several custom pools want it, so it follows none.
     Contested(Vec<String>),
 }
@@ -136,6 +141,10 @@ pub struct NodeFacts {
     pub is_windows: bool,
     pub current: Option<String>,
     pub desired: Option<String>,
+    /// The image that it shall get and does not run, as the rollout judges it.
+    pub image: Option<String>,
+    /// It runs what it was asked to run, and its daemon rests: the rollout's own verdict.
+    pub done: bool,
     /// The daemon's own word; empty before it first spoke.
     pub state: String,
     pub reason: Option<String>,
@@ -217,6 +226,9 @@ pub struct Objects {
     pub nodes: Vec<Node>,
     pub machine_config_nodes: Vec<MachineConfigNode>,
     pub ledgers: Vec<PoolLedger>,
+    pub pool_policies: Vec<PoolPolicy>,
+    /// The node that runs the leader of the controllers, which goes last; absent where nobody knows.
+    pub leader_node: Option<String>,
     pub configs: Reading<Vec<MachineConfig>>,
     /// Pods among which members of etcd are looked for.
     pub etcd: Reading<Vec<Pod>>,
@@ -359,6 +371,7 @@ impl NodeFacts {
         let steps = report.and_then(|report| report.status.as_ref()).map(|status| status.conditions.as_slice());
         let steps = steps.unwrap_or_default();
         let desired_drain = said(annotations::DESIRED_DRAIN);
+        let planned = rollout::NodeFacts::from_object(node);
         // The step that a daemon is at is the one that is neither done nor still to come.
         let step = steps.iter().find(|step| step.status == "Unknown" && step.type_ != node_condition::UPDATED);
         Self {
@@ -366,6 +379,8 @@ impl NodeFacts {
             is_windows: metadata.labels.as_ref().and_then(|all| all.get(labels::OS)).is_some_and(|os| os == "windows"),
             current: said(annotations::CURRENT_CONFIG),
             desired: said(annotations::DESIRED_CONFIG),
+            image: planned.desired_image.clone().filter(|_| !planned.is_image_done()),
+            done: planned.is_done(),
             state: said(annotations::STATE).unwrap_or_default(),
             reason: said(annotations::REASON),
             targeted: last_writer(metadata, managed::DESIRED_CONFIG).and_then(|writer| writer.at),
@@ -390,15 +405,9 @@ impl NodeFacts {
             is_uncordoning: desired_drain.as_deref().is_some_and(|drain| drain.starts_with("uncordon-"))
                 && desired_drain != said(annotations::LAST_APPLIED_DRAIN),
             is_silent: said(annotations::PROBE).is_some() && said(annotations::PROBE) != said(annotations::ANSWERED),
-            is_draining: desired_drain.as_deref().is_some_and(|drain| drain.starts_with("drain-"))
-                && desired_drain != said(annotations::LAST_APPLIED_DRAIN),
+            is_draining: planned.is_draining(),
             ..Self::default()
         }
-    }
-
-    /// The node runs what it was asked to run, and its daemon rests.
-    pub fn is_done(&self) -> bool {
-        self.current.is_some() && self.current == self.desired && self.state == state::DONE
     }
 
     pub fn is_degraded(&self) -> bool {

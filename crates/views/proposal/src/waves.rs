@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::known::Reading;
 use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolConfiguration};
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
@@ -35,9 +36,15 @@ pub(crate) fn of(pool: &MachineConfigPool, to: &str, objects: &Cluster) -> Reach
         machine_config_nodes: &objects.machine_config_nodes,
         ledger: objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any()),
         pods: objects.etcd.as_ref().map(Vec::as_slice),
+        configs: Reading::known(&objects.configs, objects.now),
         ..rollout::Objects::new(&pool, &pools, &objects.nodes)
     };
-    let settings = rollout::Settings { settle: SignedDuration::ZERO, ..Default::default() };
+    // On paper no time passes; how long the target has to settle is told beside the order.
+    let settings = rollout::Settings {
+        settle: SignedDuration::ZERO,
+        leader_node: objects.leader_node.clone(),
+        ..Default::default()
+    };
     let mut snapshot = rollout::Snapshot::from_objects(input, settings, objects.now);
     let current = snapshot.nodes.iter().map(|node| (node.name.clone(), node.current.clone())).collect();
     let mut waves = Vec::new();
@@ -111,7 +118,6 @@ fn left(snapshot: &rollout::Snapshot, to: &str, next: &rollout::Next) -> Vec<Lef
 
 #[cfg(test)]
 mod tests {
-    use api::known::Reading;
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -166,5 +172,15 @@ mod tests {
         assert_eq!(reach.waves, Vec::<Vec<String>>::new());
         let left: Vec<&str> = reach.left.iter().map(|left| left.node.as_str()).collect();
         assert_eq!(left, ["one", "two"]);
+    }
+
+    #[test]
+    fn the_node_of_the_leading_controller_goes_last() {
+        let mut objects = objects(&json!({}));
+        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects);
+        assert_eq!(reach.waves, [["one"], ["two"]]);
+        objects.leader_node = Some("one".to_owned());
+        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects);
+        assert_eq!(reach.waves, [["two"], ["one"]]);
     }
 }

@@ -3,6 +3,7 @@
 
 mod doctor;
 mod machines;
+mod same;
 mod unread;
 mod why;
 

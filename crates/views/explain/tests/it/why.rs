@@ -394,3 +394,36 @@ fn a_node_with_a_file_that_somebody_changed_names_the_command_with_the_path() {
     "#]],
     );
 }
+
+#[test]
+fn a_node_that_lacks_only_its_image_has_not_arrived() {
+    let image = |current: &str, desired: &str| {
+        let images = [
+            ("machineconfiguration.openshift.io/currentImage", current),
+            ("machineconfiguration.openshift.io/desiredImage", desired),
+        ];
+        World::new().node("a", "b", "b", "Done", &images)
+    };
+    node(
+        &image("quay.io/os@sha256:1", "quay.io/os@sha256:2"),
+        "a",
+        &expect![[r#"
+        Updating: it changes to rendered-worker-b with image quay.io/os@sha256:2
+        waits for its daemon to finish
+    "#]],
+    );
+    pool(
+        &image("quay.io/os@sha256:1", "quay.io/os@sha256:2"),
+        &expect![[r#"
+        Updating: 0 of 1 nodes have rendered-worker-b
+        waits for node a: its daemon to finish
+    "#]],
+    );
+    node(
+        &image("quay.io/os@sha256:2", "quay.io/os@sha256:2"),
+        "a",
+        &expect![[r#"
+        Updated: it runs rendered-worker-b, as it should
+    "#]],
+    );
+}

@@ -1,0 +1,85 @@
+//! What is said rests on the snapshot that the controller plans from: membership, policies, leader, requests of people.
+
+use explain::decided::{decide, plan_of};
+use explain::{Drains, State};
+use rollout::Action;
+
+use super::*;
+
+/// The world as the planners see it, with a selector that its nodes match.
+fn decided(mut world: World) -> World {
+    decide(&mut world.0, &Drains::default(), now());
+    world
+}
+
+fn selecting(world: World) -> World {
+    world.pool(|pool| pool["spec"]["nodeSelector"] = json!({"matchLabels": {"node-role.kubernetes.io/worker": ""}}))
+}
+
+impl World {
+    fn labelled(mut self) -> Self {
+        for node in &mut self.0.nodes {
+            let labels = [("node-role.kubernetes.io/worker".to_owned(), String::new())];
+            node.metadata.labels = Some(BTreeMap::from(labels));
+        }
+        self
+    }
+}
+
+#[test]
+fn a_node_that_was_made_for_a_custom_pool_is_not_told_to_belong_to_another_one() {
+    let born = [("machineconfiguration.openshift.io/firstPivotConfig", "rendered-infra-a")];
+    let mut world = selecting(World::new()).node("a", "a", "a", "Done", &born).labelled();
+    let infra = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": "infra"},
+        "spec": {"nodeSelector": {"matchLabels": {"node-role.kubernetes.io/infra": ""}}},
+    });
+    world.0.pools.push(serde_json::from_value(infra).unwrap());
+    let world = decided(world);
+    assert_eq!(world.0.members["a"], Member::Born("infra".to_owned()));
+    let it = explain::node(&world.snapshot(), "a").unwrap();
+    assert_eq!(it.state, State::Waiting, "{it:?}");
+    assert_eq!(it.summary, "it was made for pool infra, and does not have that pool's labels yet");
+    assert_eq!(it.waiting_for, ["the controller to set the labels of pool infra"]);
+    assert_eq!(it.moves[0].command, "kubectl get node a --show-labels");
+    assert_eq!(explain::doctor(&world.snapshot()), []);
+}
+
+#[test]
+fn a_target_settles_for_as_long_as_the_policy_of_the_pool_says() {
+    let mut world = selecting(World::new())
+        .node("a", "a", "a", "Done", &[])
+        .labelled()
+        .ledger(&json!({"target": {"config": "rendered-worker-b", "since": ago(4)}}));
+    let policy = json!({"apiVersion": "machinist.dev/v1alpha1", "kind": "PoolPolicy", "metadata": {"name": "worker"},
+        "spec": {"settle": "10m"}});
+    world.0.pool_policies.push(serde_json::from_value(policy).unwrap());
+    let it = explain::pool(&decided(world).snapshot(), "worker").unwrap();
+    assert_eq!(it.waiting_for, ["its target to stay the same for 6m more"]);
+    assert_eq!(it.moves[0].command, "kubectl patch poolpolicy worker --type merge -p '{\"spec\":{\"settle\":\"0s\"}}'");
+}
+
+#[test]
+fn a_config_that_a_person_has_set_is_judged_by_whether_it_exists() {
+    let wrote = |manager: &str, path: &str, minutes: i64| {
+        let fields = match path {
+            "" => json!({"f:spec": {"f:configuration": {}}}),
+            annotation => json!({"f:metadata": {"f:annotations": {format!("f:{annotation}"): {}}}}),
+        };
+        json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "time": ago(minutes), "fieldsType": "FieldsV1",
+            "fieldsV1": fields})
+    };
+    let requested = |config: &str| {
+        let mut world = selecting(World::new()).pool(|pool| {
+            pool["metadata"]["managedFields"] = json!([wrote("machinist-render", "", 30)]);
+        });
+        world = world.node("a", "b", config, "Done", &[]).labelled();
+        world = world.ledger(&json!({"target": {"config": "rendered-worker-b", "since": ago(30)}}));
+        let by = wrote("kubectl-edit", "machineconfiguration.openshift.io/desiredConfig", 1);
+        world.0.nodes[0].metadata.managed_fields = serde_json::from_value(json!([by])).unwrap();
+        plan_of(&world.0, &world.0.pools[0], now()).actions
+    };
+    let is_held = |actions: Vec<Action>| actions.iter().any(|action| matches!(action, Action::Hold { value: Some(_), .. }));
+    assert!(is_held(requested("a")), "rendered-worker-a exists, so the request is obeyed");
+    assert!(!is_held(requested("nowhere")), "what does not exist is put back");
+}
