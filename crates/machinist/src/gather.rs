@@ -95,6 +95,9 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         ..Objects::default()
     };
     objects.configs = names_of_configs(client, &mut notes).await;
+    if depth == Depth::Everything || is_any_config_lost(&objects) {
+        objects.provenances = optional(client, &mut notes, "archives of rendered configs").await;
+    }
     if objects.pools.iter().any(|pool| rollout::control_plane::is_control_plane(&pool.name_any())) {
         objects.etcd = etcd(client, &mut notes).await;
     }
@@ -119,16 +122,26 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
     }
     if depth == Depth::Everything {
         objects.health_checks = optional(client, &mut notes, "MachineHealthChecks").await;
-        objects.provenances = optional(client, &mut notes, "archives of rendered configs").await;
         objects.kubelet_configs = optional::<KubeletConfig>(client, &mut notes, "KubeletConfigs").await;
         objects.container_runtime_configs =
             optional::<ContainerRuntimeConfig>(client, &mut notes, "ContainerRuntimeConfigs").await;
         objects.controller_configs = optional::<ControllerConfig>(client, &mut notes, "certificates").await;
         objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
+        installation(client, &mut objects, &mut notes).await;
     }
     let now = Timestamp::now();
     explain::decided::decide(&mut objects, &drains, now);
     Ok(World { objects, notes, now })
+}
+
+/// Whether a pool or node refers to a config that does not exist: whether it can be made again tells its archive.
+fn is_any_config_lost(objects: &Objects) -> bool {
+    let Reading::Known { value: configs, .. } = &objects.configs else { return false };
+    let names: BTreeSet<String> = configs.iter().map(ResourceExt::name_any).collect();
+    let wanted = objects.pools.iter().filter_map(|pool| pool.spec.configuration.as_ref()?.name.clone());
+    let nodes = objects.nodes.iter().map(NodeFacts::from_object);
+    let run = nodes.flat_map(|node| [node.current, node.desired]).flatten();
+    wanted.chain(run).any(|config| !config.is_empty() && !names.contains(&config))
 }
 
 /// The node that runs the leader of the controllers; nothing where none leads, as on a laptop.
@@ -143,6 +156,17 @@ async fn leader_node(client: &Client, notes: &mut Vec<String>) -> Option<String>
     // A holder that is no pod runs outside of the cluster.
     let pod = cluster::write::in_time(pods.get_opt(&holder)).await.map_err(|error| refused(error, "pods")).ok()??;
     rollout::snapshot::leader_node(&lease, &[pod])
+}
+
+/// Reads what the installation says of itself.
+async fn installation(client: &Client, objects: &mut Objects, notes: &mut Vec<String>) {
+    objects.cluster_operators = optional(client, notes, "ClusterOperators").await;
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
+    let sets = noted(all(sets, "daemonsets").await, notes, "the daemon's DaemonSet");
+    objects.daemon_sets = sets.unwrap_or_default();
+    objects.requests = optional(client, notes, "requests for certificates").await;
+    objects.cluster_image_policies = optional(client, notes, "ClusterImagePolicies").await;
+    objects.image_policies = optional(client, notes, "ImagePolicies").await;
 }
 
 /// Reads Machines, their sets, and the Deployment that looks after them where there are any.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use api::known::{Reading, Unread};
 use api::machineconfiguration::{
-    CertExpiry, ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
-    MachineConfigPoolConfiguration, MachineConfigPoolStatus, MachineOSBuild, MachineOSConfig,
+    CertExpiry, ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool, MachineConfigPoolConfiguration,
+    MachineConfigPoolStatus, MachineOSBuild, MachineOSConfig,
 };
 use api::machinist::{PoolLedger, PoolPolicy};
 use api::managed::last_writer;

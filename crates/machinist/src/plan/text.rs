@@ -64,7 +64,8 @@ fn describe(text: &mut String, pool: &PoolPlan) {
         return;
     }
     if let Some(settle) = pool.settle_seconds {
-        let _ = writeln!(text, "{:<11} the target stays the same for {} before a node gets it", "settles", seconds(settle));
+        let _ =
+            writeln!(text, "{:<11} the target stays the same for {} before a node gets it", "settles", seconds(settle));
     }
     if let Some(trial) = &pool.trial {
         let _ = writeln!(text, "{:<11} {trial}", "on trial");

@@ -14,7 +14,7 @@ pub(super) fn draw(fleet: &Fleet, snapshot: &Snapshot, all: bool) -> String {
         let facts = &snapshot.pools[&pool.name];
         let nodes = snapshot.nodes_of(&pool.name);
         let (count, updated) = nodes.fold((0, 0), |(count, updated), node| {
-            let reached = node.is_done() && node.current.as_deref() == Some(&facts.target);
+            let reached = node.done && node.current.as_deref() == Some(&facts.target);
             (count + 1, updated + usize::from(reached))
         });
         rows.push(Row(vec![

@@ -188,7 +188,8 @@ impl Reader<'_> {
             notes.push(format!("Which node runs the controller, and therefore goes last, is not known: {why}."));
             return None;
         }
-        let (leases, pods) = (Api::namespaced(self.client.clone(), NAMESPACE), Api::namespaced(self.client.clone(), NAMESPACE));
+        let (leases, pods) =
+            (Api::namespaced(self.client.clone(), NAMESPACE), Api::namespaced(self.client.clone(), NAMESPACE));
         let leases = cluster::read::list::<Lease>(&leases, ListParams::default()).await;
         let pods = cluster::read::list::<Pod>(&pods, ListParams::default()).await;
         match leases.and(pods) {

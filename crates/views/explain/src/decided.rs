@@ -11,6 +11,7 @@ use drain::{DisruptionBudget, PodFacts};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use rollout::{Membership, NodeFacts, Pools, Waiting};
 
@@ -126,13 +127,40 @@ impl Drains {
         let held = moving.filter_map(|pod| {
             let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(&pod)).collect();
             let blocks = protecting.len() > 1 || protecting.iter().any(|budget| budget.disruptions_allowed < 1);
-            blocks.then(|| blocker(&pod, protecting.iter().map(|budget| budget.name.clone()).collect()))
+            blocks.then(|| self.blocker(&pod, &protecting))
         });
         held.collect()
     }
+
+    fn blocker(&self, pod: &PodFacts, protecting: &[&DisruptionBudget]) -> Blocker {
+        let mut blocker = blocker(pod, protecting.iter().map(|budget| budget.name.clone()).collect());
+        let [budget] = protecting else { return blocker };
+        let is_it = |it: &&PodDisruptionBudget| {
+            it.name_any() == budget.name && it.namespace().unwrap_or_default() == budget.namespace
+        };
+        let Some(object) = self.budgets.iter().find(is_it) else { return blocker };
+        blocker.never = lets_none_go(object);
+        // The budget counts the pods of everybody whom it protects.
+        let protected = self.pods.iter().map(PodFacts::from_object).filter(|it| budget.protects(it));
+        if protected.map(|it| it.owner).all(|owner| owner == pod.owner) {
+            blocker.replicas = object.status.as_ref().map(|status| status.expected_pods).filter(|count| *count > 0);
+        }
+        blocker
+    }
 }
 
-pub fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
+/// Whether a budget lets no pod go however many there are.
+fn lets_none_go(budget: &PodDisruptionBudget) -> bool {
+    let Some(spec) = &budget.spec else { return false };
+    let is = |value: Option<&IntOrString>, number: Option<i32>, percent: &str| match value {
+        Some(IntOrString::Int(value)) => Some(*value) == number,
+        Some(IntOrString::String(value)) => value == percent,
+        None => false,
+    };
+    is(spec.max_unavailable.as_ref(), Some(0), "0%") || is(spec.min_available.as_ref(), None, "100%")
+}
+
+fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
     let owner = pod.owner.as_ref().map(|owner| match owner.kind.as_str() {
         // A ReplicaSet's name is its Deployment's and a hash; people scale Deployments.
         "ReplicaSet" => match owner.name.rsplit_once('-') {
@@ -141,7 +169,8 @@ pub fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
         },
         kind => format!("{}/{}", kind.to_lowercase(), owner.name),
     });
-    Blocker { namespace: pod.namespace.clone(), pod: pod.name.clone(), owner, budgets }
+    let (namespace, pod) = (pod.namespace.clone(), pod.name.clone());
+    Blocker { namespace, pod, owner, replicas: None, budgets, never: false }
 }
 
 #[cfg(test)]

@@ -84,7 +84,13 @@ mod tests {
 
     fn node() -> NodeFacts {
         let config = Some("rendered-worker-1".to_owned());
-        NodeFacts { current: config.clone(), desired: config, state: state::DONE.to_owned(), done: true, ..NodeFacts::default() }
+        NodeFacts {
+            current: config.clone(),
+            desired: config,
+            state: state::DONE.to_owned(),
+            done: true,
+            ..NodeFacts::default()
+        }
     }
 
     #[test]

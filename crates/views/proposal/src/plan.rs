@@ -361,9 +361,11 @@ impl PoolDraft<'_> {
         let obstacles = main.obstacles.iter().map(ToString::to_string).collect();
         let Reach { waves, left, current: _ } = reach;
         let policy = self.cluster.policy(&name);
-        let settle_seconds = policy.and_then(rollout::snapshot::settle).map(|settle| settle.as_secs()).filter(|it| *it > 0);
+        let settle_seconds =
+            policy.and_then(rollout::snapshot::settle).map(|settle| settle.as_secs()).filter(|it| *it > 0);
         let trial = policy.and_then(|policy| policy.spec.trial.as_ref()).and_then(trial);
-        let estimate_seconds = self.estimate(&waves, &nodes) + settle_seconds.filter(|_| !waves.is_empty()).unwrap_or(0);
+        let estimate_seconds =
+            self.estimate(&waves, &nodes) + settle_seconds.filter(|_| !waves.is_empty()).unwrap_or(0);
         let paused = self.pool.spec.paused.unwrap_or(false);
         let pause = Pause::of(self.pool);
         let plan = PoolPlan {
@@ -442,7 +444,8 @@ mod tests {
     #[test]
     fn a_plan_tells_how_long_the_policy_lets_a_target_settle_and_what_it_tries() {
         let kind = |kind: &str, name: &str| {
-            let group = if kind == "PoolPolicy" { "machinist.dev/v1alpha1" } else { "machineconfiguration.openshift.io/v1" };
+            let group =
+                if kind == "PoolPolicy" { "machinist.dev/v1alpha1" } else { "machineconfiguration.openshift.io/v1" };
             json!({"apiVersion": group, "kind": kind, "metadata": {"name": name}})
         };
         let mut pool = kind("MachineConfigPool", "worker");

@@ -79,7 +79,8 @@ fn a_config_that_a_person_has_set_is_judged_by_whether_it_exists() {
         world.0.nodes[0].metadata.managed_fields = serde_json::from_value(json!([by])).unwrap();
         plan_of(&world.0, &world.0.pools[0], now()).actions
     };
-    let is_held = |actions: Vec<Action>| actions.iter().any(|action| matches!(action, Action::Hold { value: Some(_), .. }));
+    let is_held =
+        |actions: Vec<Action>| actions.iter().any(|action| matches!(action, Action::Hold { value: Some(_), .. }));
     assert!(is_held(requested("a")), "rendered-worker-a exists, so the request is obeyed");
     assert!(!is_held(requested("nowhere")), "what does not exist is put back");
 }

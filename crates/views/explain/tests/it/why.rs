@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{World, ago, now};
 
-fn said(it: &Explanation) -> String {
+pub(crate) fn said(it: &Explanation) -> String {
     let since = it.since.map(|since| format!(" for {}", explain::ago(since, now()))).unwrap_or_default();
     let mut text = format!("{}{since}: {}\n", it.state, it.summary);
     for what in &it.waiting_for {
@@ -98,7 +98,7 @@ fn a_drain_that_a_budget_holds_names_pod_budget_and_owner() {
         &expect![[r#"
         Blocked for 12m: it cannot be emptied for 12m: pod shop/web-1 is kept by disruption budget web
         waits for pod shop/web-1 is kept by disruption budget web
-        run one more of them, so that one may go: kubectl -n shop scale deploy/web --replicas=N
+        run one more of them, so that one may go: kubectl -n shop scale deploy/web --replicas=4
         see what the budget asks: kubectl -n shop describe pdb web
         stop the pod whatever its budget says: kubectl -n shop delete pod web-1
     "#]],
