@@ -229,8 +229,22 @@ impl Snapshot {
             goal: Goal { config: pool.target().to_owned(), layering },
             image_mode_status_reporting: self.settings.image_mode_status_reporting,
             topology: self.settings.topology.clone(),
+            refusals: self.nodes.rules().refusals.clone(),
         });
         self.pool = pool;
+    }
+
+    /// Takes in which hosts cannot take the pool's target: `refusal` says why, from what a node runs and the word of its
+    /// daemon about its host.
+    pub fn observe_hosts(&mut self, refusal: impl Fn(&str, &str) -> Option<String>) {
+        let told = self.nodes.iter().filter_map(|it| Some((it.current.as_deref()?, it.os_updates.as_deref()?)));
+        let hosts: BTreeSet<(&str, &str)> = told.collect();
+        let refusals = hosts.into_iter().filter_map(|(current, word)| {
+            let why = refusal(current, word)?;
+            Some(((current.to_owned(), word.to_owned()), why))
+        });
+        let refusals = refusals.collect();
+        self.nodes.set_rules(Rules { refusals, ..self.nodes.rules().clone() });
     }
 
     /// How many nodes hold a place.

@@ -86,6 +86,7 @@ fn standstill(next: &rollout::Next) -> Standstill {
         | Waiting::Quorum { .. }
         | Waiting::Peer { .. }
         | Waiting::Taints
+        | Waiting::Unfit { .. }
         | Waiting::Unread(_)) => Standstill::Other(other.to_string()),
     }
 }

@@ -451,8 +451,17 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
             (State::Waiting, "the controller to choose it".to_owned())
         }
     };
+    // The controller has seen what the hosts said of themselves.
+    let (state, what) = match crate::pool::refused(pool) {
+        Some(why) => (State::Blocked, why),
+        None => (state, what),
+    };
     it.state = state;
     it.waiting_for.push(what);
+    if crate::pool::refused(pool).is_some() {
+        it.moves.extend(crate::pool::way_out(pool));
+        return it;
+    }
     match &pool.standstill {
         Some(Standstill::Paused) => it.moves.push(crate::pool::unpause(&pool.name)),
         Some(Standstill::TrialReverted { .. }) => approve(&mut it, pool),

@@ -52,6 +52,12 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
         None if done == all => State::Updated,
         None => State::Updating,
     };
+    if let Some(why) = refused(facts).filter(|_| done < all) {
+        it.state = State::Blocked;
+        it.waiting_for.push(why);
+        it.moves.extend(way_out(facts));
+        return;
+    }
     match &facts.standstill {
         Some(Standstill::Misconfigured(problem)) => {
             it.state = State::Blocked;
@@ -217,6 +223,20 @@ pub(crate) fn render_problem(facts: &PoolFacts) -> Option<String> {
     let conditions = &facts.status.conditions;
     let degraded = conditions.iter().find(|condition| condition.type_ == pool_condition::RENDER_DEGRADED)?;
     (degraded.status == status::TRUE).then(|| degraded.message.clone())
+}
+
+/// What the controller says about a target that no host of the pool can take.
+pub(crate) fn refused(facts: &PoolFacts) -> Option<String> {
+    let mut conditions = facts.status.conditions.iter();
+    let degraded = conditions.find(|condition| condition.type_ == pool_condition::DEGRADED)?;
+    let is_said = degraded.status == status::TRUE && degraded.reason == rollout::REFUSED;
+    // Until the controller has looked, the condition is about an earlier target.
+    (is_said && degraded.message.contains(&facts.target)).then(|| degraded.message.clone())
+}
+
+/// Ways out of a change that hosts refuse.
+pub(crate) fn way_out(facts: &PoolFacts) -> Vec<Move> {
+    take_away(facts).into_iter().chain(crate::node::roll_back(facts)).chain(see_fragments(facts)).collect()
 }
 
 /// A rendered config's name, short enough to be read: the pool and the first letters of the hash.

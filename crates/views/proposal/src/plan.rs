@@ -339,7 +339,7 @@ impl PoolDraft<'_> {
     fn plan(&self) -> Result<Option<(PoolPlan, Comparison)>, Error> {
         let (name, to) = (self.pool.name_any(), self.new.name_any());
         let from = self.pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.clone());
-        let reach = waves::of(self.pool, &to, self.cluster);
+        let reach = waves::of(self.pool, self.new, self.cluster);
         if from.as_deref() == Some(to.as_str()) && reach.waves.is_empty() && reach.left.is_empty() {
             return Ok(None);
         }
@@ -358,8 +358,8 @@ impl PoolDraft<'_> {
             }
             nodes.push(self.node(node, current, &comparisons[&key]));
         }
-        let obstacles = main.obstacles.iter().map(ToString::to_string).collect();
-        let Reach { waves, left, current: _ } = reach;
+        let Reach { waves, left, refused, current: _ } = reach;
+        let obstacles = main.obstacles.iter().map(ToString::to_string).chain(refused).collect();
         let policy = self.cluster.policy(&name);
         let settle_seconds =
             policy.and_then(rollout::snapshot::settle).map(|settle| settle.as_secs()).filter(|it| *it > 0);

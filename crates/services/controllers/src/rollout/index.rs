@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use api::machineconfiguration::{
-    CertExpiry, ControllerConfig, MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus,
+    CertExpiry, ControllerConfig, MachineConfig, MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus,
 };
 use api::machinist::{PoolLedger, PoolPolicy};
 use api::names;
@@ -92,7 +92,7 @@ impl Index {
         now: Timestamp,
         rendering: Option<MachineConfigPoolCondition>,
         sight: Sight,
-        exists: impl Fn(&str) -> bool,
+        config: impl Fn(&str) -> Option<Arc<MachineConfig>>,
     ) -> Option<&Snapshot> {
         let settle = self.settles.get(pool).copied().unwrap_or(self.default_settle);
         let peer = self.peer(pool);
@@ -105,7 +105,8 @@ impl Index {
             snapshot.etcd = sight.etcd;
         }
         snapshot.unread = sight.unread;
-        snapshot.observe_configs(exists);
+        snapshot.observe_configs(|name| config(name).is_some());
+        observe_hosts(snapshot, &config);
         if let Some(rendering) = rendering {
             put_condition(&mut snapshot.pool.status, rendering, now);
         }
@@ -435,6 +436,16 @@ impl Remark {
 /// The topology that daemons have to know: on a single replica they do not ask for drains.
 fn topology(config: &ControllerConfig) -> Option<String> {
     config.spec.infra.as_ref()?.status.as_ref()?.control_plane_topology.clone()
+}
+
+/// Which hosts cannot take the pool's target. Few targets ask for anything that not every host can do.
+fn observe_hosts(snapshot: &mut Snapshot, config: impl Fn(&str) -> Option<Arc<MachineConfig>>) {
+    let target = config(snapshot.pool.target()).filter(|target| change::backend::asks(&target.spec));
+    if target.is_none() && snapshot.nodes.rules().refusals.is_empty() {
+        return;
+    }
+    snapshot
+        .observe_hosts(|current, word| change::backend::refusal(word, &config(current)?.spec, &target.as_ref()?.spec));
 }
 
 /// Whether nothing changed that decides where a node belongs.
