@@ -3,7 +3,7 @@
 //! What a verb cannot do without is an error that names the missing right and the command that grants it; what only adds
 //! something is left out, with a note. What could not be read is never shown as if there were none of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::path::PathBuf;
 
@@ -23,6 +23,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
 use rollout::NodeFacts;
+use rollout::pool_nodes::Refusals;
 use serde::de::DeserializeOwned;
 
 /// Objects of one list request. Rendered configs are large, so pages are small.
@@ -129,6 +130,7 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
         installation(client, &mut objects, &mut notes).await;
     }
+    objects.refusals = refusals(client, &objects, &mut notes).await;
     let now = Timestamp::now();
     explain::decided::decide(&mut objects, &drains, now);
     Ok(World { objects, notes, now })
@@ -181,6 +183,45 @@ async fn machines(client: &Client, objects: &mut Objects, notes: &mut Vec<String
     match cluster::write::in_time(deployments.get_opt(MACHINE_CONTROLLERS)).await {
         Ok(deployment) => objects.deployments.extend(deployment),
         Err(error) => notes.push(explain_refusal(&error, "get", "deployments", "the machine controllers")),
+    }
+}
+
+/// By pool, why hosts cannot take what it wants. Whole configs are read only where a daemon says that its host cannot do
+/// everything, which is those that its nodes run and the one that they shall get.
+async fn refusals(client: &Client, objects: &Objects, notes: &mut Vec<String>) -> BTreeMap<String, Refusals> {
+    let nodes: Vec<_> = objects.nodes.iter().map(NodeFacts::from_object).collect();
+    let mut all = BTreeMap::new();
+    for pool in objects.pools.iter().filter(|pool| is_unfinished(pool)) {
+        let target = pool.spec.configuration.as_ref().and_then(|it| it.name.clone()).unwrap_or_default();
+        let limited = nodes.iter().filter(|node| node.os_updates.as_deref().is_some_and(change::backend::is_limited));
+        let told = limited.filter_map(|node| Some((node.current.clone()?, node.os_updates.clone()?)));
+        let hosts: BTreeSet<_> = told.filter(|(current, _)| *current != target).collect();
+        if hosts.is_empty() {
+            continue;
+        }
+        let Some(new) = config(client, &target, notes).await.filter(|new| change::backend::asks(&new.spec)) else {
+            continue;
+        };
+        let mut refusals = Refusals::new();
+        for (current, word) in hosts {
+            let old = config(client, &current, notes).await;
+            let why = old.and_then(|old| change::backend::refusal(&word, &old.spec, &new.spec));
+            refusals.extend(why.map(|why| ((current, word), why)));
+        }
+        all.insert(pool.name_any(), refusals);
+    }
+    all
+}
+
+/// A whole MachineConfig, if it is there.
+async fn config(client: &Client, name: &str, notes: &mut Vec<String>) -> Option<MachineConfig> {
+    let api: Api<MachineConfig> = Api::all(client.clone());
+    match cluster::write::in_time(api.get_opt(name)).await {
+        Ok(config) => config,
+        Err(error) => {
+            notes.push(explain_refusal(&error, "get", "machineconfigs", "what hosts can take"));
+            None
+        }
     }
 }
 

@@ -21,6 +21,11 @@ pub fn word(backend: Option<Backend>) -> &'static str {
     }
 }
 
+/// Whether the word of a daemon says that its host cannot do everything.
+pub fn is_limited(word: &str) -> bool {
+    matches!(word, NONE | BOOTC)
+}
+
 /// Whether a config asks for anything that not every host can do.
 pub fn asks(spec: &MachineConfigSpec) -> bool {
     !steps(&MachineConfigSpec::default(), spec).is_empty()

@@ -2,7 +2,7 @@
 //!
 //! Everything here is a reading of objects that were gathered before: nothing is decided anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::known::Reading;
 use api::machineconfiguration::MachineConfigPool;
@@ -33,11 +33,16 @@ pub fn decide(objects: &mut Objects, drains: &Drains, now: Timestamp) {
         (node.name_any(), member)
     });
     objects.members = members.collect();
-    let standstills = objects.pools.iter().map(|pool| {
-        let standstill = standstill(&plan_of(objects, pool, now).next);
-        (pool.name_any(), as_far_as_read(standstill, &objects.unread))
-    });
-    objects.standstills = standstills.collect();
+    let (mut standstills, mut unfit) = (BTreeMap::new(), BTreeMap::new());
+    for pool in &objects.pools {
+        let snapshot = snapshot_of(objects, pool, now);
+        let standstill = standstill(&rollout::plan(&snapshot).next);
+        standstills.insert(pool.name_any(), as_far_as_read(standstill, &objects.unread));
+        let (nodes, rules) = (&snapshot.nodes, snapshot.nodes.rules());
+        let facts = nodes.index().unfit.iter().filter_map(|node| nodes.get(node));
+        unfit.extend(facts.filter_map(|facts| Some((facts.name.clone(), rules.refusal(facts)?.to_owned()))));
+    }
+    (objects.standstills, objects.unfit) = (standstills, unfit);
     let draining = objects.nodes.iter().map(NodeFacts::from_object).filter(NodeFacts::is_draining);
     objects.blockers = draining.map(|node| (node.name.clone(), drains.blockers(&node.name, now))).collect();
 }
@@ -45,6 +50,10 @@ pub fn decide(objects: &mut Objects, drains: &Drains, now: Timestamp) {
 /// What the rollout controller would do about a pool now.
 #[must_use]
 pub fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> rollout::Plan {
+    rollout::plan(&snapshot_of(objects, pool, now))
+}
+
+fn snapshot_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> rollout::Snapshot {
     let ledger = objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any());
     let input = rollout::Objects {
         machine_config_nodes: &objects.machine_config_nodes,
@@ -60,7 +69,11 @@ pub fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> r
         leader_node: objects.leader_node.clone(),
         ..rollout::Settings::default()
     };
-    rollout::plan(&rollout::Snapshot::from_objects(input, settings, now))
+    let mut snapshot = rollout::Snapshot::from_objects(input, settings, now);
+    if let Some(refusals) = objects.refusals.get(&pool.name_any()) {
+        snapshot.observe_hosts(|current, word| refusals.get(&(current.to_owned(), word.to_owned())).cloned());
+    }
+    snapshot
 }
 
 fn standstill(next: &rollout::Next) -> Standstill {

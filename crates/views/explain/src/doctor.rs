@@ -152,6 +152,17 @@ fn degraded_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Findi
             fix: None,
         });
     }
+    if let Some(problem) = crate::pool::refused(pool) {
+        findings.push(Finding {
+            id: "pool-refused-by-hosts",
+            severity: Severity::Problem,
+            subject: format!("machineconfigpool/{name}"),
+            problem,
+            effect: "no node of the pool gets this change or a later one that has it too".to_owned(),
+            moves: crate::pool::way_out(pool),
+            fix: None,
+        });
+    }
     let members = snapshot.nodes_of(name).filter(|node| node.is_degraded() && !is_mismatch(node));
     let failed: Vec<_> = members.filter(|node| !is_missing_config(snapshot, node)).collect();
     let reverted = pool.held.first();

@@ -451,17 +451,16 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
             (State::Waiting, "the controller to choose it".to_owned())
         }
     };
-    // The controller has seen what the hosts said of themselves.
-    let (state, what) = match crate::pool::refused(pool) {
-        Some(why) => (State::Blocked, why),
-        None => (state, what),
-    };
-    it.state = state;
-    it.waiting_for.push(what);
-    if crate::pool::refused(pool).is_some() {
+    // Where configs were not read, the controller has all the same seen what the hosts said of themselves.
+    let unfit = facts.unfit.as_ref().map(|why| format!("a config that this host can take: {why}"));
+    if let Some(why) = unfit.or_else(|| crate::pool::refused(pool)) {
+        it.state = State::Blocked;
+        it.waiting_for.push(why);
         it.moves.extend(crate::pool::way_out(pool));
         return it;
     }
+    it.state = state;
+    it.waiting_for.push(what);
     match &pool.standstill {
         Some(Standstill::Paused) => it.moves.push(crate::pool::unpause(&pool.name)),
         Some(Standstill::TrialReverted { .. }) => approve(&mut it, pool),

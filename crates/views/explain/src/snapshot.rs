@@ -188,6 +188,8 @@ pub struct NodeFacts {
     pub is_uncordoning: bool,
     /// The controller asked the daemon whether it is there, and got no answer yet.
     pub is_silent: bool,
+    /// Why its host cannot take what its pool wants.
+    pub unfit: Option<String>,
     /// What keeps the drain from finishing.
     pub blockers: Vec<Blocker>,
     /// The daemon's pod on this node, where it runs as one.
@@ -273,6 +275,10 @@ pub struct Objects {
     pub health_checks: Vec<MachineHealthCheck>,
     /// Which of the lists are empty, or shorter, only because they could not be read.
     pub unread: Unread,
+    /// Decided elsewhere: by pool, why hosts cannot take what it wants.
+    pub refusals: BTreeMap<String, rollout::pool_nodes::Refusals>,
+    /// Decided elsewhere: nodes whose hosts cannot take what their pool wants, and why.
+    pub unfit: BTreeMap<String, String>,
     /// Decided elsewhere: where each node belongs.
     pub members: BTreeMap<String, Member>,
     /// Decided elsewhere: what each pool waits for.
@@ -304,6 +310,7 @@ impl Snapshot {
             let name = node.name_any();
             let mut facts = NodeFacts::from_objects(node, reports.get(&name).copied());
             facts.member = objects.members.get(&name).cloned().unwrap_or_default();
+            facts.unfit = objects.unfit.get(&name).cloned();
             facts.blockers = objects.blockers.get(&name).cloned().unwrap_or_default();
             facts.daemon_pod = daemons.get(&name).cloned();
             (name, facts)

@@ -137,7 +137,6 @@ impl Kind {
                 | Self::Budgets
                 | Self::DaemonSets
                 | Self::Events
-                | Self::Leases
         )
     }
 }

@@ -95,22 +95,46 @@ fn cases() -> Vec<Case> {
     let cannot = refused("rendered-worker-b");
     let reverted = [(REASON, "the kubelet is not healthy; went back"), ("machinist.dev/reverted", "rendered-worker-b")];
     vec![
-        case("R28 a change that no host can take", Subject::Pool, nobody_can(), expect![[r#"
+        case("R28 a node whose host cannot take what others can", Subject::Node, unfit(), expect![[r#"
+            R28 a node whose host cannot take what others can
+            Blocked: it runs what it ran before, and shall get rendered-worker-b in its turn
+            waits for a config that this host can take: kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree
+            take away what came since the last config that worked: kubectl delete mc 60-args
+            go back to the last config that worked: machinist rollback worker
+            see what it is made from: kubectl get mc -l 'machineconfiguration.openshift.io/role in (worker,infra)'
+        "#]]),
+        case("R28 a pool in which one host cannot take what others can", Subject::Pool, unfit(), expect![[r#"
+            R28 a pool in which one host cannot take what others can
+            Blocked: 1 of 2 nodes have rendered-worker-b
+            waits for node a: a config that this host can take: kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree
+            see why a does not move: machinist why node a
+        "#]]),
+        case(
+            "R28 a change that no host can take",
+            Subject::Pool,
+            nobody_can(),
+            expect![[r#"
             R28 a change that no host can take
             Blocked: 0 of 1 nodes have rendered-worker-b
             waits for no node of the pool can take MachineConfig rendered-worker-b, and none is asked to: kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree
             take away what came since the last config that worked: kubectl delete mc 60-args
             go back to the last config that worked: machinist rollback worker
             see what it is made from: kubectl get mc -l 'machineconfiguration.openshift.io/role in (worker,infra)'
-        "#]]),
-        case("R28 a node of a pool in which no host can take it", Subject::Node, nobody_can(), expect![[r#"
+        "#]],
+        ),
+        case(
+            "R28 a node of a pool in which no host can take it",
+            Subject::Node,
+            nobody_can(),
+            expect![[r#"
             R28 a node of a pool in which no host can take it
             Blocked: it runs what it ran before, and shall get rendered-worker-b in its turn
             waits for no node of the pool can take MachineConfig rendered-worker-b, and none is asked to: kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree
             take away what came since the last config that worked: kubectl delete mc 60-args
             go back to the last config that worked: machinist rollback worker
             see what it is made from: kubectl get mc -l 'machineconfiguration.openshift.io/role in (worker,infra)'
-        "#]]),
+        "#]],
+        ),
         case(
             "R1 a pool that cannot be rendered",
             Subject::Pool,
@@ -325,6 +349,12 @@ fn unrendered(why: &str) -> World {
     let mut world = changed().condition("RenderDegraded", why);
     world.fragment("61-broken");
     world
+}
+
+fn unfit() -> World {
+    let mut world = changed().standstill(Standstill::Settled).node("a", "a", "a", "Done", &[]);
+    world.0.unfit.insert("a".to_owned(), HOST.to_owned());
+    world.node("b", "b", "b", "Done", &[])
 }
 
 fn nobody_can() -> World {

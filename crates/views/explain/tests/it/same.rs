@@ -60,6 +60,18 @@ fn a_target_settles_for_as_long_as_the_policy_of_the_pool_says() {
 }
 
 #[test]
+fn hosts_that_cannot_take_a_target_are_told_by_what_their_daemons_say() {
+    let word = [("machinist.dev/os-updates", "none")];
+    let mut world =
+        selecting(World::new()).node("a", "a", "a", "Done", &word).node("b", "a", "a", "Done", &[]).labelled();
+    let why = "kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree".to_owned();
+    let refusals = BTreeMap::from([(("rendered-worker-a".to_owned(), "none".to_owned()), why.clone())]);
+    world.0.refusals.insert("worker".to_owned(), refusals);
+    let world = decided(world);
+    assert_eq!(world.0.unfit, BTreeMap::from([("a".to_owned(), why)]));
+}
+
+#[test]
 fn a_config_that_a_person_has_set_is_judged_by_whether_it_exists() {
     let wrote = |manager: &str, path: &str, minutes: i64| {
         let fields = match path {
