@@ -95,20 +95,30 @@ fn cases() -> Vec<Case> {
     let cannot = refused("rendered-worker-b");
     let reverted = [(REASON, "the kubelet is not healthy; went back"), ("machinist.dev/reverted", "rendered-worker-b")];
     vec![
-        case("R28 a node whose host cannot take what others can", Subject::Node, unfit(), expect![[r#"
+        case(
+            "R28 a node whose host cannot take what others can",
+            Subject::Node,
+            unfit(),
+            expect![[r#"
             R28 a node whose host cannot take what others can
             Blocked: it runs what it ran before, and shall get rendered-worker-b in its turn
             waits for a config that this host can take: kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree
             take away what came since the last config that worked: kubectl delete mc 60-args
             go back to the last config that worked: machinist rollback worker
             see what it is made from: kubectl get mc -l 'machineconfiguration.openshift.io/role in (worker,infra)'
-        "#]]),
-        case("R28 a pool in which one host cannot take what others can", Subject::Pool, unfit(), expect![[r#"
+        "#]],
+        ),
+        case(
+            "R28 a pool in which one host cannot take what others can",
+            Subject::Pool,
+            unfit(),
+            expect![[r#"
             R28 a pool in which one host cannot take what others can
             Blocked: 1 of 2 nodes have rendered-worker-b
             waits for node a: a config that this host can take: kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree
             see why a does not move: machinist why node a
-        "#]]),
+        "#]],
+        ),
         case(
             "R28 a change that no host can take",
             Subject::Pool,

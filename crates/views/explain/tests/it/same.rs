@@ -96,3 +96,43 @@ fn a_config_that_a_person_has_set_is_judged_by_whether_it_exists() {
     assert!(is_held(requested("a")), "rendered-worker-a exists, so the request is obeyed");
     assert!(!is_held(requested("nowhere")), "what does not exist is put back");
 }
+
+#[test]
+fn what_frees_a_drain_follows_from_the_budgets_and_has_the_number() {
+    let drain = [("machineconfiguration.openshift.io/desiredDrain", "drain-rendered-worker-b")];
+    let commands = |owner: &str, budgets: &[(&str, Value)]| {
+        let mut world = selecting(World::new()).node("a", "a", "b", "Working", &drain).labelled();
+        world = world.ledger(&json!({"claims": [{"node": "a", "config": "rendered-worker-b"}]}));
+        let owners =
+            json!([{"apiVersion": "apps/v1", "kind": owner, "name": "web-5d9", "uid": "u", "controller": true}]);
+        let pod = json!({"metadata": {"name": "web-5d9-x", "namespace": "shop", "labels": {"app": "web"}, "ownerReferences": owners},
+            "spec": {"nodeName": "a", "containers": []}, "status": {"phase": "Running"}});
+        let budget = |(name, spec): &(&str, Value)| {
+            let mut spec = spec.clone();
+            spec["selector"] = json!({"matchLabels": {"app": "web"}});
+            let status = json!({"expectedPods": 3, "currentHealthy": 3, "desiredHealthy": 3, "disruptionsAllowed": 0});
+            serde_json::from_value(
+                json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec, "status": status}),
+            )
+            .unwrap()
+        };
+        let drains = Drains {
+            pods: vec![serde_json::from_value(pod).unwrap()],
+            budgets: budgets.iter().map(budget).collect(),
+            daemon_sets: Reading::known(Default::default(), now()),
+        };
+        decide(&mut world.0, &drains, now());
+        let it = explain::node(&world.snapshot(), "a").unwrap();
+        it.moves.into_iter().map(|step| step.command).next().unwrap()
+    };
+    let all = || json!({"minAvailable": 3});
+    assert_eq!(commands("ReplicaSet", &[("web", all())]), "kubectl -n shop scale deploy/web --replicas=4");
+    assert_eq!(commands("StatefulSet", &[("web", all())]), "kubectl -n shop scale statefulset/web-5d9 --replicas=4");
+    assert_eq!(commands("Job", &[("web", all())]), "kubectl -n shop describe pdb web", "a Job is not scaled");
+    let never =
+        "kubectl -n shop patch pdb web --type merge -p '{\"spec\":{\"minAvailable\":null,\"maxUnavailable\":1}}'";
+    for spec in [json!({"maxUnavailable": 0}), json!({"maxUnavailable": "0%"}), json!({"minAvailable": "100%"})] {
+        assert_eq!(commands("ReplicaSet", &[("web", spec)]), never);
+    }
+    assert_eq!(commands("ReplicaSet", &[("web", all()), ("team", all())]), "kubectl -n shop delete pdb team");
+}
