@@ -216,8 +216,8 @@ fn degraded(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explana
 /// Compares what a node shall run with what it ran before, as far as anybody knows that.
 pub(crate) fn see_change(facts: &NodeFacts, pool: &PoolFacts) -> Option<Move> {
     let target = facts.desired.as_deref()?;
-    let before = [facts.current.as_deref(), pool.last_good.as_deref()].into_iter().flatten();
-    let before = before.filter(|before| *before != target).next()?;
+    let mut before = [facts.current.as_deref(), pool.last_good.as_deref()].into_iter().flatten();
+    let before = before.find(|before| *before != target)?;
     Some(Move::new("see what changed", format!("machinist diff {before} {target}")))
 }
 

@@ -18,14 +18,16 @@ pub(super) fn look(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
     }
     requests(snapshot, findings);
     findings.extend(snapshot.refused.iter().map(refused));
-    // An operator sums up what is wrong, so it is told where nothing else was found that would explain it.
+    // An operator sums up what is wrong, and needs a moment to notice that it is not so any more: it is told where nothing
+    // else was found that would explain it.
     if !findings.iter().any(|finding| finding.severity == Severity::Problem) {
-        findings.extend(snapshot.operators.iter().map(operator));
+        let is_long = |it: &&OperatorFacts| it.since.is_none_or(|since| snapshot.now.duration_since(since) > AWAY);
+        findings.extend(snapshot.operators.iter().filter(is_long).map(operator));
     }
 }
 
 fn operator(operator: &OperatorFacts) -> Finding {
-    let OperatorFacts { name, what, message } = operator;
+    let OperatorFacts { name, what, since: _, message } = operator;
     Finding {
         id: "operator-not-well",
         severity: Severity::Problem,

@@ -20,6 +20,7 @@ pub struct OperatorFacts {
     pub name: String,
     /// What is wrong with it, as a word: `degraded` or `not available`.
     pub what: &'static str,
+    pub since: Option<Timestamp>,
     pub message: String,
 }
 
@@ -78,10 +79,11 @@ impl OperatorFacts {
                 ("Degraded", status::TRUE) => "degraded",
                 _ => return None,
             };
-            Some((what, condition.message.clone().unwrap_or_default()))
+            Some((what, condition))
         });
-        let (what, message) = wrong.max_by_key(|(what, _)| *what)?;
-        Some(Self { name, what, message })
+        let (what, condition) = wrong.max_by_key(|(what, _)| *what)?;
+        let since = condition.last_transition_time.as_ref().map(|time| time.0);
+        Some(Self { name, what, since, message: condition.message.clone().unwrap_or_default() })
     }
 }
 
