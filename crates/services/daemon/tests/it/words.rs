@@ -97,7 +97,7 @@ async fn a_node_has_the_annotations_of_the_drain_protocol_before_its_first_drain
 async fn a_node_says_how_its_host_updates_its_operating_system() {
     let stage = Stage::start(&one()).await;
     let daemon = stage.run(WITNESS, Arc::new(|_| false));
-    stage.node("the word", |get| get(annotations::OS_UPDATES) == "none").await;
+    stage.node("the word", |get| get(annotations::OS_UPDATES) == "rpm-ostree").await;
     daemon.abort();
 }
 
