@@ -3,7 +3,7 @@
 //! What a verb cannot do without is an error that names the missing right and the command that grants it; what only adds
 //! something is left out, with a note. What could not be read is never shown as if there were none of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::path::PathBuf;
 
@@ -13,15 +13,17 @@ use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool,
     MachineConfigPoolConfiguration,
 };
-use api::names::{MACHINE_API_NAMESPACE, NAMESPACE};
+use api::names::{LEASE_CONTROLLER, MACHINE_API_NAMESPACE, NAMESPACE};
 use clap::Args;
 use explain::{Certificate, Drains, Objects, Snapshot};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
 use rollout::NodeFacts;
+use rollout::pool_nodes::Refusals;
 use serde::de::DeserializeOwned;
 
 /// Objects of one list request. Rendered configs are large, so pages are small.
@@ -89,9 +91,14 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
         nodes: list(client).await?,
         machine_config_nodes: optional(client, &mut notes, "steps of nodes").await,
         ledgers: optional(client, &mut notes, "budgets of pools").await,
+        pool_policies: optional(client, &mut notes, "policies of pools").await,
+        leader_node: leader_node(client, &mut notes).await,
         ..Objects::default()
     };
     objects.configs = names_of_configs(client, &mut notes).await;
+    if depth == Depth::Everything || is_any_config_lost(&objects) {
+        objects.provenances = optional(client, &mut notes, "archives of rendered configs").await;
+    }
     if objects.pools.iter().any(|pool| rollout::control_plane::is_control_plane(&pool.name_any())) {
         objects.etcd = etcd(client, &mut notes).await;
     }
@@ -116,16 +123,52 @@ pub(crate) async fn world(client: &Client, depth: Depth) -> anyhow::Result<World
     }
     if depth == Depth::Everything {
         objects.health_checks = optional(client, &mut notes, "MachineHealthChecks").await;
-        objects.provenances = optional(client, &mut notes, "archives of rendered configs").await;
         objects.kubelet_configs = optional::<KubeletConfig>(client, &mut notes, "KubeletConfigs").await;
         objects.container_runtime_configs =
             optional::<ContainerRuntimeConfig>(client, &mut notes, "ContainerRuntimeConfigs").await;
         objects.controller_configs = optional::<ControllerConfig>(client, &mut notes, "certificates").await;
         objects.certificates = certificates(client, &objects.controller_configs, &mut notes).await;
+        installation(client, &mut objects, &mut notes).await;
     }
+    objects.refusals = refusals(client, &objects, &mut notes).await;
     let now = Timestamp::now();
     explain::decided::decide(&mut objects, &drains, now);
     Ok(World { objects, notes, now })
+}
+
+/// Whether a pool or node refers to a config that does not exist: whether it can be made again tells its archive.
+fn is_any_config_lost(objects: &Objects) -> bool {
+    let Reading::Known { value: configs, .. } = &objects.configs else { return false };
+    let names: BTreeSet<String> = configs.iter().map(ResourceExt::name_any).collect();
+    let wanted = objects.pools.iter().filter_map(|pool| pool.spec.configuration.as_ref()?.name.clone());
+    let nodes = objects.nodes.iter().map(NodeFacts::from_object);
+    let run = nodes.flat_map(|node| [node.current, node.desired]).flatten();
+    wanted.chain(run).any(|config| !config.is_empty() && !names.contains(&config))
+}
+
+/// The node that runs the leader of the controllers; nothing where none leads, as on a laptop.
+async fn leader_node(client: &Client, notes: &mut Vec<String>) -> Option<String> {
+    const WHAT: &str = "which node runs the controller";
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut refused = |error: kube::Error, resource: &str| notes.push(explain_refusal(&error, "get", resource, WHAT));
+    let lease = cluster::write::in_time(leases.get_opt(LEASE_CONTROLLER)).await;
+    let lease = lease.map_err(|error| refused(error, "leases")).ok()??;
+    let holder = lease.spec.as_ref()?.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    // A holder that is no pod runs outside of the cluster.
+    let pod = cluster::write::in_time(pods.get_opt(&holder)).await.map_err(|error| refused(error, "pods")).ok()??;
+    rollout::snapshot::leader_node(&lease, &[pod])
+}
+
+/// Reads what the installation says of itself.
+async fn installation(client: &Client, objects: &mut Objects, notes: &mut Vec<String>) {
+    objects.cluster_operators = optional(client, notes, "ClusterOperators").await;
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
+    let sets = noted(all(sets, "daemonsets").await, notes, "the daemon's DaemonSet");
+    objects.daemon_sets = sets.unwrap_or_default();
+    objects.requests = optional(client, notes, "requests for certificates").await;
+    objects.cluster_image_policies = optional(client, notes, "ClusterImagePolicies").await;
+    objects.image_policies = optional(client, notes, "ImagePolicies").await;
 }
 
 /// Reads Machines, their sets, and the Deployment that looks after them where there are any.
@@ -140,6 +183,45 @@ async fn machines(client: &Client, objects: &mut Objects, notes: &mut Vec<String
     match cluster::write::in_time(deployments.get_opt(MACHINE_CONTROLLERS)).await {
         Ok(deployment) => objects.deployments.extend(deployment),
         Err(error) => notes.push(explain_refusal(&error, "get", "deployments", "the machine controllers")),
+    }
+}
+
+/// By pool, why hosts cannot take what it wants. Whole configs are read only where a daemon says that its host cannot do
+/// everything, which is those that its nodes run and the one that they shall get.
+async fn refusals(client: &Client, objects: &Objects, notes: &mut Vec<String>) -> BTreeMap<String, Refusals> {
+    let nodes: Vec<_> = objects.nodes.iter().map(NodeFacts::from_object).collect();
+    let mut all = BTreeMap::new();
+    for pool in objects.pools.iter().filter(|pool| is_unfinished(pool)) {
+        let target = pool.spec.configuration.as_ref().and_then(|it| it.name.clone()).unwrap_or_default();
+        let limited = nodes.iter().filter(|node| node.os_updates.as_deref().is_some_and(change::backend::is_limited));
+        let told = limited.filter_map(|node| Some((node.current.clone()?, node.os_updates.clone()?)));
+        let hosts: BTreeSet<_> = told.filter(|(current, _)| *current != target).collect();
+        if hosts.is_empty() {
+            continue;
+        }
+        let Some(new) = config(client, &target, notes).await.filter(|new| change::backend::asks(&new.spec)) else {
+            continue;
+        };
+        let mut refusals = Refusals::new();
+        for (current, word) in hosts {
+            let old = config(client, &current, notes).await;
+            let why = old.and_then(|old| change::backend::refusal(&word, &old.spec, &new.spec));
+            refusals.extend(why.map(|why| ((current, word), why)));
+        }
+        all.insert(pool.name_any(), refusals);
+    }
+    all
+}
+
+/// A whole MachineConfig, if it is there.
+async fn config(client: &Client, name: &str, notes: &mut Vec<String>) -> Option<MachineConfig> {
+    let api: Api<MachineConfig> = Api::all(client.clone());
+    match cluster::write::in_time(api.get_opt(name)).await {
+        Ok(config) => config,
+        Err(error) => {
+            notes.push(explain_refusal(&error, "get", "machineconfigs", "what hosts can take"));
+            None
+        }
     }
 }
 

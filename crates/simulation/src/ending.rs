@@ -93,7 +93,8 @@ fn says_why(next: &Next) -> bool {
         | Waiting::Budget { .. }
         | Waiting::Quorum { .. }
         | Waiting::Nodes { .. }
-        | Waiting::Held { .. } => true,
+        | Waiting::Held { .. }
+        | Waiting::Unfit { .. } => true,
         Waiting::Settled
         | Waiting::Misconfigured(_)
         | Waiting::Deleting

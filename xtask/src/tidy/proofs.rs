@@ -37,13 +37,31 @@ fn in_page(page: &Path, text: &str, read: impl Fn(&Path) -> Option<String>) -> V
     for (index, line) in text.lines().enumerate() {
         for comment in line.split(OPENING).skip(1).filter_map(|rest| rest.split(" -->").next()) {
             let (path, name) = comment.split_once(' ').unwrap_or((comment, ""));
-            let has = |source: &String| !name.is_empty() && source.contains(&format!("fn {name}("));
-            if !read(Path::new(path)).is_some_and(|source| has(&source)) {
+            if !read(Path::new(path)).is_some_and(|source| has_test(&source, name)) {
                 problems.push(format!("{}:{}: there is no test {name:?} in {path}", page.display(), index + 1));
             }
         }
     }
     problems
+}
+
+/// Whether a source has this test: a function with an attribute that makes it one, or a story that `on_both!` makes two of.
+fn has_test(source: &str, name: &str) -> bool {
+    let Some((before, _)) = source.split_once(&format!("fn {name}(")).filter(|_| !name.is_empty()) else {
+        return false;
+    };
+    // The first line from the end is the beginning of the function's own.
+    let above = before.lines().rev().map(str::trim).skip(usize::from(!before.ends_with('\n')));
+    let mut above = above.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    let is_attribute = |line: &str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+    above.any(is_attribute) || stories(source).any(|story| story == name)
+}
+
+/// The stories that a source hands to `on_both!`.
+fn stories(source: &str) -> impl Iterator<Item = &str> {
+    let lists = source.split("on_both!").skip(1).filter_map(|rest| rest.trim_start().strip_prefix(['(', '{', '[']));
+    let lists = lists.filter_map(|rest| rest.split([')', '}', ']']).next());
+    lists.flat_map(|list| list.split(',')).map(str::trim)
 }
 
 /// Returns the bullets and rows of a section that name neither a test nor the benchmarks, or the section if it is not there:
@@ -68,11 +86,23 @@ mod tests {
 
     #[test]
     fn a_comment_names_a_test_that_exists() {
-        let read = |path: &Path| (path == Path::new("a.rs")).then(|| "async fn it_holds(kind: Kind) {".to_owned());
+        let source =
+            "#[tokio::test(flavor = \"multi_thread\")]\n// Slow.\nasync fn it_holds() {}\n\nfn it_helps() {}\n";
+        let read = |path: &Path| (path == Path::new("a.rs")).then(|| source.to_owned());
         let check = |text: &str| in_page(Path::new("p.md"), text, read).join("\n");
         assert_eq!(check("Safe. <!-- test: a.rs it_holds -->"), "");
         assert_eq!(check("Safe. <!-- test: a.rs it_hold -->"), "p.md:1: there is no test \"it_hold\" in a.rs");
+        assert_eq!(check("Safe. <!-- test: a.rs it_helps -->"), "p.md:1: there is no test \"it_helps\" in a.rs");
         assert_eq!(check("\n<!-- test: b.rs it_holds -->"), "p.md:2: there is no test \"it_holds\" in b.rs");
+    }
+
+    #[test]
+    fn a_function_is_a_test_by_its_attribute_or_as_a_story_on_both_servers() {
+        assert!(has_test("    #[test]\n    #[should_panic]\n    fn one() {}\n", "one"));
+        assert!(!has_test("#[test]\nfn one() {}\nfn two() {}\n", "two"), "the attribute is another function's");
+        assert!(has_test("on_both!(\n    one,\n    two,\n);\nasync fn two(kind: Kind) {}\n", "two"));
+        assert!(!has_test("on_both!(one);\nasync fn two(kind: Kind) {}\n", "two"));
+        assert!(!has_test("#[test]\nfn one() {}\n", ""));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl KernelType {
         }
     }
 
-    fn read(name: Option<&str>) -> Self {
+    pub(crate) fn read(name: Option<&str>) -> Self {
         match name.unwrap_or_default() {
             "" | "default" => KernelType::Default,
             "realtime" => KernelType::Realtime,

@@ -191,7 +191,7 @@ fn users(from: &Target, to: &Target, moves_keys: bool) -> Vec<Step> {
     steps
 }
 
-fn system(from: &Target, to: &Target) -> Vec<Step> {
+pub(crate) fn system(from: &Target, to: &Target) -> Vec<Step> {
     let mut steps = Vec::new();
     if from.os_image != to.os_image && !to.os_image.is_empty() {
         steps.push(Step::StageImage { image: to.os_image.clone() });

@@ -24,6 +24,7 @@ pub struct View {
     pub forced: String,
     pub reverted: String,
     pub daemon: String,
+    pub os_updates: String,
     pub finalize_failure: String,
     /// What the controller asks the daemon to repeat, and what it last repeated.
     pub probe: String,
@@ -51,6 +52,7 @@ impl View {
             forced: get(annotations::FORCE),
             reverted: get(annotations::REVERTED),
             daemon: get(annotations::DAEMON),
+            os_updates: get(annotations::OS_UPDATES),
             finalize_failure: get(annotations::OSTREE_FINALIZE_STAGED_FAILURE),
             probe: get(annotations::PROBE),
             answered: get(annotations::ANSWERED),
@@ -116,6 +118,8 @@ pub struct Report {
     pub finalize_failure: String,
     /// The last probe that was seen.
     pub answered: String,
+    /// How the host updates its operating system, for those who plan.
+    pub os_updates: String,
 }
 
 impl Report {
@@ -130,6 +134,7 @@ impl Report {
             reverted: view.reverted.clone(),
             finalize_failure: view.finalize_failure.clone(),
             answered: view.answered.clone(),
+            os_updates: view.os_updates.clone(),
         }
     }
 
@@ -148,6 +153,7 @@ impl Report {
             (annotations::DESIRED_DRAIN, &self.desired_drain),
             (annotations::REVERTED, &self.reverted),
             (annotations::OSTREE_FINALIZE_STAGED_FAILURE, &self.finalize_failure),
+            (annotations::OS_UPDATES, &self.os_updates),
         ];
         all.extend(
             optional.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.clone())),

@@ -32,3 +32,4 @@ pub use pool_nodes::{PoolNodes, Rules};
 pub use progress::progress;
 pub use report::Report;
 pub use snapshot::{Objects, PoolFacts, Settings, Snapshot};
+pub use status::REFUSED;

@@ -110,7 +110,7 @@ impl Pools {
     }
 
     /// The custom pool that a node was born into, while the node has not been given that pool's labels.
-    pub(crate) fn birthplace(&self, facts: &NodeFacts) -> Option<(&str, &Selector)> {
+    pub fn birthplace(&self, facts: &NodeFacts) -> Option<(&str, &Selector)> {
         let born = facts.first_pivot.as_deref().filter(|_| !facts.labels_applied)?;
         let (pool, _) = born.strip_prefix(names::RENDERED_PREFIX)?.rsplit_once('-')?;
         if matches!(pool, names::POOL_MASTER | names::POOL_WORKER) {

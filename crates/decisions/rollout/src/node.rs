@@ -58,6 +58,8 @@ pub struct NodeFacts {
     /// It was given the labels of the custom pool it was born into.
     pub labels_applied: bool,
     pub labels: BTreeMap<String, String>,
+    /// How the host updates its operating system, in the word of our daemon.
+    pub os_updates: Option<String>,
     pub software: Software,
 }
 
@@ -220,6 +222,7 @@ impl NodeFacts {
             first_pivot: said(annotations::FIRST_PIVOT_CONFIG),
             labels_applied: annotation(annotations::CUSTOM_POOL_LABELS_APPLIED).is_some(),
             labels: metadata.labels.clone().unwrap_or_default(),
+            os_updates: said(annotations::OS_UPDATES),
             software: Software::from_object(node),
         }
     }
@@ -239,7 +242,8 @@ impl NodeFacts {
         self.current.is_some() && self.current == self.desired && self.is_image_done() && self.state == State::Done
     }
 
-    fn is_image_done(&self) -> bool {
+    /// The node runs the image that it was asked to run, if any.
+    pub fn is_image_done(&self) -> bool {
         match (&self.current_image, &self.desired_image) {
             (None, None) => true,
             (Some(current), Some(desired)) => !desired.is_empty() && current == desired,

@@ -152,6 +152,11 @@ pub enum Waiting {
     Held {
         nodes: usize,
     },
+    /// No host of the nodes that are left can take the target.
+    Unfit {
+        nodes: usize,
+        why: String,
+    },
     /// More taints are to be changed.
     Taints,
     /// What decides who may go cannot be read.
@@ -187,6 +192,8 @@ impl fmt::Display for Waiting {
             Self::Peer { pool } => write!(f, "pool {pool} goes first"),
             Self::Nodes { in_progress } => write!(f, "{in_progress} nodes are in progress"),
             Self::Held { nodes } => write!(f, "{nodes} nodes are held"),
+            Self::Unfit { nodes: 1, why } => write!(f, "1 node cannot take it: {why}"),
+            Self::Unfit { nodes, why } => write!(f, "{nodes} nodes cannot take it: {why}"),
             Self::Taints => write!(f, "taints of waiting nodes are being set"),
             Self::Unread(unread) => write!(f, "no node is taken unseen: {unread}"),
         }
@@ -196,7 +203,7 @@ impl fmt::Display for Waiting {
 impl Waiting {
     /// Whether a person has to do something.
     pub fn is_stuck(&self) -> bool {
-        matches!(self, Self::Misconfigured(_) | Self::TrialReverted { .. })
+        matches!(self, Self::Misconfigured(_) | Self::TrialReverted { .. } | Self::Unfit { .. })
     }
 }
 

@@ -29,7 +29,11 @@ pub struct Rules {
     pub image_mode_status_reporting: bool,
     /// The value that the nodes' annotation `controlPlaneTopology` shall have.
     pub topology: Option<String>,
+    pub refusals: Refusals,
 }
+
+/// Why hosts cannot take the goal, by what a node runs and how its host updates its operating system.
+pub type Refusals = BTreeMap<(String, String), String>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Entry {
@@ -70,6 +74,8 @@ pub struct Index {
     pub busy: BTreeSet<String>,
     /// Nodes that want the goal and were pinned by a person.
     pub held: BTreeSet<String>,
+    /// Nodes that want the goal and whose hosts cannot take it.
+    pub unfit: BTreeSet<String>,
     /// Nodes whose target a person has set, which was not answered yet.
     pub hand_set: BTreeSet<String>,
     /// Nodes that hold a share of the budget by their own state.
@@ -117,6 +123,7 @@ enum Turn {
     Silent,
     Busy,
     Held,
+    Unfit,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,6 +132,17 @@ enum TaintWork {
     None,
     Missing,
     Left,
+}
+
+impl Rules {
+    /// Why a node's host cannot take the goal. A daemon that says nothing of its host is asked by trying.
+    pub fn refusal(&self, facts: &NodeFacts) -> Option<&str> {
+        if self.refusals.is_empty() {
+            return None;
+        }
+        let host = (facts.current.clone()?, facts.os_updates.clone()?);
+        self.refusals.get(&host).map(String::as_str)
+    }
 }
 
 impl PoolNodes {
@@ -254,7 +272,7 @@ impl Standing {
             moving: facts.is_running() && facts.is_in_motion(),
             consuming: facts.consumes_budget(),
             degraded,
-            turn: Turn::of(facts, wants, &goal.config),
+            turn: Turn::of(facts, wants, rules),
             hand_set: facts.is_hand_set(),
             taint: TaintWork::of(facts, wants, reached),
             topology_differs: rules.topology.is_some() && rules.topology != facts.topology,
@@ -266,14 +284,16 @@ impl Standing {
 }
 
 impl Turn {
-    fn of(facts: &NodeFacts, wants: bool, goal: &str) -> Self {
+    fn of(facts: &NodeFacts, wants: bool, rules: &Rules) -> Self {
         if !wants {
             Self::None
         } else if facts.hold.is_some() {
             Self::Held
+        } else if rules.refusal(facts).is_some() {
+            Self::Unfit
         } else if facts.is_foreign_and_working() {
             Self::Busy
-        } else if facts.is_silent(goal) {
+        } else if facts.is_silent(&rules.goal.config) {
             Self::Silent
         } else if !facts.is_serving() {
             Self::Away
@@ -331,7 +351,7 @@ impl Index {
             Turn::Away => {
                 self.away.insert(Place::of(facts));
             }
-            Turn::None | Turn::Silent | Turn::Busy | Turn::Held => {}
+            Turn::None | Turn::Silent | Turn::Busy | Turn::Held | Turn::Unfit => {}
         }
         for (set, member) in self.named_sets(standing) {
             if member {
@@ -357,7 +377,7 @@ impl Index {
             Turn::Away => {
                 self.away.remove(&Place::of(facts));
             }
-            Turn::None | Turn::Silent | Turn::Busy | Turn::Held => {}
+            Turn::None | Turn::Silent | Turn::Busy | Turn::Held | Turn::Unfit => {}
         }
         for (set, member) in self.named_sets(standing) {
             if member {
@@ -372,6 +392,7 @@ impl Index {
             (&mut self.moving, standing.moving),
             (&mut self.busy, standing.turn == Turn::Busy),
             (&mut self.held, standing.turn == Turn::Held),
+            (&mut self.unfit, standing.turn == Turn::Unfit),
             (&mut self.hand_set, standing.hand_set),
             (&mut self.consuming, standing.consuming),
             (&mut self.degraded, standing.degraded),

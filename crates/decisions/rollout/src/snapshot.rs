@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use api::known::{Reading, Unread};
 use api::machineconfiguration::{
-    CertExpiry, ControllerConfig, MachineConfigNode, MachineConfigPool, MachineConfigPoolConfiguration,
+    CertExpiry, ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool, MachineConfigPoolConfiguration,
     MachineConfigPoolStatus, MachineOSBuild, MachineOSConfig,
 };
-use api::machinist::PoolLedger;
+use api::machinist::{PoolLedger, PoolPolicy};
 use api::managed::last_writer;
 use api::pause::Pause;
 use api::{annotations, names};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -111,6 +112,9 @@ pub struct Objects<'a> {
     /// Pods among which etcd members are looked for.
     pub pods: Reading<&'a [Pod]>,
     pub ledger: Option<&'a PoolLedger>,
+    pub policy: Option<&'a PoolPolicy>,
+    /// MachineConfigs, of which only the names are read: a person's request for one that is not known to exist is none.
+    pub configs: Reading<&'a [MachineConfig]>,
     pub controller_config: Option<&'a ControllerConfig>,
     pub machine_os_config: Option<&'a MachineOSConfig>,
     pub machine_os_build: Option<&'a MachineOSBuild>,
@@ -126,6 +130,8 @@ impl<'a> Objects<'a> {
             machine_config_nodes: &[],
             pods: Reading::default(),
             ledger: None,
+            policy: None,
+            configs: Reading::default(),
             controller_config: None,
             machine_os_config: None,
             machine_os_build: None,
@@ -146,7 +152,7 @@ impl Default for Settings {
 }
 
 impl Snapshot {
-    /// Reads everything from scratch.
+    /// Reads everything from scratch. What the pool's policy says comes before the settings.
     pub fn from_objects(objects: Objects<'_>, settings: Settings, now: Timestamp) -> Self {
         let pools = Pools::from_objects(objects.pools);
         let mut snapshot = Self::new(PoolFacts::from_object(objects.pool), settings, now);
@@ -161,7 +167,24 @@ impl Snapshot {
             snapshot.sort_in(&pools, NodeFacts::from_object(node), &reports);
         }
         snapshot.peer = find_peer(&snapshot, &pools, &objects);
+        if let Some(settle) = objects.policy.and_then(settle) {
+            snapshot.settings.settle = settle;
+        }
+        snapshot.is_open = objects.policy.is_some_and(is_open);
+        if let Ok(configs) = objects.configs.fresh("machineconfigs", now) {
+            let names: BTreeSet<&str> = configs.iter().filter_map(|it| it.metadata.name.as_deref()).collect();
+            snapshot.observe_configs(|config| names.contains(config));
+        }
         snapshot
+    }
+
+    /// Takes in which of the rendered configs that people have set as targets of this pool's nodes exist.
+    pub fn observe_configs(&mut self, exists: impl Fn(&str) -> bool) {
+        let prefix = format!("{}{}-", names::RENDERED_PREFIX, self.pool.name);
+        let is_own = |config: &String| config.strip_prefix(&prefix).is_some_and(|hash| !hash.contains('-'));
+        let hand_set = self.nodes.index().hand_set.iter().filter_map(|node| self.nodes.get(node));
+        let configs = hand_set.filter_map(|facts| facts.desired.clone());
+        self.rendered = configs.filter(|config| is_own(config) && exists(config)).collect();
     }
 
     /// Takes in a node if it is this pool's, or if this pool is one of several that want it.
@@ -206,8 +229,22 @@ impl Snapshot {
             goal: Goal { config: pool.target().to_owned(), layering },
             image_mode_status_reporting: self.settings.image_mode_status_reporting,
             topology: self.settings.topology.clone(),
+            refusals: self.nodes.rules().refusals.clone(),
         });
         self.pool = pool;
+    }
+
+    /// Takes in which hosts cannot take the pool's target: `refusal` says why, from what a node runs and the word of its
+    /// daemon about its host.
+    pub fn observe_hosts(&mut self, refusal: impl Fn(&str, &str) -> Option<String>) {
+        let told = self.nodes.iter().filter_map(|it| Some((it.current.as_deref()?, it.os_updates.as_deref()?)));
+        let hosts: BTreeSet<(&str, &str)> = told.collect();
+        let refusals = hosts.into_iter().filter_map(|(current, word)| {
+            let why = refusal(current, word)?;
+            Some(((current.to_owned(), word.to_owned()), why))
+        });
+        let refusals = refusals.collect();
+        self.nodes.set_rules(Rules { refusals, ..self.nodes.rules().clone() });
     }
 
     /// How many nodes hold a place.
@@ -254,6 +291,24 @@ impl PoolFacts {
     pub fn target(&self) -> &str {
         self.configuration.as_ref().and_then(|configuration| configuration.name.as_deref()).unwrap_or_default()
     }
+}
+
+/// How long the pool's target must stay the same, if its policy says so. The schema admits only durations such as `5s` and
+/// `1m30s`; what slips through counts as absent.
+pub fn settle(policy: &PoolPolicy) -> Option<SignedDuration> {
+    policy.spec.settle.as_deref()?.parse().ok()
+}
+
+/// Whether the config server gives the pool's config to anyone.
+pub fn is_open(policy: &PoolPolicy) -> bool {
+    policy.spec.config_server.as_ref().and_then(|server| server.open).unwrap_or(false)
+}
+
+/// The node that runs the leader of the controllers: the one of the pod that the Lease names.
+pub fn leader_node(lease: &Lease, pods: &[Pod]) -> Option<String> {
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+    let pod = pods.iter().find(|pod| pod.metadata.name.as_deref() == Some(holder))?;
+    pod.spec.as_ref()?.node_name.clone()
 }
 
 /// When the certificates that nodes trust for the API server expire.

@@ -19,6 +19,9 @@ use conditions::Conditions;
 const TEXT: usize = 500;
 const TEXTS: usize = 8 * 1024;
 
+/// Why a pool is degraded whose target no host can take.
+pub const REFUSED: &str = "RefusedByHosts";
+
 /// The status that the pool should have.
 pub(crate) fn of(snapshot: &Snapshot, problem: Option<&str>, waiting: &Waiting) -> MachineConfigPoolStatus {
     let (pool, counts) = (&snapshot.pool, snapshot.nodes.counts());
@@ -36,7 +39,8 @@ pub(crate) fn of(snapshot: &Snapshot, problem: Option<&str>, waiting: &Waiting) 
     image_build::set_updating(&mut conditions, snapshot, all_updated);
     let node_message = set_node_degraded(&mut conditions, snapshot);
     image_build::clear_degraded(&mut conditions, layering);
-    set_degraded(&mut conditions, node_message, problem);
+    let refused = refused(snapshot);
+    set_degraded(&mut conditions, node_message, problem, refused);
     set_images(&mut conditions, snapshot);
     set_open(&mut conditions, snapshot);
 
@@ -94,6 +98,13 @@ pub(crate) fn events(snapshot: &Snapshot, status: &MachineConfigPoolStatus, prob
             SelectorFacts::Fine => ("InvalidMaxUnavailable", problem.to_owned()),
         };
         events.push(Event { about: About::Pool, warning: true, reason, message });
+    }
+    let said = |status: &MachineConfigPoolStatus| {
+        let degraded = status.conditions.iter().rfind(|condition| condition.type_ == pool_condition::DEGRADED);
+        degraded.filter(|condition| condition.reason == REFUSED).map(|condition| condition.message.clone())
+    };
+    if let Some(message) = said(status).filter(|now| said(&pool.status).as_ref() != Some(now)) {
+        events.push(Event { about: About::Pool, warning: true, reason: REFUSED, message });
     }
     events
 }
@@ -165,16 +176,37 @@ fn node_text(snapshot: &Snapshot, node: &str) -> Option<String> {
     Some(format!("Node {node} is reporting: {}", quoted(&cut(text, TEXT))))
 }
 
+/// Why the hosts of nodes cannot take the target, each reason once.
+pub(crate) fn unfit(snapshot: &Snapshot) -> Option<String> {
+    let (nodes, rules) = (&snapshot.nodes, snapshot.nodes.rules());
+    let facts = nodes.index().unfit.iter().filter_map(|node| nodes.get(node));
+    let whys: std::collections::BTreeSet<&str> = facts.filter_map(|facts| rules.refusal(facts)).collect();
+    (!whys.is_empty()).then(|| whys.into_iter().collect::<Vec<_>>().join("; "))
+}
+
+/// What to say of a target that no host of the pool can take: then nobody is asked.
+fn refused(snapshot: &Snapshot) -> Option<String> {
+    let index = snapshot.nodes.index();
+    let why = unfit(snapshot).filter(|_| index.unfit.len() + index.held.len() == index.counts.machines)?;
+    Some(format!("no node of the pool can take {}, and none is asked to: {why}", target_line(snapshot)))
+}
+
 /// Upstream leaves `Degraded` without a text when rendering is the cause.
-fn set_degraded(conditions: &mut Conditions, node_message: Option<String>, problem: Option<&str>) {
+fn set_degraded(
+    conditions: &mut Conditions,
+    node_message: Option<String>,
+    problem: Option<&str>,
+    refused: Option<String>,
+) {
     let render = conditions.message_if_true(pool_condition::RENDER_DEGRADED);
     let build = conditions.message_if_true(pool_condition::IMAGE_BUILD_DEGRADED);
-    let (reason, message) = match (node_message, render, build, problem) {
+    let (reason, message) = match (node_message, render, build, problem, refused) {
         (Some(nodes), ..) => ("", nodes),
-        (None, _, Some(_), _) => ("", "Custom OS image build failed".to_owned()),
-        (None, Some(render), None, _) => ("", render),
-        (None, None, None, Some(problem)) => ("InvalidSpec", problem.to_owned()),
-        (None, None, None, None) => {
+        (None, _, Some(_), ..) => ("", "Custom OS image build failed".to_owned()),
+        (None, Some(render), None, ..) => ("", render),
+        (None, None, None, Some(problem), _) => ("InvalidSpec", problem.to_owned()),
+        (None, None, None, None, Some(refused)) => (REFUSED, refused),
+        (None, None, None, None, None) => {
             conditions.set(pool_condition::DEGRADED, false, "", "");
             return;
         }

@@ -77,6 +77,8 @@ pub(crate) async fn cluster(client: &Client) -> anyhow::Result<(Cluster, Vec<Str
         nodes: objects.nodes,
         machine_config_nodes: objects.machine_config_nodes,
         ledgers: objects.ledgers,
+        pool_policies: objects.pool_policies,
+        leader_node: objects.leader_node,
         etcd: objects.etcd,
         configs,
         controller_configs: gather::list_if_installed(client).await?,

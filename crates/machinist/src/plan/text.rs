@@ -63,6 +63,13 @@ fn describe(text: &mut String, pool: &PoolPlan) {
     if !pool.obstacles.is_empty() {
         return;
     }
+    if let Some(settle) = pool.settle_seconds {
+        let _ =
+            writeln!(text, "{:<11} the target stays the same for {} before a node gets it", "settles", seconds(settle));
+    }
+    if let Some(trial) = &pool.trial {
+        let _ = writeln!(text, "{:<11} {trial}", "on trial");
+    }
     for (index, wave) in pool.waves.iter().enumerate().take(LISTED) {
         let _ = writeln!(text, "{:<11} {}. {}", label(index, "order"), index + 1, wave.join(", "));
     }

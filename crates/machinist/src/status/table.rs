@@ -14,7 +14,7 @@ pub(super) fn draw(fleet: &Fleet, snapshot: &Snapshot, all: bool) -> String {
         let facts = &snapshot.pools[&pool.name];
         let nodes = snapshot.nodes_of(&pool.name);
         let (count, updated) = nodes.fold((0, 0), |(count, updated), node| {
-            let reached = node.is_done() && node.current.as_deref() == Some(&facts.target);
+            let reached = node.done && node.current.as_deref() == Some(&facts.target);
             (count + 1, updated + usize::from(reached))
         });
         rows.push(Row(vec![
@@ -40,7 +40,7 @@ pub(super) fn draw(fleet: &Fleet, snapshot: &Snapshot, all: bool) -> String {
             let pool = match &facts.member {
                 Member::Pool(pool) => pool.clone(),
                 Member::Contested(pools) => pools.join("+"),
-                Member::Unmanaged => "-".to_owned(),
+                Member::Born(_) | Member::Unmanaged => "-".to_owned(),
             };
             let target = facts.desired.as_ref().filter(|_| facts.desired != facts.current);
             rows.push(Row(vec![

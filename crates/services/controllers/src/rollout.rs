@@ -211,8 +211,8 @@ impl Rollout {
         let rendering = self.context.rendering(pool);
         let now = Timestamp::now();
         let configs = &self.context.world.configs;
-        let is_rendered = |config: &str| configs.named(config).is_some();
-        let snapshot = index.snapshot(pool, now, rendering, self.context.world.sight(now), is_rendered)?;
+        let config = |name: &str| configs.named(name);
+        let snapshot = index.snapshot(pool, now, rendering, self.context.world.sight(now), config)?;
         let plan = rollout::plan(snapshot);
         let metrics = &self.context.metrics;
         let labels = metrics::pool(pool);

@@ -138,6 +138,7 @@ pub async fn run(
         followed: String::new(),
         must_verify: true,
         finalize_failure: String::new(),
+        os_updates: "",
         asked: Asked::default(),
     };
     daemon.look_back().await;
@@ -234,6 +235,8 @@ struct Daemon {
     must_verify: bool,
     /// Why the last reboot did not bring the OS that was staged.
     finalize_failure: String,
+    /// How the host updates its operating system, for those who plan; empty before it was looked at.
+    os_updates: &'static str,
     asked: Asked,
 }
 
@@ -279,6 +282,7 @@ impl Daemon {
             self.report = Report::of(&view);
         }
         self.report.finalize_failure.clone_from(&self.finalize_failure);
+        self.report.os_updates = self.os_updates.to_owned();
         self.see(view, version);
         true
     }
@@ -298,14 +302,16 @@ impl Daemon {
         let known = self.blocking(|host| {
             let system = host.system();
             let foreign = system.foreign_packages(&change::plan::all_extension_packages());
-            Ok::<_, store::Error>((system.finalize_failure().unwrap_or_default(), foreign))
+            let word = change::backend::word(system.backend());
+            Ok::<_, store::Error>((system.finalize_failure().unwrap_or_default(), foreign, word))
         });
-        let Ok((failure, foreign)) = known.await else { return };
+        let Ok((failure, foreign, word)) = known.await else { return };
         if !failure.is_empty() {
             tracing::error!(failure, "the staged OS was not finished at the last shutdown");
         }
         self.options.metrics.set_foreign_packages(self.node.name(), foreign);
         self.finalize_failure = failure;
+        self.os_updates = word;
     }
 
     /// Moves until there is nothing more to do now.

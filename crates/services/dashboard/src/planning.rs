@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use api::known::Reading;
+use api::names::{LEASE_CONTROLLER, NAMESPACE};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
@@ -18,11 +20,12 @@ use serde::de::DeserializeOwned;
 use crate::rights::{Kind, Rights};
 
 /// What every plan is made from: without one of these another config, order or disruption would be foretold.
-const NEEDED: [Kind; 8] = [
+const NEEDED: [Kind; 9] = [
     Kind::Pools,
     Kind::Nodes,
     Kind::NodeReports,
     Kind::Ledgers,
+    Kind::PoolPolicies,
     Kind::Configs,
     Kind::ControllerConfigs,
     Kind::Settings,
@@ -116,7 +119,8 @@ async fn plan_configs(client: &Client, rights: &Rights, manifests: Vec<Manifest>
     }
     let change = Change::new(manifests, Vec::new()).map_err(|error| chain(&error))?;
     let reader = Reader { client };
-    let cluster = reader.cluster(rights).await?;
+    let mut notes = Vec::new();
+    let cluster = reader.cluster(rights, &mut notes).await?;
     let generated = match change.manifests.iter().any(generated::has_part) {
         true => {
             if let Some(lack) = rights.lack("A plan of these manifests", &TYPED) {
@@ -135,7 +139,6 @@ async fn plan_configs(client: &Client, rights: &Rights, manifests: Vec<Manifest>
         false => Vec::new(),
     };
     let draft = Draft::new(&cluster, &change, &generated).map_err(|error| chain(&error))?;
-    let mut notes = Vec::new();
     let mut drains = Drains { pods: Some(Vec::new()), ..Drains::default() };
     if !draft.is_empty() {
         drains = reader.drains(rights, &mut notes).await;
@@ -164,12 +167,14 @@ impl Reader<'_> {
         }
     }
 
-    async fn cluster(&self, rights: &Rights) -> Result<Cluster, String> {
+    async fn cluster(&self, rights: &Rights, notes: &mut Vec<String>) -> Result<Cluster, String> {
         let mut cluster = Cluster {
             pools: self.list().await?,
             nodes: self.list().await?,
             machine_config_nodes: self.list().await?,
             ledgers: self.list().await?,
+            pool_policies: self.list().await?,
+            leader_node: None,
             etcd: Reading::Unknown(String::new()),
             configs: self.list().await?,
             controller_configs: self.list().await?,
@@ -181,7 +186,32 @@ impl Reader<'_> {
             Some(why) => Reading::Unknown(why),
             None => crate::world::etcd(self.client).await,
         };
+        cluster.leader_node = self.leader_node(rights, notes).await;
         Ok(cluster)
+    }
+
+    /// The node that runs the leader of the controllers, where the visitor may know.
+    async fn leader_node(&self, rights: &Rights, notes: &mut Vec<String>) -> Option<String> {
+        let why = [Kind::Leases, Kind::Pods].into_iter().find_map(|kind| rights.why(kind));
+        if let Some(why) = why {
+            notes.push(format!("Which node runs the controller, and therefore goes last, is not known: {why}."));
+            return None;
+        }
+        let (leases, pods) =
+            (Api::namespaced(self.client.clone(), NAMESPACE), Api::namespaced(self.client.clone(), NAMESPACE));
+        let leases = cluster::read::list::<Lease>(&leases, ListParams::default()).await;
+        let pods = cluster::read::list::<Pod>(&pods, ListParams::default()).await;
+        match leases.and(pods) {
+            Reading::Known { value: (leases, pods), .. } => {
+                let lease = leases.iter().find(|lease| lease.name_any() == LEASE_CONTROLLER)?;
+                rollout::snapshot::leader_node(lease, &pods)
+            }
+            Reading::NotInstalled => None,
+            Reading::Unknown(why) => {
+                notes.push(format!("Which node runs the controller, and therefore goes last, is not known: {why}."));
+                None
+            }
+        }
     }
 
     async fn sources(&self) -> Result<Sources, String> {

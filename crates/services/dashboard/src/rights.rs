@@ -129,6 +129,7 @@ impl Rights {
         self.cluster_wide(Kind::Nodes, &mut objects.nodes);
         self.cluster_wide(Kind::NodeReports, &mut objects.machine_config_nodes);
         self.cluster_wide(Kind::Ledgers, &mut objects.ledgers);
+        self.cluster_wide(Kind::PoolPolicies, &mut objects.pool_policies);
         self.cluster_wide(Kind::KubeletConfigs, &mut objects.kubelet_configs);
         self.cluster_wide(Kind::RuntimeConfigs, &mut objects.container_runtime_configs);
         self.cluster_wide(Kind::Provenances, &mut objects.provenances);

@@ -92,7 +92,7 @@ impl Scene {
         let facts = &self.snapshot.pools[&pool.name];
         let has_target = |name: &&Explanation| {
             let node = &self.snapshot.nodes[&name.name];
-            node.is_done() && node.current.as_deref() == Some(&facts.target)
+            node.done && node.current.as_deref() == Some(&facts.target)
         };
         Band {
             name: pool.name.clone(),
@@ -114,7 +114,7 @@ impl Scene {
     pub(crate) fn pool_of(&self, node: &str) -> &str {
         match self.snapshot.nodes.get(node).map(|facts| &facts.member) {
             Some(Member::Pool(pool)) => pool,
-            Some(Member::Contested(_) | Member::Unmanaged) | None => "",
+            Some(Member::Contested(_) | Member::Born(_) | Member::Unmanaged) | None => "",
         }
     }
 

@@ -59,7 +59,7 @@ impl Timeline {
                 continue;
             }
             let rollouts = self.pools.entry(name.clone()).or_default();
-            let arrived = |node: &explain::NodeFacts| node.is_done() && node.current.as_deref() == Some(&pool.target);
+            let arrived = |node: &explain::NodeFacts| node.done && node.current.as_deref() == Some(&pool.target);
             let (mut left, mut count) = (0, 0);
             for node in snapshot.nodes_of(name) {
                 count += 1;
@@ -161,6 +161,7 @@ mod tests {
                 current: Some((*current).to_owned()),
                 desired: Some(if *state == state::DONE { *current } else { target }.to_owned()),
                 state: (*state).to_owned(),
+                done: *state == state::DONE,
                 ..NodeFacts::default()
             };
             ((*name).to_owned(), facts)

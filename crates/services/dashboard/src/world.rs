@@ -10,7 +10,7 @@ use api::machine::{Machine, MachineHealthCheck, MachineSet};
 use api::machineconfiguration::{
     ContainerRuntimeConfig, KubeletConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
 };
-use api::machinist::PoolLedger;
+use api::machinist::{PoolLedger, PoolPolicy};
 use api::names::{MACHINE_API_NAMESPACE, NAMESPACE};
 use cluster::watch::State;
 use cluster::{Store, Watch};
@@ -46,6 +46,7 @@ pub(crate) struct World {
     nodes: Store<Node>,
     reports: Store<MachineConfigNode>,
     ledgers: Store<PoolLedger>,
+    pool_policies: Store<PoolPolicy>,
     configs: Mutex<Names>,
     machines: Store<Machine>,
     machine_sets: Store<MachineSet>,
@@ -81,6 +82,7 @@ impl World {
             nodes: start.all(slim_node),
             reports: start.all(|report: MachineConfigNode| report),
             ledgers: start.all(|ledger: PoolLedger| ledger),
+            pool_policies: start.all(|policy: PoolPolicy| policy),
             configs: Mutex::default(),
             machines: start.all(|machine: Machine| machine),
             machine_sets: start.all(|set: MachineSet| set),
@@ -100,6 +102,7 @@ impl World {
         self.nodes.settled().await;
         self.reports.settled().await;
         self.ledgers.settled().await;
+        self.pool_policies.settled().await;
         self.machines.settled().await;
         self.machine_sets.settled().await;
         self.health_checks.settled().await;
@@ -114,6 +117,7 @@ impl World {
             nodes: owned(&self.nodes),
             machine_config_nodes: owned(&self.reports),
             ledgers: owned(&self.ledgers),
+            pool_policies: owned(&self.pool_policies),
             configs: self.config_names().await,
             machines: owned(&self.machines),
             machine_sets: owned(&self.machine_sets),
@@ -163,6 +167,7 @@ impl World {
             ("nodes", self.nodes.state()),
             ("steps of nodes", self.reports.state()),
             ("budgets of pools", self.ledgers.state()),
+            ("policies of pools", self.pool_policies.state()),
             ("Machines", self.machines.state()),
             ("MachineSets", self.machine_sets.state()),
             ("MachineHealthChecks", self.health_checks.state()),

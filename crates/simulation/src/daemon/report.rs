@@ -47,6 +47,7 @@ impl Step<'_> {
             state: state::DONE.to_owned(),
             desired_drain: process.report.desired_drain.clone(),
             answered: process.report.answered.clone(),
+            os_updates: process.report.os_updates.clone(),
             ..Report::default()
         };
         self.publish();

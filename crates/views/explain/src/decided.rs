@@ -2,15 +2,16 @@
 //!
 //! Everything here is a reading of objects that were gathered before: nothing is decided anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::known::Reading;
 use api::machineconfiguration::MachineConfigPool;
 use drain::eviction::is_moved;
 use drain::{DisruptionBudget, PodFacts};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use rollout::{Membership, NodeFacts, Pools, Waiting};
 
@@ -20,19 +21,28 @@ use crate::{Blocker, Input, Member, Objects, Standstill, Unread};
 pub fn decide(objects: &mut Objects, drains: &Drains, now: Timestamp) {
     let pools = Pools::from_objects(&objects.pools);
     let members = objects.nodes.iter().map(|node| {
-        let member = match pools.of_node(&node.name_any(), node.labels()) {
-            Membership::Unmanaged => Member::Unmanaged,
+        let facts = NodeFacts::from_object(node);
+        let member = match pools.of(&facts) {
+            Membership::Unmanaged => match pools.birthplace(&facts) {
+                Some((pool, _)) => Member::Born(pool.to_owned()),
+                None => Member::Unmanaged,
+            },
             Membership::Member { primary, .. } => Member::Pool(primary),
             Membership::Contested(contested) => Member::Contested(contested.pools),
         };
         (node.name_any(), member)
     });
     objects.members = members.collect();
-    let standstills = objects.pools.iter().map(|pool| {
-        let standstill = standstill(&plan_of(objects, pool, now).next);
-        (pool.name_any(), as_far_as_read(standstill, &objects.unread))
-    });
-    objects.standstills = standstills.collect();
+    let (mut standstills, mut unfit) = (BTreeMap::new(), BTreeMap::new());
+    for pool in &objects.pools {
+        let snapshot = snapshot_of(objects, pool, now);
+        let standstill = standstill(&rollout::plan(&snapshot).next);
+        standstills.insert(pool.name_any(), as_far_as_read(standstill, &objects.unread));
+        let (nodes, rules) = (&snapshot.nodes, snapshot.nodes.rules());
+        let facts = nodes.index().unfit.iter().filter_map(|node| nodes.get(node));
+        unfit.extend(facts.filter_map(|facts| Some((facts.name.clone(), rules.refusal(facts)?.to_owned()))));
+    }
+    (objects.standstills, objects.unfit) = (standstills, unfit);
     let draining = objects.nodes.iter().map(NodeFacts::from_object).filter(NodeFacts::is_draining);
     objects.blockers = draining.map(|node| (node.name.clone(), drains.blockers(&node.name, now))).collect();
 }
@@ -40,20 +50,37 @@ pub fn decide(objects: &mut Objects, drains: &Drains, now: Timestamp) {
 /// What the rollout controller would do about a pool now.
 #[must_use]
 pub fn plan_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> rollout::Plan {
+    rollout::plan(&snapshot_of(objects, pool, now))
+}
+
+fn snapshot_of(objects: &Objects, pool: &MachineConfigPool, now: Timestamp) -> rollout::Snapshot {
     let ledger = objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any());
     let input = rollout::Objects {
         machine_config_nodes: &objects.machine_config_nodes,
         ledger,
+        policy: objects.pool_policies.iter().find(|policy| policy.name_any() == pool.name_any()),
+        configs: objects.configs.as_ref().map(Vec::as_slice),
         pods: objects.etcd.as_ref().map(Vec::as_slice),
         ..rollout::Objects::new(pool, &objects.pools, &objects.nodes)
     };
-    // How long a target has to settle is the controller's own setting; a moment later it is over anyway.
-    let settings = rollout::Settings { settle: jiff::SignedDuration::ZERO, ..rollout::Settings::default() };
-    rollout::plan(&rollout::Snapshot::from_objects(input, settings, now))
+    // Without a policy, how long a target has to settle is the controller's own setting; a moment later it is over anyway.
+    let settings = rollout::Settings {
+        settle: SignedDuration::ZERO,
+        leader_node: objects.leader_node.clone(),
+        ..rollout::Settings::default()
+    };
+    let mut snapshot = rollout::Snapshot::from_objects(input, settings, now);
+    if let Some(refusals) = objects.refusals.get(&pool.name_any()) {
+        snapshot.observe_hosts(|current, word| refusals.get(&(current.to_owned(), word.to_owned())).cloned());
+    }
+    snapshot
 }
 
 fn standstill(next: &rollout::Next) -> Standstill {
-    let (rollout::Next::OnChange(waiting) | rollout::Next::After(_, waiting)) = next;
+    let (waiting, left) = match next {
+        rollout::Next::OnChange(waiting) => (waiting, SignedDuration::ZERO),
+        rollout::Next::After(left, waiting) => (waiting, *left),
+    };
     match waiting {
         Waiting::Settled => Standstill::Settled,
         Waiting::Misconfigured(problem) => Standstill::Misconfigured(problem.clone()),
@@ -62,7 +89,7 @@ fn standstill(next: &rollout::Next) -> Standstill {
         Waiting::TrialReverted { config, node } => {
             Standstill::TrialReverted { config: config.clone(), node: node.clone() }
         }
-        Waiting::Settling { .. } => Standstill::Settling,
+        Waiting::Settling { .. } => Standstill::Settling { left },
         Waiting::Budget { limit, used } => Standstill::Budget { limit: *limit, used: *used },
         Waiting::Nodes { in_progress } => Standstill::Nodes { in_progress: *in_progress },
         Waiting::Held { nodes } => Standstill::Held { nodes: *nodes },
@@ -72,6 +99,7 @@ fn standstill(next: &rollout::Next) -> Standstill {
         | Waiting::Quorum { .. }
         | Waiting::Peer { .. }
         | Waiting::Taints
+        | Waiting::Unfit { .. }
         | Waiting::Unread(_)) => Standstill::Other(other.to_string()),
     }
 }
@@ -86,7 +114,7 @@ fn as_far_as_read(standstill: Standstill, unread: &Unread) -> Standstill {
         | Standstill::TrialReverted { .. } => standstill,
         Standstill::Settled if unread.why(Input::Nodes).is_none() => standstill,
         Standstill::Settled
-        | Standstill::Settling
+        | Standstill::Settling { .. }
         | Standstill::Budget { .. }
         | Standstill::Nodes { .. }
         | Standstill::Held { .. }
@@ -113,13 +141,40 @@ impl Drains {
         let held = moving.filter_map(|pod| {
             let protecting: Vec<_> = budgets.iter().filter(|budget| budget.protects(&pod)).collect();
             let blocks = protecting.len() > 1 || protecting.iter().any(|budget| budget.disruptions_allowed < 1);
-            blocks.then(|| blocker(&pod, protecting.iter().map(|budget| budget.name.clone()).collect()))
+            blocks.then(|| self.blocker(&pod, &protecting))
         });
         held.collect()
     }
+
+    fn blocker(&self, pod: &PodFacts, protecting: &[&DisruptionBudget]) -> Blocker {
+        let mut blocker = blocker(pod, protecting.iter().map(|budget| budget.name.clone()).collect());
+        let [budget] = protecting else { return blocker };
+        let is_it = |it: &&PodDisruptionBudget| {
+            it.name_any() == budget.name && it.namespace().unwrap_or_default() == budget.namespace
+        };
+        let Some(object) = self.budgets.iter().find(is_it) else { return blocker };
+        blocker.never = lets_none_go(object);
+        // The budget counts the pods of everybody whom it protects.
+        let protected = self.pods.iter().map(PodFacts::from_object).filter(|it| budget.protects(it));
+        if protected.map(|it| it.owner).all(|owner| owner == pod.owner) {
+            blocker.replicas = object.status.as_ref().map(|status| status.expected_pods).filter(|count| *count > 0);
+        }
+        blocker
+    }
 }
 
-pub fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
+/// Whether a budget lets no pod go however many there are.
+fn lets_none_go(budget: &PodDisruptionBudget) -> bool {
+    let Some(spec) = &budget.spec else { return false };
+    let is = |value: Option<&IntOrString>, number: Option<i32>, percent: &str| match value {
+        Some(IntOrString::Int(value)) => Some(*value) == number,
+        Some(IntOrString::String(value)) => value == percent,
+        None => false,
+    };
+    is(spec.max_unavailable.as_ref(), Some(0), "0%") || is(spec.min_available.as_ref(), None, "100%")
+}
+
+fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
     let owner = pod.owner.as_ref().map(|owner| match owner.kind.as_str() {
         // A ReplicaSet's name is its Deployment's and a hash; people scale Deployments.
         "ReplicaSet" => match owner.name.rsplit_once('-') {
@@ -128,7 +183,8 @@ pub fn blocker(pod: &PodFacts, budgets: Vec<String>) -> Blocker {
         },
         kind => format!("{}/{}", kind.to_lowercase(), owner.name),
     });
-    Blocker { namespace: pod.namespace.clone(), pod: pod.name.clone(), owner, budgets }
+    let (namespace, pod) = (pod.namespace.clone(), pod.name.clone());
+    Blocker { namespace, pod, owner, replicas: None, budgets, never: false }
 }
 
 #[cfg(test)]

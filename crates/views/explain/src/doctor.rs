@@ -2,6 +2,7 @@
 //!
 //! A repair is a value: whoever asked carries it out, after a person agreed. Only what cannot lose anything is offered.
 
+mod installation;
 mod machines;
 
 use jiff::{SignedDuration, Timestamp};
@@ -92,6 +93,7 @@ pub fn doctor(snapshot: &Snapshot) -> Vec<Finding> {
     machines::look(snapshot, &mut findings);
     generators(snapshot, &mut findings);
     certificates(snapshot, &mut findings);
+    installation::look(snapshot, &mut findings);
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
@@ -121,13 +123,20 @@ fn lost_config(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
             subject: format!("machineconfig/{config}"),
             problem: format!("the rendered config {config} was deleted while in use: {used}"),
             effect: "nodes that have to read it become Degraded, and no new machine can join the pool".to_owned(),
-            moves: vec![Move::new("see whether the controller runs: it puts it back by itself", "machinist doctor")],
+            moves: if can { Vec::new() } else { lost_moves(snapshot, pool, config) },
             fix: can.then(|| Fix {
                 what: format!("make {config} again from its archive"),
                 repair: Repair::RestoreConfig { name: config.to_owned() },
             }),
         });
     }
+}
+
+/// Ways out where a lost config cannot be made again from an archive.
+fn lost_moves(snapshot: &Snapshot, pool: &PoolFacts, config: &str) -> Vec<Move> {
+    let shall = |node: &&NodeFacts| node.desired.as_deref().or(node.current.as_deref()) == Some(config);
+    let nodes: Vec<&str> = snapshot.nodes_of(&pool.name).filter(shall).map(|node| node.name.as_str()).collect();
+    crate::node::bring_back(snapshot, pool, config, &nodes)
 }
 
 fn degraded_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding>) {
@@ -139,7 +148,18 @@ fn degraded_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Findi
             subject: format!("machineconfigpool/{name}"),
             problem,
             effect: "the pool keeps its last config; later changes do not reach its nodes".to_owned(),
-            moves: vec![Move::new("see its fragments", format!("kubectl get mc -l {}={name}", api::labels::ROLE))],
+            moves: crate::pool::take_away(pool).into_iter().chain(crate::pool::see_fragments(pool)).collect(),
+            fix: None,
+        });
+    }
+    if let Some(problem) = crate::pool::refused(pool) {
+        findings.push(Finding {
+            id: "pool-refused-by-hosts",
+            severity: Severity::Problem,
+            subject: format!("machineconfigpool/{name}"),
+            problem,
+            effect: "no node of the pool gets this change or a later one that has it too".to_owned(),
+            moves: crate::pool::way_out(pool),
             fix: None,
         });
     }
@@ -171,18 +191,18 @@ fn degraded_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Findi
         subject: format!("machineconfigpool/{name}"),
         problem,
         effect: "no further node gets the change, and the failed ones hold places of the budget".to_owned(),
-        moves: vec![
-            Move::new(
-                "see what changed",
-                format!("machinist diff {} {}", pool.last_good.as_deref().unwrap_or("A"), pool.target),
-            ),
-            Move::new("go back to the last config that worked", format!("machinist rollback {name}")),
-        ],
+        moves: stuck_moves(pool, failed.first().copied()),
         fix: good.map(|good| Fix {
             what: format!("roll pool {name} back to {good}"),
             repair: Repair::Rollback { pool: name.clone() },
         }),
     });
+}
+
+fn stuck_moves(pool: &PoolFacts, failed: Option<&NodeFacts>) -> Vec<Move> {
+    let before = pool.last_good.as_ref().or_else(|| failed?.current.as_ref()).filter(|before| **before != pool.target);
+    let see = before.map(|before| Move::new("see what changed", format!("machinist diff {before} {}", pool.target)));
+    see.into_iter().chain(crate::pool::take_away(pool)).chain(crate::node::roll_back(pool)).collect()
 }
 
 fn paused_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding>) {
@@ -217,7 +237,9 @@ fn paused_pool(snapshot: &Snapshot, pool: &PoolFacts, findings: &mut Vec<Finding
 fn one_node(snapshot: &Snapshot, node: &NodeFacts, findings: &mut Vec<Finding>) {
     let pool = match &node.member {
         Member::Pool(pool) => snapshot.pools.get(pool),
-        Member::Contested(_) | Member::Unmanaged if node.is_windows => return,
+        Member::Contested(_) | Member::Unmanaged | Member::Born(_) if node.is_windows => return,
+        // The controller labels it within moments, and whether that runs is looked at by itself.
+        Member::Born(_) => return,
         // Where pools were not read, no node is known to follow none.
         Member::Contested(_) | Member::Unmanaged if snapshot.unread.why(Input::Pools).is_some() => return,
         Member::Contested(_) | Member::Unmanaged => return findings.extend(homeless(snapshot, node)),

@@ -60,7 +60,7 @@ impl Fleet {
             let mut value = json!(it);
             value["pool"] = json!(match &facts.member {
                 Member::Pool(pool) => Some(pool),
-                Member::Contested(_) | Member::Unmanaged => None,
+                Member::Contested(_) | Member::Born(_) | Member::Unmanaged => None,
             });
             value["currentConfig"] = json!(facts.current);
             value["desiredConfig"] = json!(facts.desired);

@@ -30,8 +30,9 @@ pub use node::{drift, node};
 pub use phase::Phase;
 pub use pool::pool;
 pub use snapshot::{
-    Blocker, Certificate, Claim, Generator, HealthCheckFacts, Held, MachineFacts, MachineSetFacts, Member, NodeFacts,
-    Objects, PoolFacts, Snapshot, Standstill, Symptom, Trouble, Workload,
+    Blocker, Certificate, Claim, DaemonFacts, DaemonPod, Generator, HealthCheckFacts, Held, MachineFacts,
+    MachineSetFacts, Member, NodeFacts, Objects, OperatorFacts, PoolFacts, Refused, RequestFacts, Snapshot, Standstill,
+    Symptom, Trouble, Workload,
 };
 pub use span::{ago, span};
 pub use unread::{Input, Unread};

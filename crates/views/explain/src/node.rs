@@ -16,6 +16,7 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
     }
     let pool = match &facts.member {
         Member::Unmanaged => return Some(unmanaged(facts)),
+        Member::Born(pool) => return Some(born(snapshot, facts, pool)),
         Member::Contested(pools) => return Some(contested(facts, pools)),
         Member::Pool(pool) => snapshot.pools.get(pool)?,
     };
@@ -26,7 +27,7 @@ pub fn node(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
         degraded(snapshot, facts, pool)
     } else if facts.desired.is_none() && facts.current.is_none() {
         new(snapshot, facts, pool)
-    } else if facts.current != facts.desired || facts.current.is_none() {
+    } else if facts.current != facts.desired || facts.current.is_none() || facts.image.is_some() {
         on_its_way(snapshot, facts, pool)
     } else if !pool.target.is_empty() && facts.desired.as_deref() != Some(&pool.target) {
         before_its_turn(snapshot, facts, pool)
@@ -134,6 +135,25 @@ fn explained(facts: &NodeFacts, state: State, summary: impl Into<String>) -> Exp
     }
 }
 
+/// A node that gets no config until the controller has given it the labels of the pool that it was made for.
+fn born(snapshot: &Snapshot, facts: &NodeFacts, pool: &str) -> Explanation {
+    let name = &facts.name;
+    let mut it = explained(
+        facts,
+        State::Waiting,
+        format!("it was made for pool {pool}, and does not have that pool's labels yet"),
+    );
+    if let Some(controller) = missing_controller(snapshot) {
+        it.state = State::Blocked;
+        it.waiting_for.push(controller.lack());
+        it.moves.push(controller.look());
+        return it;
+    }
+    it.waiting_for.push(format!("the controller to set the labels of pool {pool}"));
+    it.moves.push(Move::new("see which labels it has", format!("kubectl get node {name} --show-labels")));
+    it
+}
+
 fn unmanaged(facts: &NodeFacts) -> Explanation {
     let name = &facts.name;
     if facts.is_windows {
@@ -164,7 +184,13 @@ fn degraded(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explana
     let target = facts.desired.as_deref().unwrap_or_default();
     if is_missing_config(snapshot, facts) {
         it.waiting_for.push(format!("MachineConfig {target}, which does not exist"));
-        it.moves.push(Move::new("bring the config back", "machinist doctor --fix"));
+        it.moves.extend(bring_back(snapshot, pool, target, &[name]));
+    } else if facts.state == api::names::state::UNRECONCILABLE {
+        it.waiting_for.push("a config that this host can take: it refused this one before its first write".to_owned());
+        it.moves.extend(see_change(facts, pool));
+        it.moves.extend(crate::pool::take_away(pool));
+        it.moves.extend(roll_back(pool));
+        it.moves.extend(crate::pool::see_fragments(pool));
     } else if is_mismatch(facts) {
         it.waiting_for.push("the files on its disk to be what its config says".to_owned());
         it.moves.push(blame(facts));
@@ -177,8 +203,8 @@ fn degraded(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explana
         approve(&mut it, pool);
     } else {
         it.waiting_for.push("a config that works here".to_owned());
-        it.moves.push(Move::new("see what changed", format!("machinist diff {} {target}", last_good(facts, pool))));
-        it.moves.push(Move::new("go back to the last config that worked", format!("machinist rollback {}", pool.name)));
+        it.moves.extend(see_change(facts, pool));
+        it.moves.extend(roll_back(pool));
         it.moves.push(Move::new(
             "try again although a check refuses it",
             format!("kubectl annotate node {name} {}={target} --overwrite", api::annotations::FORCE),
@@ -187,14 +213,55 @@ fn degraded(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Explana
     it
 }
 
-/// What a node ran before, as far as anybody knows.
-fn last_good<'a>(facts: &'a NodeFacts, pool: &'a PoolFacts) -> &'a str {
-    facts.current.as_deref().or(pool.last_good.as_deref()).unwrap_or("A")
+/// Compares what a node shall run with what it ran before, as far as anybody knows that.
+pub(crate) fn see_change(facts: &NodeFacts, pool: &PoolFacts) -> Option<Move> {
+    let target = facts.desired.as_deref()?;
+    let mut before = [facts.current.as_deref(), pool.last_good.as_deref()].into_iter().flatten();
+    let before = before.find(|before| *before != target)?;
+    Some(Move::new("see what changed", format!("machinist diff {before} {target}")))
+}
+
+/// The way back, where there is another config than the target that every node had.
+pub(crate) fn roll_back(pool: &PoolFacts) -> Option<Move> {
+    pool.last_good.as_ref().filter(|good| **good != pool.target)?;
+    Some(Move::new("go back to the last config that worked", format!("machinist rollback {}", pool.name)))
+}
+
+/// Ways out for nodes that shall reach a rendered config that does not exist. Nobody makes one again that has no archive, so
+/// then the nodes are given another config, as an administrator would by hand.
+pub(crate) fn bring_back(snapshot: &Snapshot, pool: &PoolFacts, config: &str, nodes: &[&str]) -> Vec<Move> {
+    if snapshot.archived.contains(config) {
+        return vec![Move::new("bring the config back", "machinist doctor --fix")];
+    }
+    let mut moves = Vec::new();
+    if let Some(controller) = missing_controller(snapshot) {
+        moves.push(controller.look());
+    }
+    let is_there = |it: &str| !it.is_empty() && it != config && !snapshot.is_gone(it);
+    let good = pool.last_good.as_deref().filter(|good| is_there(good));
+    if config == pool.target && good.is_some_and(|good| snapshot.archived.contains(good)) {
+        moves.extend(roll_back(pool));
+    }
+    let hand_over = |what: String, to: &str| {
+        let (current, desired) = (api::annotations::CURRENT_CONFIG, api::annotations::DESIRED_CONFIG);
+        let nodes = nodes.join(" ");
+        Move::new(what, format!("kubectl annotate node {nodes} --overwrite {current}={to} {desired}={to}"))
+    };
+    if !nodes.is_empty() && is_there(&pool.target) {
+        moves.push(hand_over(format!("send it to what pool {} wants", pool.name), &pool.target));
+    } else if let Some(good) = good.filter(|_| !nodes.is_empty()) {
+        moves.push(hand_over("send it to the last config that worked, where it is held".to_owned(), good));
+    }
+    if let Some(selects) = pool.selects.as_ref().filter(|_| config == pool.target && moves.is_empty()) {
+        let what = "see what the pool is made from: any change of that gives it a config that exists";
+        moves.push(Move::new(what, format!("kubectl get mc -l {}", quoted(selects))));
+    }
+    moves
 }
 
 pub(crate) fn approve(it: &mut Explanation, pool: &PoolFacts) {
     let (name, target) = (&pool.name, &pool.target);
-    it.moves.push(Move::new("go back to the last config that worked", format!("machinist rollback {name}")));
+    it.moves.extend(roll_back(pool));
     it.moves.push(Move::new(
         "let it be tried once more",
         format!("kubectl annotate mcp {name} {}={target} --overwrite", api::annotations::APPROVE),
@@ -208,7 +275,7 @@ fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Expla
     if is_missing_config(snapshot, facts) {
         let mut it = explained(facts, State::Blocked, format!("it shall reach {target}, which does not exist"));
         it.waiting_for.push(format!("MachineConfig {target}"));
-        it.moves.push(Move::new("bring the config back", "machinist doctor --fix"));
+        it.moves.extend(bring_back(snapshot, pool, target, &[name]));
         return it;
     }
     let has_place = pool.in_line.contains(name) || pool.claims.iter().any(|claim| claim.node == *name);
@@ -237,6 +304,7 @@ fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Expla
     if facts.rebooting {
         let mut it = explained(facts, State::Updating, format!("it reboots into {target}"));
         it.waiting_for.push("the machine to come back".to_owned());
+        it.moves.push(Move::new("see what it last said", format!("kubectl describe node {name}")));
         return it;
     }
     if nobody_works(snapshot, facts, pool) {
@@ -248,7 +316,8 @@ fn on_its_way(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> Expla
         it.moves.push(look_at_daemon(facts));
         return it;
     }
-    let mut it = explained(facts, State::Updating, format!("it changes to {target}"));
+    let image = facts.image.as_ref().map(|image| format!(" with image {image}")).unwrap_or_default();
+    let mut it = explained(facts, State::Updating, format!("it changes to {target}{image}"));
     it.since = claimed.or(facts.reported);
     let step = facts.step.clone().unwrap_or_else(|| "its daemon to finish".to_owned());
     it.waiting_for.push(step);
@@ -282,7 +351,7 @@ fn list(blockers: &[Blocker]) -> String {
 
 impl std::fmt::Display for Blocker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { namespace, pod, owner: _, budgets } = self;
+        let Self { namespace, pod, owner: _, replicas: _, budgets, never: _ } = self;
         match budgets.as_slice() {
             [] => write!(f, "pod {namespace}/{pod} does not go"),
             [budget] => write!(f, "pod {namespace}/{pod} is kept by disruption budget {budget}"),
@@ -294,13 +363,31 @@ impl std::fmt::Display for Blocker {
 impl Blocker {
     /// What lets the pod go.
     pub fn moves(&self) -> Vec<Move> {
-        let Self { namespace, pod, owner, budgets } = self;
+        let Self { namespace, pod, owner, replicas, budgets, never } = self;
         let mut moves = Vec::new();
-        if let Some(owner) = owner {
-            moves.push(Move::new(
-                "run one more of them, so that one may go",
-                format!("kubectl -n {namespace} scale {owner} --replicas=N"),
-            ));
+        match (budgets.as_slice(), owner.as_deref().filter(|owner| is_scaled(owner))) {
+            ([budget], _) if *never => moves.push(Move::new(
+                "let the budget give one of its pods away, which it never does now",
+                format!(
+                    "kubectl -n {namespace} patch pdb {budget} --type merge -p '{{\"spec\":{{\"minAvailable\":null,\"maxUnavailable\":1}}}}'"
+                ),
+            )),
+            ([_], Some(owner)) => {
+                let more = match replicas {
+                    Some(replicas) => (replicas + 1).to_string(),
+                    // The shell counts where nobody has.
+                    None => format!("$(($(kubectl -n {namespace} get {owner} -o jsonpath='{{.spec.replicas}}')+1))"),
+                };
+                moves.push(Move::new(
+                    "run one more of them, so that one may go",
+                    format!("kubectl -n {namespace} scale {owner} --replicas={more}"),
+                ));
+            }
+            ([_, others @ ..], _) if !others.is_empty() => moves.push(Move::new(
+                "keep one budget: the API evicts no pod that several protect",
+                format!("kubectl -n {namespace} delete pdb {}", others.join(" ")),
+            )),
+            (_, _) => {}
         }
         for budget in budgets {
             moves.push(Move::new("see what the budget asks", format!("kubectl -n {namespace} describe pdb {budget}")));
@@ -311,6 +398,11 @@ impl Blocker {
         ));
         moves
     }
+}
+
+/// Whether an owner of pods can be scaled: a Job or a bare pod cannot.
+fn is_scaled(owner: &str) -> bool {
+    ["deploy/", "rs/", "statefulset/", "replicationcontroller/"].iter().any(|kind| owner.starts_with(kind))
 }
 
 /// Ends a person's hold on a node.
@@ -334,7 +426,7 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
     let (state, what) = match &pool.standstill {
         Some(Standstill::Paused) => (State::Paused, "its pool, which is paused".to_owned()),
         Some(Standstill::Budget { limit, used }) => {
-            let is_open = |node: &str| snapshot.nodes.get(node).is_none_or(|facts| !facts.is_done());
+            let is_open = |node: &str| snapshot.nodes.get(node).is_none_or(|facts| !facts.done);
             let taken =
                 pool.claims.iter().map(|claim| claim.node.as_str()).filter(|node| node != name && is_open(node));
             let taken: Vec<_> = taken.take(3).collect();
@@ -345,7 +437,9 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
             (State::Blocked, format!("a person: {node} tried {config} and went back, so no other node gets it"))
         }
         Some(Standstill::Misconfigured(problem)) => (State::Blocked, problem.clone()),
-        Some(Standstill::Settling) => (State::Waiting, "the pool's target to stay the same for a moment".to_owned()),
+        Some(Standstill::Settling { left }) => {
+            (State::Waiting, format!("the pool's target to stay the same for {}", crate::pool::moment(*left)))
+        }
         Some(Standstill::Nodes { in_progress }) => {
             (State::Waiting, format!("its turn: {in_progress} nodes are at work"))
         }
@@ -357,11 +451,21 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
             (State::Waiting, "the controller to choose it".to_owned())
         }
     };
+    // Where configs were not read, the controller has all the same seen what the hosts said of themselves.
+    let unfit = facts.unfit.as_ref().map(|why| format!("a config that this host can take: {why}"));
+    if let Some(why) = unfit.or_else(|| crate::pool::refused(pool)) {
+        it.state = State::Blocked;
+        it.waiting_for.push(why);
+        it.moves.extend(crate::pool::way_out(pool));
+        return it;
+    }
     it.state = state;
     it.waiting_for.push(what);
     match &pool.standstill {
         Some(Standstill::Paused) => it.moves.push(crate::pool::unpause(&pool.name)),
         Some(Standstill::TrialReverted { .. }) => approve(&mut it, pool),
+        Some(Standstill::Settling { .. }) => it.moves.push(crate::pool::settle_now(&pool.name)),
+        Some(Standstill::Misconfigured(_)) => it.moves.push(crate::pool::mend(&pool.name)),
         _ => it.moves.push(Move::new("see what the pool waits for", format!("machinist why pool {}", pool.name))),
     }
     it
@@ -370,7 +474,7 @@ fn before_its_turn(snapshot: &Snapshot, facts: &NodeFacts, pool: &PoolFacts) -> 
 fn arrived(snapshot: &Snapshot, facts: &NodeFacts) -> Explanation {
     let name = &facts.name;
     let config = facts.current.as_deref().unwrap_or_default();
-    if !facts.is_done() {
+    if !facts.done {
         let mut it = explained(facts, State::Updating, format!("it has {config}, and its daemon finishes"));
         it.waiting_for.push(facts.step.clone().unwrap_or_else(|| "its daemon to finish".to_owned()));
         return it;
@@ -442,7 +546,7 @@ pub(crate) fn blame(facts: &NodeFacts) -> Move {
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-@:+,=%".contains(letter);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

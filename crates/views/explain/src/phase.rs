@@ -51,7 +51,7 @@ impl Phase {
             Self::Rebooting
         } else if node.is_uncordoning {
             Self::Returning
-        } else if node.is_done() {
+        } else if node.done {
             Self::Resting
         } else if matches!(at, Some(node_condition::UPDATE_POST_ACTION_COMPLETE | node_condition::RESUMED)) {
             Self::Validating
@@ -84,12 +84,18 @@ mod tests {
 
     fn node() -> NodeFacts {
         let config = Some("rendered-worker-1".to_owned());
-        NodeFacts { current: config.clone(), desired: config, state: state::DONE.to_owned(), ..NodeFacts::default() }
+        NodeFacts {
+            current: config.clone(),
+            desired: config,
+            state: state::DONE.to_owned(),
+            done: true,
+            ..NodeFacts::default()
+        }
     }
 
     #[test]
     fn a_node_goes_through_the_phases_of_an_update() {
-        let asked = NodeFacts { desired: Some("rendered-worker-2".to_owned()), ..node() };
+        let asked = NodeFacts { desired: Some("rendered-worker-2".to_owned()), done: false, ..node() };
         let working = NodeFacts { state: state::WORKING.to_owned(), ..asked.clone() };
         let phases = [
             node(),

@@ -1,10 +1,11 @@
 //! Explains one pool.
 
 use api::names::{pool_condition, status};
+use jiff::SignedDuration;
 
-use crate::node::{approve, missing_controller, no_config, node};
-use crate::snapshot::{PoolFacts, Snapshot, Standstill};
-use crate::{Explanation, Input, Move, State};
+use crate::node::{approve, let_go, missing_controller, no_config, node, quoted};
+use crate::snapshot::{NodeFacts, PoolFacts, Snapshot, Standstill};
+use crate::{Explanation, Input, Move, State, span};
 
 /// Explains the pool of that name, if there is one.
 pub fn pool(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
@@ -22,7 +23,8 @@ pub fn pool(snapshot: &Snapshot, name: &str) -> Option<Explanation> {
         it.since = since_of(facts, pool_condition::RENDER_DEGRADED);
         it.summary = "its fragments cannot be merged, so it keeps the last config that could".to_owned();
         it.waiting_for.push(problem);
-        it.moves.push(Move::new("see its fragments", format!("kubectl get mc -l {}={name}", api::labels::ROLE)));
+        it.moves.extend(take_away(facts));
+        it.moves.extend(see_fragments(facts));
         return Some(it);
     }
     explain(snapshot, facts, &mut it);
@@ -50,11 +52,17 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
         None if done == all => State::Updated,
         None => State::Updating,
     };
+    if let Some(why) = refused(facts).filter(|_| done < all) {
+        it.state = State::Blocked;
+        it.waiting_for.push(why);
+        it.moves.extend(way_out(facts));
+        return;
+    }
     match &facts.standstill {
         Some(Standstill::Misconfigured(problem)) => {
             it.state = State::Blocked;
             it.waiting_for.push(problem.clone());
-            it.moves.push(Move::new("mend it", format!("kubectl edit mcp {}", facts.name)));
+            it.moves.push(mend(&facts.name));
         }
         Some(Standstill::NoConfiguration) if !facts.has_fragments => {
             it.state = State::Waiting;
@@ -75,7 +83,10 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
             it.waiting_for.push(format!("a person: {node} tried {config} and went back{}", why.unwrap_or_default()));
             approve(it, facts);
         }
-        Some(Standstill::Settling) => it.waiting_for.push("its target to stay the same for a moment".to_owned()),
+        Some(Standstill::Settling { left }) => {
+            it.waiting_for.push(format!("its target to stay the same for {}", moment(*left)));
+            it.moves.push(settle_now(&facts.name));
+        }
         Some(Standstill::Other(why)) => it.waiting_for.push(why.clone()),
         Some(Standstill::Unknown(why)) if hidden.is_none() && done < all => {
             it.state = State::Unknown;
@@ -104,7 +115,10 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
     for member in &in_the_way {
         it.state = it.state.max(member.state);
         let what = member.waiting_for.first().unwrap_or(&member.summary);
-        it.waiting_for.push(format!("node {}: {what}", member.name));
+        // What keeps the whole pool was said already.
+        if !it.waiting_for.contains(what) {
+            it.waiting_for.push(format!("node {}: {what}", member.name));
+        }
         it.moves.push(Move::new(
             format!("see why {} does not move", member.name),
             format!("machinist why node {}", member.name),
@@ -119,13 +133,24 @@ fn explain(snapshot: &Snapshot, facts: &PoolFacts, it: &mut Explanation) {
     }
     if it.waiting_for.is_empty() && done < all {
         match &facts.standstill {
-            Some(Standstill::Held { nodes }) => it.waiting_for.push(format!("{nodes} nodes that a person holds")),
+            Some(Standstill::Held { nodes }) => {
+                let nodes = if *nodes == 1 { "a node".to_owned() } else { format!("{nodes} nodes") };
+                it.waiting_for.push(format!("{nodes} that a person holds"));
+                it.moves.extend(held(snapshot, facts));
+            }
             Some(Standstill::Budget { limit, used }) => {
                 it.waiting_for.push(format!("{used} of {limit} places are taken"));
             }
             _ => it.waiting_for.push("the controller to choose the next node".to_owned()),
         }
     }
+}
+
+/// Ends the holds that keep the pool from its target.
+fn held(snapshot: &Snapshot, facts: &PoolFacts) -> Option<Move> {
+    let is_held = |node: &&NodeFacts| node.hold.is_some() && node.current.as_deref() != Some(&facts.target);
+    let names: Vec<&str> = snapshot.nodes_of(&facts.name).filter(is_held).map(|node| node.name.as_str()).collect();
+    (!names.is_empty()).then(|| let_go(&names.join(" ")))
 }
 
 /// What the pool itself counts, where its nodes were not read.
@@ -152,6 +177,34 @@ fn paused(facts: &PoolFacts, it: &mut Explanation) {
     it.moves.push(unpause(&facts.name));
 }
 
+/// How long a target still has to settle.
+pub(crate) fn moment(left: SignedDuration) -> String {
+    if left.is_positive() { format!("{} more", span(left)) } else { "a moment".to_owned() }
+}
+
+/// The policy has the name of the pool.
+pub(crate) fn settle_now(pool: &str) -> Move {
+    let patch = r#"{"spec":{"settle":"0s"}}"#;
+    Move::new("let nodes get targets at once", format!("kubectl patch poolpolicy {pool} --type merge -p '{patch}'"))
+}
+
+/// Takes away what users have added since the last config that worked.
+pub(crate) fn take_away(facts: &PoolFacts) -> Option<Move> {
+    let names = facts.came_since.join(" ");
+    (!names.is_empty()).then(|| {
+        Move::new("take away what came since the last config that worked", format!("kubectl delete mc {names}"))
+    })
+}
+
+pub(crate) fn see_fragments(facts: &PoolFacts) -> Option<Move> {
+    let selects = facts.selects.as_ref()?;
+    Some(Move::new("see what it is made from", format!("kubectl get mc -l {}", quoted(selects))))
+}
+
+pub(crate) fn mend(pool: &str) -> Move {
+    Move::new("mend it", format!("kubectl edit mcp {pool}"))
+}
+
 pub(crate) fn unpause(pool: &str) -> Move {
     Move::new("go on", format!("kubectl patch mcp {pool} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"))
 }
@@ -170,6 +223,20 @@ pub(crate) fn render_problem(facts: &PoolFacts) -> Option<String> {
     let conditions = &facts.status.conditions;
     let degraded = conditions.iter().find(|condition| condition.type_ == pool_condition::RENDER_DEGRADED)?;
     (degraded.status == status::TRUE).then(|| degraded.message.clone())
+}
+
+/// What the controller says about a target that no host of the pool can take.
+pub(crate) fn refused(facts: &PoolFacts) -> Option<String> {
+    let mut conditions = facts.status.conditions.iter();
+    let degraded = conditions.find(|condition| condition.type_ == pool_condition::DEGRADED)?;
+    let is_said = degraded.status == status::TRUE && degraded.reason == rollout::REFUSED;
+    // Until the controller has looked, the condition is about an earlier target.
+    (is_said && degraded.message.contains(&facts.target)).then(|| degraded.message.clone())
+}
+
+/// Ways out of a change that hosts refuse.
+pub(crate) fn way_out(facts: &PoolFacts) -> Vec<Move> {
+    take_away(facts).into_iter().chain(crate::node::roll_back(facts)).chain(see_fragments(facts)).collect()
 }
 
 /// A rendered config's name, short enough to be read: the pool and the first letters of the hash.

@@ -3,30 +3,35 @@
 //! What other decisions say about the same objects (which pool a node belongs to, what a pool waits for, which pods a
 //! drain cannot move) is handed in, so that people read what the controllers will really do.
 
+mod installation;
 mod machines;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::config::{ClusterImagePolicy, ClusterOperator, ImagePolicy};
 use api::known::Reading;
 use api::machine::{Machine, MachineHealthCheck, MachineSet};
 use api::machineconfiguration::{
     ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
     MachineConfigPoolStatus,
 };
-use api::machinist::{PoolLedger, RenderedProvenance};
+use api::machinist::{PoolLedger, PoolPolicy, RenderedProvenance};
 use api::managed::{self, last_writer};
 use api::names::{node_condition, state};
 use api::pause::Pause;
 use api::selector::Selector;
 use api::{annotations, labels};
-use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use serde::Serialize;
 
 use crate::Unread;
 
+pub use installation::{DaemonFacts, DaemonPod, OperatorFacts, Refused, RequestFacts};
 pub use machines::{HealthCheckFacts, MachineFacts, MachineSetFacts, Symptom, Trouble};
 
 /// The input of every explanation.
@@ -41,6 +46,14 @@ pub struct Snapshot {
     pub workloads: Vec<Workload>,
     pub generators: Vec<Generator>,
     pub certificates: Vec<Certificate>,
+    /// ClusterOperators of ours that are not well.
+    pub operators: Vec<OperatorFacts>,
+    /// The DaemonSet of the node daemon, where it runs as one.
+    pub daemons: Vec<DaemonFacts>,
+    /// Kubelets that wait for a certificate.
+    pub requests: Vec<RequestFacts>,
+    /// Mirrors and policies that are not in force.
+    pub refused: Vec<Refused>,
     /// By name; those of other namespaces than the machine API's own by `namespace/name`.
     pub machines: BTreeMap<String, MachineFacts>,
     /// By name, like machines.
@@ -72,6 +85,10 @@ pub struct PoolFacts {
     pub pause: Option<Pause>,
     /// There is a MachineConfig that the pool selects.
     pub has_fragments: bool,
+    /// Which MachineConfigs the pool selects, as `kubectl get -l` takes it.
+    pub selects: Option<String>,
+    /// MachineConfigs of users that the last config that worked was made without.
+    pub came_since: Vec<String>,
 }
 
 /// Why a pool's rollout takes no further node now. The words of the rollout's own plan.
@@ -85,7 +102,10 @@ pub enum Standstill {
         config: String,
         node: String,
     },
-    Settling,
+    /// The target has to stay the same for this long from now on.
+    Settling {
+        left: SignedDuration,
+    },
     Budget {
         limit: usize,
         used: usize,
@@ -124,6 +144,8 @@ pub enum Member {
     #[default]
     Unmanaged,
     Pool(String),
+    /// It was born into this pool and does not have that pool's labels yet.
+    Born(String),
     /// Several custom pools want it, so it follows none.
     Contested(Vec<String>),
 }
@@ -136,6 +158,10 @@ pub struct NodeFacts {
     pub is_windows: bool,
     pub current: Option<String>,
     pub desired: Option<String>,
+    /// The image that it shall get and does not run, as the rollout judges it.
+    pub image: Option<String>,
+    /// It runs what it was asked to run, and its daemon rests: the rollout's own verdict.
+    pub done: bool,
     /// The daemon's own word; empty before it first spoke.
     pub state: String,
     pub reason: Option<String>,
@@ -162,6 +188,8 @@ pub struct NodeFacts {
     pub is_uncordoning: bool,
     /// The controller asked the daemon whether it is there, and got no answer yet.
     pub is_silent: bool,
+    /// Why its host cannot take what its pool wants.
+    pub unfit: Option<String>,
     /// What keeps the drain from finishing.
     pub blockers: Vec<Blocker>,
     /// The daemon's pod on this node, where it runs as one.
@@ -174,8 +202,12 @@ pub struct Blocker {
     pub namespace: String,
     pub pod: String,
     pub owner: Option<String>,
+    /// How many pods the owner runs, where that is known.
+    pub replicas: Option<i32>,
     /// Names of the budgets, in the pod's namespace.
     pub budgets: Vec<String>,
+    /// The budget lets no pod go however many there are.
+    pub never: bool,
 }
 
 /// A Deployment of ours.
@@ -217,6 +249,9 @@ pub struct Objects {
     pub nodes: Vec<Node>,
     pub machine_config_nodes: Vec<MachineConfigNode>,
     pub ledgers: Vec<PoolLedger>,
+    pub pool_policies: Vec<PoolPolicy>,
+    /// The node that runs the leader of the controllers, which goes last; absent where nobody knows.
+    pub leader_node: Option<String>,
     pub configs: Reading<Vec<MachineConfig>>,
     /// Pods among which members of etcd are looked for.
     pub etcd: Reading<Vec<Pod>>,
@@ -229,11 +264,21 @@ pub struct Objects {
     pub controller_configs: Vec<ControllerConfig>,
     /// Certificates that were read elsewhere: those that the ControllerConfig's status does not tell of.
     pub certificates: Vec<Certificate>,
+    pub cluster_operators: Vec<ClusterOperator>,
+    /// DaemonSets of our own namespace.
+    pub daemon_sets: Vec<DaemonSet>,
+    pub requests: Vec<CertificateSigningRequest>,
+    pub cluster_image_policies: Vec<ClusterImagePolicy>,
+    pub image_policies: Vec<ImagePolicy>,
     pub machines: Vec<Machine>,
     pub machine_sets: Vec<MachineSet>,
     pub health_checks: Vec<MachineHealthCheck>,
     /// Which of the lists are empty, or shorter, only because they could not be read.
     pub unread: Unread,
+    /// Decided elsewhere: by pool, why hosts cannot take what it wants.
+    pub refusals: BTreeMap<String, rollout::pool_nodes::Refusals>,
+    /// Decided elsewhere: nodes whose hosts cannot take what their pool wants, and why.
+    pub unfit: BTreeMap<String, String>,
     /// Decided elsewhere: where each node belongs.
     pub members: BTreeMap<String, Member>,
     /// Decided elsewhere: what each pool waits for.
@@ -256,13 +301,16 @@ impl Snapshot {
         let pool = |pool: &MachineConfigPool| {
             let mut facts = PoolFacts::from_objects(pool, ledgers.get(&pool.name_any()).copied());
             facts.standstill = objects.standstills.get(&facts.name).cloned();
-            facts.has_fragments = has_fragments(pool, &objects.configs);
+            let fragments = fragments(pool, &objects.configs);
+            facts.has_fragments = fragments.as_ref().is_none_or(|names| !names.is_empty());
+            facts.came_since = came_since(pool, &facts, fragments.unwrap_or_default());
             (facts.name.clone(), facts)
         };
         let node = |node: &Node| {
             let name = node.name_any();
             let mut facts = NodeFacts::from_objects(node, reports.get(&name).copied());
             facts.member = objects.members.get(&name).cloned().unwrap_or_default();
+            facts.unfit = objects.unfit.get(&name).cloned();
             facts.blockers = objects.blockers.get(&name).cloned().unwrap_or_default();
             facts.daemon_pod = daemons.get(&name).cloned();
             (name, facts)
@@ -280,6 +328,10 @@ impl Snapshot {
                 .flat_map(certificates)
                 .chain(objects.certificates.iter().cloned())
                 .collect(),
+            operators: objects.cluster_operators.iter().filter_map(OperatorFacts::from_object).collect(),
+            daemons: daemons_of(objects),
+            requests: objects.requests.iter().filter_map(RequestFacts::from_object).collect(),
+            refused: refused(objects),
             machines: objects.machines.iter().map(MachineFacts::keyed).collect(),
             machine_sets: objects.machine_sets.iter().map(MachineSetFacts::keyed).collect(),
             health_checks: objects.health_checks.iter().filter_map(HealthCheckFacts::from_object).collect(),
@@ -345,6 +397,8 @@ impl PoolFacts {
                 .collect(),
             pause: Pause::of(pool),
             has_fragments: true,
+            selects: pool.spec.machine_config_selector.as_ref().and_then(selection),
+            came_since: Vec::new(),
             target,
         }
     }
@@ -359,6 +413,7 @@ impl NodeFacts {
         let steps = report.and_then(|report| report.status.as_ref()).map(|status| status.conditions.as_slice());
         let steps = steps.unwrap_or_default();
         let desired_drain = said(annotations::DESIRED_DRAIN);
+        let planned = rollout::NodeFacts::from_object(node);
         // The step that a daemon is at is the one that is neither done nor still to come.
         let step = steps.iter().find(|step| step.status == "Unknown" && step.type_ != node_condition::UPDATED);
         Self {
@@ -366,6 +421,8 @@ impl NodeFacts {
             is_windows: metadata.labels.as_ref().and_then(|all| all.get(labels::OS)).is_some_and(|os| os == "windows"),
             current: said(annotations::CURRENT_CONFIG),
             desired: said(annotations::DESIRED_CONFIG),
+            image: planned.desired_image.clone().filter(|_| !planned.is_image_done()),
+            done: planned.is_done(),
             state: said(annotations::STATE).unwrap_or_default(),
             reason: said(annotations::REASON),
             targeted: last_writer(metadata, managed::DESIRED_CONFIG).and_then(|writer| writer.at),
@@ -390,15 +447,9 @@ impl NodeFacts {
             is_uncordoning: desired_drain.as_deref().is_some_and(|drain| drain.starts_with("uncordon-"))
                 && desired_drain != said(annotations::LAST_APPLIED_DRAIN),
             is_silent: said(annotations::PROBE).is_some() && said(annotations::PROBE) != said(annotations::ANSWERED),
-            is_draining: desired_drain.as_deref().is_some_and(|drain| drain.starts_with("drain-"))
-                && desired_drain != said(annotations::LAST_APPLIED_DRAIN),
+            is_draining: planned.is_draining(),
             ..Self::default()
         }
-    }
-
-    /// The node runs what it was asked to run, and its daemon rests.
-    pub fn is_done(&self) -> bool {
-        self.current.is_some() && self.current == self.desired && self.state == state::DONE
     }
 
     pub fn is_degraded(&self) -> bool {
@@ -422,12 +473,67 @@ impl Workload {
     }
 }
 
-/// Whether any MachineConfig is for this pool; rendered ones carry no role. Where they could not be read, nothing is missing.
-fn has_fragments(pool: &MachineConfigPool, configs: &Reading<Vec<MachineConfig>>) -> bool {
-    let Reading::Known { value: configs, .. } = configs else { return true };
-    let selector = pool.spec.machine_config_selector.as_ref().and_then(|selector| Selector::parse(selector).ok());
-    let Some(selector) = selector else { return true };
-    configs.iter().any(|config| selector.matches(config.labels()))
+/// The MachineConfigs for this pool, those of users alone; rendered ones carry no role. Nothing where that is not known.
+fn fragments(pool: &MachineConfigPool, configs: &Reading<Vec<MachineConfig>>) -> Option<Vec<MachineConfig>> {
+    let Reading::Known { value: configs, .. } = configs else { return None };
+    let selector = Selector::parse(pool.spec.machine_config_selector.as_ref()?).ok()?;
+    Some(configs.iter().filter(|config| selector.matches(config.labels())).cloned().collect())
+}
+
+/// What users have added since the config that worked: the last one that could be rendered, or that every node has reached.
+fn came_since(pool: &MachineConfigPool, facts: &PoolFacts, fragments: Vec<MachineConfig>) -> Vec<String> {
+    let good = match crate::pool::render_problem(facts) {
+        Some(_) => pool.spec.configuration.as_ref(),
+        None => pool.status.as_ref().and_then(|status| status.configuration.as_ref()),
+    };
+    let sources = good.map(|configuration| configuration.source.as_slice()).unwrap_or_default();
+    if sources.is_empty() {
+        return Vec::new();
+    }
+    let is_new = |config: &MachineConfig| {
+        !sources.iter().any(|source| source.name.as_deref() == config.metadata.name.as_deref())
+    };
+    // What a controller made comes back when it is deleted.
+    let is_made =
+        |config: &MachineConfig| config.annotations().contains_key(annotations::GENERATED_BY_CONTROLLER_VERSION);
+    fragments.iter().filter(|config| is_new(config) && !is_made(config)).map(ResourceExt::name_any).collect()
+}
+
+/// A selector as `kubectl get -l` takes it.
+fn selection(selector: &LabelSelector) -> Option<String> {
+    let equal = selector.match_labels.iter().flatten().map(|(key, value)| Some(format!("{key}={value}")));
+    let expressions = selector.match_expressions.iter().flatten().map(|it| {
+        let (key, values) = (&it.key, it.values.as_deref().unwrap_or_default().join(","));
+        Some(match it.operator.as_str() {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.clone(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        })
+    });
+    let parts: Vec<String> = equal.chain(expressions).collect::<Option<_>>()?;
+    (!parts.is_empty()).then(|| parts.join(","))
+}
+
+/// The node daemon's DaemonSet, without other DaemonSets of the namespace.
+fn daemons_of(objects: &Objects) -> Vec<DaemonFacts> {
+    let daemons = objects.daemon_sets.iter().filter(|set| set.name_any() == "machine-config-daemon");
+    daemons.map(|set| DaemonFacts::from_objects(set, &objects.pods)).collect()
+}
+
+fn refused(objects: &Objects) -> Vec<Refused> {
+    let cluster = objects.cluster_image_policies.iter().filter_map(Refused::cluster_policy);
+    let policies = objects.image_policies.iter().filter_map(Refused::policy);
+    let Reading::Known { value: configs, .. } = &objects.configs else { return cluster.chain(policies).collect() };
+    let mut refused: Vec<Refused> = cluster.chain(policies).collect();
+    for one in configs.iter().flat_map(Refused::left_out) {
+        // Each pool's config has a note of its own.
+        if !refused.iter().any(|it| (&it.kind, &it.namespace, &it.name) == (&one.kind, &one.namespace, &one.name)) {
+            refused.push(one);
+        }
+    }
+    refused
 }
 
 fn daemon_pods(pods: &[Pod]) -> BTreeMap<String, String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::known::Reading;
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool};
-use api::machinist::{ClusterSettings, PoolLedger};
+use api::machinist::{ClusterSettings, PoolLedger, PoolPolicy};
 use api::operator::MachineConfiguration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -21,6 +21,9 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     pub machine_config_nodes: Vec<MachineConfigNode>,
     pub ledgers: Vec<PoolLedger>,
+    pub pool_policies: Vec<PoolPolicy>,
+    /// The node that runs the leader of the controllers, which goes last; absent where nobody knows.
+    pub leader_node: Option<String>,
     /// Pods of etcd, which the control plane's order depends on.
     pub etcd: Reading<Vec<Pod>>,
     /// Every MachineConfig, whole.
@@ -50,11 +53,17 @@ impl Cluster {
         unwell
     }
 
+    /// The settings of a pool for which upstream has no field.
+    #[must_use]
+    pub fn policy(&self, pool: &str) -> Option<&PoolPolicy> {
+        self.pool_policies.iter().find(|policy| policy.metadata.name.as_deref() == Some(pool))
+    }
+
     /// What the rollout says about the membership of each node.
     #[must_use]
     pub fn members(&self) -> BTreeMap<String, Membership> {
         let pools = Pools::from_objects(&self.pools);
-        let member = |node: &Node| (node.name_any(), pools.of_node(&node.name_any(), node.labels()));
+        let member = |node: &Node| (node.name_any(), pools.of(&NodeFacts::from_object(node)));
         self.nodes.iter().map(member).collect()
     }
 }

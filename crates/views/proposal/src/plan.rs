@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::known::Reading;
 use api::labels::ROLE;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::machinist::TrialPolicy;
 use api::names::RENDERED_PREFIX;
 use api::pause::Pause;
 use change::disruption::Class;
@@ -59,6 +60,12 @@ pub struct PoolPlan {
     /// Who paused it, why and until when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
+    /// How long the target has to stay the same before a node gets it, where the pool's policy says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle_seconds: Option<i64>,
+    /// What each node has to pass after the change beyond the built-in checks, where the pool's policy says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial: Option<String>,
     /// Why no running node could make the change; nothing would be rolled out then.
     pub obstacles: Vec<String>,
     pub nodes: Vec<NodePlan>,
@@ -302,6 +309,21 @@ fn render_pool(
     Ok(Some(rendered.machine_config))
 }
 
+/// What a pool's policy demands of a node after a change.
+fn trial(policy: &TrialPolicy) -> Option<String> {
+    if policy.checks.is_empty() {
+        return None;
+    }
+    let checks = policy.checks.iter().map(|check| {
+        let what = [("unit", &check.unit), ("tcp", &check.tcp), ("http", &check.http)];
+        let what = what.into_iter().find_map(|(kind, value)| Some(format!("{kind} {}", value.as_ref()?)));
+        format!("{} ({})", check.name, what.unwrap_or_default())
+    });
+    let checks = checks.collect::<Vec<_>>().join(", ");
+    let deadline = policy.deadline.as_deref().unwrap_or("10m");
+    Some(format!("each node has {deadline} to pass its checks and {checks}, or goes back"))
+}
+
 /// One pool on the way to its plan.
 struct PoolDraft<'a> {
     cluster: &'a Cluster,
@@ -317,7 +339,7 @@ impl PoolDraft<'_> {
     fn plan(&self) -> Result<Option<(PoolPlan, Comparison)>, Error> {
         let (name, to) = (self.pool.name_any(), self.new.name_any());
         let from = self.pool.spec.configuration.as_ref().and_then(|configuration| configuration.name.clone());
-        let reach = waves::of(self.pool, &to, self.cluster);
+        let reach = waves::of(self.pool, self.new, self.cluster);
         if from.as_deref() == Some(to.as_str()) && reach.waves.is_empty() && reach.left.is_empty() {
             return Ok(None);
         }
@@ -336,12 +358,30 @@ impl PoolDraft<'_> {
             }
             nodes.push(self.node(node, current, &comparisons[&key]));
         }
-        let obstacles = main.obstacles.iter().map(ToString::to_string).collect();
-        let Reach { waves, left, current: _ } = reach;
-        let estimate_seconds = self.estimate(&waves, &nodes);
+        let Reach { waves, left, refused, current: _ } = reach;
+        let obstacles = main.obstacles.iter().map(ToString::to_string).chain(refused).collect();
+        let policy = self.cluster.policy(&name);
+        let settle_seconds =
+            policy.and_then(rollout::snapshot::settle).map(|settle| settle.as_secs()).filter(|it| *it > 0);
+        let trial = policy.and_then(|policy| policy.spec.trial.as_ref()).and_then(trial);
+        let estimate_seconds =
+            self.estimate(&waves, &nodes) + settle_seconds.filter(|_| !waves.is_empty()).unwrap_or(0);
         let paused = self.pool.spec.paused.unwrap_or(false);
         let pause = Pause::of(self.pool);
-        let plan = PoolPlan { pool: name, from, to, paused, pause, obstacles, nodes, waves, left, estimate_seconds };
+        let plan = PoolPlan {
+            pool: name,
+            from,
+            to,
+            paused,
+            pause,
+            settle_seconds,
+            trial,
+            obstacles,
+            nodes,
+            waves,
+            left,
+            estimate_seconds,
+        };
         Ok(Some((plan, main)))
     }
 
@@ -392,5 +432,49 @@ impl PoolDraft<'_> {
             Class::Reboot => self.reboot.as_secs(),
         };
         act + grace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_tells_how_long_the_policy_lets_a_target_settle_and_what_it_tries() {
+        let kind = |kind: &str, name: &str| {
+            let group =
+                if kind == "PoolPolicy" { "machinist.dev/v1alpha1" } else { "machineconfiguration.openshift.io/v1" };
+            json!({"apiVersion": group, "kind": kind, "metadata": {"name": name}})
+        };
+        let mut pool = kind("MachineConfigPool", "worker");
+        pool["spec"] = json!({
+            "nodeSelector": {"matchLabels": {"pool": "worker"}}, "machineConfigSelector": {"matchLabels": {ROLE: "worker"}},
+        });
+        let mut config = kind("MachineConfig", "50-motd");
+        config["metadata"]["labels"] = json!({ROLE: "worker"});
+        config["spec"] = json!({"config": {"ignition": {"version": "3.2.0"}}});
+        let mut policy = kind("PoolPolicy", "worker");
+        let checks = json!([{"name": "shop", "unit": "shop.service"}]);
+        policy["spec"] = json!({"settle": "1m", "trial": {"deadline": "5m", "checks": checks}});
+        let node = json!({"metadata": {"name": "one", "labels": {"pool": "worker"}, "resourceVersion": "5"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let cluster = Cluster {
+            pools: vec![serde_json::from_value(pool).expect("a pool")],
+            configs: vec![serde_json::from_value(config).expect("a config")],
+            pool_policies: vec![serde_json::from_value(policy).expect("a policy")],
+            nodes: vec![serde_json::from_value(node).expect("a node")],
+            ..Cluster::default()
+        };
+        let change = Change::new(Vec::new(), Vec::new()).expect("a change");
+        let draft = Draft::new(&cluster, &change, &[]).expect("a draft");
+        let proposal = draft.plan(&Drains::default(), SignedDuration::from_secs(180)).expect("a plan");
+        let plan = &proposal.plan.pools[0];
+        assert_eq!(plan.waves, [["one"]]);
+        assert_eq!(plan.settle_seconds, Some(60));
+        assert!(plan.estimate_seconds >= 60, "{}", plan.estimate_seconds);
+        let trial = "each node has 5m to pass its checks and shop (unit shop.service), or goes back";
+        assert_eq!(plan.trial.as_deref(), Some(trial));
     }
 }

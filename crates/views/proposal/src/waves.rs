@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api::machineconfiguration::{MachineConfigPool, MachineConfigPoolConfiguration};
+use api::known::Reading;
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, MachineConfigPoolConfiguration};
 use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use rollout::node::State;
@@ -18,11 +19,14 @@ const WRITES: usize = 16;
 pub(crate) struct Reach {
     pub(crate) waves: Vec<Vec<String>>,
     pub(crate) left: Vec<Left>,
+    /// Why no host of the pool can take the config.
+    pub(crate) refused: Option<String>,
     /// What each node runs now.
     pub(crate) current: BTreeMap<String, Option<String>>,
 }
 
-pub(crate) fn of(pool: &MachineConfigPool, to: &str, objects: &Cluster) -> Reach {
+pub(crate) fn of(pool: &MachineConfigPool, new: &MachineConfig, objects: &Cluster) -> Reach {
+    let to = &new.name_any();
     let mut pool = pool.clone();
     pool.spec.configuration = Some(MachineConfigPoolConfiguration { name: Some(to.to_owned()), ..Default::default() });
     pool.spec.paused = Some(false);
@@ -35,10 +39,17 @@ pub(crate) fn of(pool: &MachineConfigPool, to: &str, objects: &Cluster) -> Reach
         machine_config_nodes: &objects.machine_config_nodes,
         ledger: objects.ledgers.iter().find(|ledger| ledger.name_any() == pool.name_any()),
         pods: objects.etcd.as_ref().map(Vec::as_slice),
+        configs: Reading::known(&objects.configs, objects.now),
         ..rollout::Objects::new(&pool, &pools, &objects.nodes)
     };
-    let settings = rollout::Settings { settle: SignedDuration::ZERO, ..Default::default() };
+    // On paper no time passes; how long the target has to settle is told beside the order.
+    let settings = rollout::Settings {
+        settle: SignedDuration::ZERO,
+        leader_node: objects.leader_node.clone(),
+        ..Default::default()
+    };
     let mut snapshot = rollout::Snapshot::from_objects(input, settings, objects.now);
+    snapshot.observe_hosts(|current, word| change::backend::refusal(word, &objects.config(current)?.spec, &new.spec));
     let current = snapshot.nodes.iter().map(|node| (node.name.clone(), node.current.clone())).collect();
     let mut waves = Vec::new();
     let mut writes = 0;
@@ -58,7 +69,9 @@ pub(crate) fn of(pool: &MachineConfigPool, to: &str, objects: &Cluster) -> Reach
             continue;
         }
         if targets.is_empty() {
-            return Reach { waves, left: left(&snapshot, to, &plan.next), current };
+            let degraded = plan.status.conditions.iter().find(|condition| condition.reason == rollout::REFUSED);
+            let refused = degraded.map(|condition| condition.message.clone());
+            return Reach { waves, left: left(&snapshot, to, &plan.next), refused, current };
         }
         for name in &targets {
             let Some(facts) = snapshot.nodes.get(name).cloned() else { continue };
@@ -101,9 +114,10 @@ fn left(snapshot: &rollout::Snapshot, to: &str, next: &rollout::Next) -> Vec<Lef
     let there = |node: &&NodeFacts| node.desired.as_deref() != Some(to);
     let left = snapshot.nodes.iter().filter(there).map(|node| Left {
         node: node.name.clone(),
-        why: match &node.hold {
-            Some(_) => "a person holds it".to_owned(),
-            None => waiting.to_string(),
+        why: match (&node.hold, snapshot.nodes.rules().refusal(node)) {
+            (Some(_), _) => "a person holds it".to_owned(),
+            (None, Some(why)) => why.to_owned(),
+            (None, None) => waiting.to_string(),
         },
     });
     left.collect()
@@ -111,11 +125,16 @@ fn left(snapshot: &rollout::Snapshot, to: &str, next: &rollout::Next) -> Vec<Lef
 
 #[cfg(test)]
 mod tests {
-    use api::known::Reading;
     use jiff::Timestamp;
     use serde_json::json;
 
     use super::*;
+
+    fn config(name: &str) -> MachineConfig {
+        let mut config = MachineConfig::default();
+        config.metadata.name = Some(name.to_owned());
+        config
+    }
 
     fn objects(ledger: &serde_json::Value) -> Cluster {
         let node = |name: &str, version: &str| {
@@ -152,7 +171,7 @@ mod tests {
         let target = json!({"config": "rendered-worker-a", "since": "2026-01-01T00:00:00Z"});
         let over = json!([{"node": "one", "config": "rendered-worker-a", "nodeResourceVersion": "3"}]);
         let objects = objects(&json!({"target": target, "claims": over}));
-        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects);
+        let reach = of(&objects.pools[0].clone(), &config("rendered-worker-b"), &objects);
         assert_eq!(reach.waves, [["one"], ["two"]]);
         assert_eq!(reach.left.len(), 0);
     }
@@ -162,9 +181,40 @@ mod tests {
         let target = json!({"config": "rendered-worker-b", "since": "2026-01-01T00:00:00Z"});
         let held = json!([{"config": "rendered-worker-b", "node": "one", "reason": "sshd does not answer"}]);
         let objects = objects(&json!({"target": target, "held": held}));
-        let reach = of(&objects.pools[0].clone(), "rendered-worker-b", &objects);
+        let reach = of(&objects.pools[0].clone(), &config("rendered-worker-b"), &objects);
         assert_eq!(reach.waves, Vec::<Vec<String>>::new());
         let left: Vec<&str> = reach.left.iter().map(|left| left.node.as_str()).collect();
         assert_eq!(left, ["one", "two"]);
+    }
+
+    #[test]
+    fn the_node_of_the_leading_controller_goes_last() {
+        let mut objects = objects(&json!({}));
+        let reach = of(&objects.pools[0].clone(), &config("rendered-worker-b"), &objects);
+        assert_eq!(reach.waves, [["one"], ["two"]]);
+        objects.leader_node = Some("one".to_owned());
+        let reach = of(&objects.pools[0].clone(), &config("rendered-worker-b"), &objects);
+        assert_eq!(reach.waves, [["two"], ["one"]]);
+    }
+
+    #[test]
+    fn hosts_that_cannot_take_a_config_are_named_and_where_none_can_the_pool_is_refused() {
+        let mut objects = objects(&json!({}));
+        objects.configs = vec![config("rendered-worker-a")];
+        let says = |node: &mut k8s_openapi::api::core::v1::Node, word: &str| {
+            let annotations = node.metadata.annotations.get_or_insert_default();
+            annotations.insert(api::annotations::OS_UPDATES.to_owned(), word.to_owned());
+        };
+        let mut new = config("rendered-worker-b");
+        new.spec.kernel_arguments = vec!["nosmt".to_owned()];
+        says(&mut objects.nodes[0], "none");
+        let why = "kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree";
+        let reach = of(&objects.pools[0].clone(), &new, &objects);
+        assert_eq!((reach.waves, reach.refused), (vec![vec!["two".to_owned()]], None));
+        assert_eq!((reach.left[0].node.as_str(), reach.left[0].why.as_str()), ("one", why));
+        says(&mut objects.nodes[1], "bootc");
+        let reach = of(&objects.pools[0].clone(), &new, &objects);
+        assert_eq!(reach.waves, Vec::<Vec<String>>::new());
+        assert!(reach.refused.is_some_and(|told| told.contains(why) && told.contains("a host with bootc alone")));
     }
 }

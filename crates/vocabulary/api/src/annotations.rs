@@ -93,6 +93,8 @@ pub const FORCE: &str = "machinist.dev/force";
 pub const APPROVE: &str = "machinist.dev/approve";
 /// On a node: the config whose trial was reverted on this node.
 pub const REVERTED: &str = "machinist.dev/reverted";
+/// On a node: how its host updates its operating system, as our own daemon says: `rpm-ostree`, `bootc` or `none`.
+pub const OS_UPDATES: &str = "machinist.dev/os-updates";
 /// On a node: set by our own daemon, which accepts a new target while it works. The value is its version.
 pub const DAEMON: &str = "machinist.dev/daemon";
 /// On a node: a probe that the daemon must echo as [`ANSWERED`]. Written by the rollout controller to nodes that are

@@ -21,6 +21,7 @@ use crate::ledger::{OpenClaim, Stand};
 use crate::node::NodeFacts;
 use crate::quote::cut;
 use crate::snapshot::Snapshot;
+use crate::status;
 
 /// How many nodes stand in line at most. A ledger is written when half of the line has moved up: long enough that a large
 /// pool writes it seldom, short enough that it stays cheap.
@@ -325,7 +326,8 @@ impl<'a> Draft<'a> {
 
     /// Whether a node wants the target and may have it.
     fn wants(&self, facts: &NodeFacts) -> bool {
-        let is_held = || facts.hold.is_some() || self.requested.contains(&facts.name);
+        let is_unfit = || self.snapshot.nodes.index().unfit.contains(&facts.name);
+        let is_held = || facts.hold.is_some() || self.requested.contains(&facts.name) || is_unfit();
         !self.snapshot.nodes.goal().is_desired_by(facts) && !is_held() && !facts.is_foreign_and_working()
     }
 
@@ -401,6 +403,8 @@ impl<'a> Draft<'a> {
             Waiting::Nodes { in_progress }
         } else if counts.ready == counts.machines {
             Waiting::Settled
+        } else if let Some(why) = status::unfit(self.snapshot) {
+            Waiting::Unfit { nodes: index.unfit.len(), why }
         } else if !index.held.is_empty() {
             Waiting::Held { nodes: index.held.len() }
         } else {

@@ -43,6 +43,14 @@ pub(super) fn sentence(snapshot: &Snapshot, waiting: &Waiting) -> String {
         });
         parts.push(format!("held: {}", list(&named.collect::<Vec<_>>(), index.held.len())));
     }
+    if !index.unfit.is_empty() {
+        let named = index.unfit.iter().take(NAMED).filter_map(|node| nodes.get(node));
+        let named = named.map(|facts| match nodes.rules().refusal(facts) {
+            Some(why) => format!("{} ({})", facts.name, cut(why, WORDS)),
+            None => facts.name.clone(),
+        });
+        parts.push(format!("cannot take it: {}", list(&named.collect::<Vec<_>>(), index.unfit.len())));
+    }
     if !index.busy.is_empty() {
         let named: Vec<_> = index.busy.iter().take(NAMED).cloned().collect();
         parts.push(format!("finishing an older target: {}", list(&named, index.busy.len())));

@@ -5,6 +5,7 @@
 mod control_plane;
 mod crowd;
 mod fleet;
+mod hosts;
 mod ledger;
 mod line;
 mod marks;

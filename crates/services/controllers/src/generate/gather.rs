@@ -161,7 +161,7 @@ pub(super) fn certificates(spec: &ControllerConfigSpec) -> Vec<ControllerCertifi
 }
 
 fn pool_of(node: &NodeFacts, pools: &Pools) -> String {
-    match pools.of_node(&node.name, &node.labels) {
+    match pools.of(node) {
         Membership::Member { primary, .. } => primary,
         Membership::Unmanaged | Membership::Contested(_) => String::new(),
     }

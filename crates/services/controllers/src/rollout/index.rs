@@ -3,11 +3,11 @@
 //! A node's change touches that node's entry and its pool's place in the queue, whatever the size of the fleet. Only a
 //! pool whose selector changed makes every node be looked at again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use api::machineconfiguration::{
-    CertExpiry, ControllerConfig, MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus,
+    CertExpiry, ControllerConfig, MachineConfig, MachineConfigPool, MachineConfigPoolCondition, MachineConfigPoolStatus,
 };
 use api::machinist::{PoolLedger, PoolPolicy};
 use api::names;
@@ -92,7 +92,7 @@ impl Index {
         now: Timestamp,
         rendering: Option<MachineConfigPoolCondition>,
         sight: Sight,
-        exists: impl Fn(&str) -> bool,
+        config: impl Fn(&str) -> Option<Arc<MachineConfig>>,
     ) -> Option<&Snapshot> {
         let settle = self.settles.get(pool).copied().unwrap_or(self.default_settle);
         let peer = self.peer(pool);
@@ -105,7 +105,8 @@ impl Index {
             snapshot.etcd = sight.etcd;
         }
         snapshot.unread = sight.unread;
-        snapshot.rendered = rendered(snapshot, exists);
+        snapshot.observe_configs(|name| config(name).is_some());
+        observe_hosts(snapshot, &config);
         if let Some(rendering) = rendering {
             put_condition(&mut snapshot.pool.status, rendering, now);
         }
@@ -247,13 +248,11 @@ impl Index {
     }
 
     pub(super) fn put_policy(&mut self, queue: &Queue, pool: &str, policy: Option<&PoolPolicy>) {
-        let settle = policy.and_then(|policy| policy.spec.settle.as_deref()).and_then(parse_duration);
-        match settle {
+        match policy.and_then(rollout::snapshot::settle) {
             Some(settle) => self.settles.insert(pool.to_owned(), settle),
             None => self.settles.remove(pool),
         };
-        let server = policy.and_then(|policy| policy.spec.config_server.as_ref());
-        if server.and_then(|server| server.open).unwrap_or(false) {
+        if policy.is_some_and(rollout::snapshot::is_open) {
             self.opened.insert(pool.to_owned());
         } else {
             self.opened.remove(pool);
@@ -439,13 +438,14 @@ fn topology(config: &ControllerConfig) -> Option<String> {
     config.spec.infra.as_ref()?.status.as_ref()?.control_plane_topology.clone()
 }
 
-/// The rendered configs of a pool that exist, among those that people have set as targets of its nodes.
-fn rendered(snapshot: &Snapshot, exists: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let prefix = format!("{}{}-", names::RENDERED_PREFIX, snapshot.pool.name);
-    let is_own = |config: &String| config.strip_prefix(&prefix).is_some_and(|hash| !hash.contains('-'));
-    let hand_set = snapshot.nodes.index().hand_set.iter().filter_map(|node| snapshot.nodes.get(node));
-    let configs = hand_set.filter_map(|facts| facts.desired.clone());
-    configs.filter(|config| is_own(config) && exists(config)).collect()
+/// Which hosts cannot take the pool's target. Few targets ask for anything that not every host can do.
+fn observe_hosts(snapshot: &mut Snapshot, config: impl Fn(&str) -> Option<Arc<MachineConfig>>) {
+    let target = config(snapshot.pool.target()).filter(|target| change::backend::asks(&target.spec));
+    if target.is_none() && snapshot.nodes.rules().refusals.is_empty() {
+        return;
+    }
+    snapshot
+        .observe_hosts(|current, word| change::backend::refusal(word, &config(current)?.spec, &target.as_ref()?.spec));
 }
 
 /// Whether nothing changed that decides where a node belongs.
@@ -483,9 +483,4 @@ fn put_condition(status: &mut MachineConfigPoolStatus, mut condition: MachineCon
             status.conditions.push(condition);
         }
     }
-}
-
-/// Reads `5s`, `1m30s`, `250ms`. The schema admits nothing else; what slips through counts as absent.
-fn parse_duration(text: &str) -> Option<SignedDuration> {
-    text.parse().ok()
 }

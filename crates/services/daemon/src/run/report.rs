@@ -63,6 +63,7 @@ impl Daemon {
             reverted: String::new(),
             finalize_failure: self.finalize_failure.clone(),
             answered: self.report.answered.clone(),
+            os_updates: self.os_updates.to_owned(),
         };
         if !was_done {
             self.event(Severity::Normal, "NodeDone", &format!("Setting node {name}, currentConfig {current} to Done"));

@@ -94,6 +94,14 @@ async fn a_node_has_the_annotations_of_the_drain_protocol_before_its_first_drain
 }
 
 #[tokio::test]
+async fn a_node_says_how_its_host_updates_its_operating_system() {
+    let stage = Stage::start(&one()).await;
+    let daemon = stage.run(WITNESS, Arc::new(|_| false));
+    stage.node("the word", |get| get(annotations::OS_UPDATES) == "rpm-ostree").await;
+    daemon.abort();
+}
+
+#[tokio::test]
 async fn conditions_that_did_not_arrive_are_written_again_although_nothing_else_happens() {
     let stage = Stage::start(&one()).await;
     let is_mended = Arc::new(AtomicBool::new(false));

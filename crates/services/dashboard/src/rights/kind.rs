@@ -7,6 +7,7 @@ pub(crate) enum Kind {
     Nodes,
     NodeReports,
     Ledgers,
+    PoolPolicies,
     Configs,
     Provenances,
     KubeletConfigs,
@@ -20,6 +21,7 @@ pub(crate) enum Kind {
     DaemonSets,
     Events,
     // Only plans and comparisons read these.
+    Leases,
     ControllerConfigs,
     Settings,
     Policies,
@@ -37,11 +39,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Pools,
         Self::Nodes,
         Self::NodeReports,
         Self::Ledgers,
+        Self::PoolPolicies,
         Self::Configs,
         Self::Provenances,
         Self::KubeletConfigs,
@@ -54,6 +57,7 @@ impl Kind {
         Self::Budgets,
         Self::DaemonSets,
         Self::Events,
+        Self::Leases,
         Self::ControllerConfigs,
         Self::Settings,
         Self::Policies,
@@ -81,6 +85,7 @@ impl Kind {
             Self::Nodes => ("", "nodes"),
             Self::NodeReports => (MCO, "machineconfignodes"),
             Self::Ledgers => ("machinist.dev", "poolledgers"),
+            Self::PoolPolicies => ("machinist.dev", "poolpolicies"),
             Self::Configs => (MCO, "machineconfigs"),
             Self::Provenances => ("machinist.dev", "renderedprovenances"),
             Self::KubeletConfigs => (MCO, "kubeletconfigs"),
@@ -93,6 +98,7 @@ impl Kind {
             Self::Budgets => ("policy", "poddisruptionbudgets"),
             Self::DaemonSets => ("apps", "daemonsets"),
             Self::Events => ("", "events"),
+            Self::Leases => ("coordination.k8s.io", "leases"),
             Self::ControllerConfigs => (MCO, "controllerconfigs"),
             Self::Settings => ("machinist.dev", "clustersettings"),
             Self::Policies => (OPERATOR, "machineconfigurations"),

@@ -32,7 +32,7 @@ pub(super) fn page(scene: &Scene) -> Markup {
                 }
             }
         }
-        p { "Certificates and archives of rendered configs are looked at by " code { "machinist doctor" } " only." }
+        p { "Certificates and requests for them, archives of rendered configs, ClusterOperators, pods of the daemon, mirrors and image policies are looked at by " code { "machinist doctor" } " only." }
     };
     frame::page(scene, "Doctor", "/doctor", &main)
 }

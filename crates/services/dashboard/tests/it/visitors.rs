@@ -230,7 +230,10 @@ async fn what_is_hidden_is_not_shown_as_none(control_plane: &ControlPlane, addre
     );
     let manifest = "apiVersion: v1\nkind: MachineConfig\nmetadata: {name: a}\n";
     let (_, plan) = pools.post("/plan", &format!("manifest={manifest}")).await;
-    assert!(plan.contains("right to list nodes, machineconfignodes, poolledgers, controllerconfigs"), "{plan}");
+    assert!(
+        plan.contains("right to list nodes, machineconfignodes, poolledgers, poolpolicies, controllerconfigs"),
+        "{plan}"
+    );
 
     let nodes = Visitor::new(address).signed_in(&token(control_plane, "nodes")).await;
     let page = nodes.sees("/", "which pool it follows is not known: you may not list machineconfigpools").await;

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod doctor;
+mod installation;
 mod machines;
+mod runbooks;
+mod same;
 mod unread;
 mod why;
 
@@ -91,6 +94,8 @@ impl World {
             namespace: "shop".to_owned(),
             pod: "web-1".to_owned(),
             owner: Some("deploy/web".to_owned()),
+            replicas: Some(3),
+            never: false,
             budgets: vec!["web".to_owned()],
         };
         self.0.blockers.insert(node.to_owned(), vec![blocker]);

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{World, ago, now};
 
-fn said(it: &Explanation) -> String {
+pub(crate) fn said(it: &Explanation) -> String {
     let since = it.since.map(|since| format!(" for {}", explain::ago(since, now()))).unwrap_or_default();
     let mut text = format!("{}{since}: {}\n", it.state, it.summary);
     for what in &it.waiting_for {
@@ -98,7 +98,7 @@ fn a_drain_that_a_budget_holds_names_pod_budget_and_owner() {
         &expect![[r#"
         Blocked for 12m: it cannot be emptied for 12m: pod shop/web-1 is kept by disruption budget web
         waits for pod shop/web-1 is kept by disruption budget web
-        run one more of them, so that one may go: kubectl -n shop scale deploy/web --replicas=N
+        run one more of them, so that one may go: kubectl -n shop scale deploy/web --replicas=4
         see what the budget asks: kubectl -n shop describe pdb web
         stop the pod whatever its budget says: kubectl -n shop delete pod web-1
     "#]],
@@ -391,6 +391,39 @@ fn a_node_with_a_file_that_somebody_changed_names_the_command_with_the_path() {
         waits for the files on its disk to be what its config says
         see what it reports: kubectl describe machineconfignode a
         write them anew: kubectl annotate node a machinist.dev/force=rendered-worker-b --overwrite
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_lacks_only_its_image_has_not_arrived() {
+    let image = |current: &str, desired: &str| {
+        let images = [
+            ("machineconfiguration.openshift.io/currentImage", current),
+            ("machineconfiguration.openshift.io/desiredImage", desired),
+        ];
+        World::new().node("a", "b", "b", "Done", &images)
+    };
+    node(
+        &image("quay.io/os@sha256:1", "quay.io/os@sha256:2"),
+        "a",
+        &expect![[r#"
+        Updating: it changes to rendered-worker-b with image quay.io/os@sha256:2
+        waits for its daemon to finish
+    "#]],
+    );
+    pool(
+        &image("quay.io/os@sha256:1", "quay.io/os@sha256:2"),
+        &expect![[r#"
+        Updating: 0 of 1 nodes have rendered-worker-b
+        waits for node a: its daemon to finish
+    "#]],
+    );
+    node(
+        &image("quay.io/os@sha256:2", "quay.io/os@sha256:2"),
+        "a",
+        &expect![[r#"
+        Updated: it runs rendered-worker-b, as it should
     "#]],
     );
 }
