@@ -9,6 +9,7 @@ mod drift;
 mod honest;
 mod metrics;
 mod once;
+mod policy;
 mod power;
 mod stage;
 mod trial;
