@@ -11,6 +11,7 @@ mod metrics;
 mod once;
 mod policy;
 mod power;
+mod resent;
 mod stage;
 mod trial;
 mod words;
