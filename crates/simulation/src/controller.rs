@@ -289,7 +289,7 @@ fn roll_out(world: &mut World, order: Order, parties: &dyn Parties) -> Result<()
         Action::SetTaints { node, resource_version, taints } => {
             world.write_node(&node, Some(&resource_version), |facts| facts.taints = taints)
         }
-        Action::SetTopology { .. } | Action::DegradeNode { .. } => Ok(()),
+        Action::SetTopology { .. } | Action::TellContested { .. } => Ok(()),
     }
 }
 
@@ -301,7 +301,7 @@ fn version(action: &Action) -> Option<&rollout::ResourceVersion> {
         Action::WriteLedger { .. }
         | Action::SetTaints { .. }
         | Action::SetTopology { .. }
-        | Action::DegradeNode { .. } => None,
+        | Action::TellContested { .. } => None,
     }
 }
 

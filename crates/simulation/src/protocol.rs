@@ -83,7 +83,7 @@ fn target_of(action: &Action) -> Option<&rollout::Target> {
         | Action::Hold { .. }
         | Action::SetTaints { .. }
         | Action::SetTopology { .. }
-        | Action::DegradeNode { .. } => None,
+        | Action::TellContested { .. } => None,
     }
 }
 
