@@ -54,12 +54,12 @@ const NO_SCHEDULE: &str = "NoSchedule";
 /// The marks that a node lacks. `masters_schedulable` is what the cluster's Scheduler says; without one, nothing is done
 /// about who may run on the control plane.
 pub fn marks(facts: &NodeFacts, pools: &Pools, masters_schedulable: Option<bool>) -> Option<Marks> {
-    let mut marks = Marks::default();
-    marks.birth = pools.birthplace(facts).map(|(pool, selector)| {
+    let birth = pools.birthplace(facts).map(|(pool, selector)| {
         let mut labels = selector.implied_labels();
         labels.retain(|key, value| facts.labels.get(key) != Some(value));
         Birth { pool: pool.to_owned(), labels }
     });
+    let mut marks = Marks { birth, ..Marks::default() };
     if facts.labels.contains_key(labels::NODE_ROLE_MASTER) {
         marks.labels.insert(labels::NODE_ROLE_CONTROL_PLANE.to_owned(), Some(String::new()));
     }
