@@ -131,8 +131,10 @@ impl Controller {
         if rollout::control_plane::is_control_plane(&world.pool.name) {
             self.snapshot.etcd = self.etcd.reading_at(world.now, self.clock);
         }
+        let unread = self.watching.unread(world.now);
+        self.snapshot.unread.clone_from(&unread);
         let plan = parties.plan(&self.snapshot);
-        protocol::plan(world, &self.snapshot, &plan);
+        protocol::plan(world, &self.snapshot, unread.as_ref(), &plan);
         let limit = account::limit(&self.snapshot.pool, self.snapshot.nodes.iter().count());
         let given = Given::new(limit, world.now, self.etcd.doubt(), self.etcd.heard());
         let paused = self.snapshot.pool.paused;
@@ -289,7 +291,7 @@ fn roll_out(world: &mut World, order: Order, parties: &dyn Parties) -> Result<()
         Action::SetTaints { node, resource_version, taints } => {
             world.write_node(&node, Some(&resource_version), |facts| facts.taints = taints)
         }
-        Action::SetTopology { .. } | Action::DegradeNode { .. } => Ok(()),
+        Action::SetTopology { .. } | Action::TellContested { .. } => Ok(()),
     }
 }
 
@@ -301,7 +303,7 @@ fn version(action: &Action) -> Option<&rollout::ResourceVersion> {
         Action::WriteLedger { .. }
         | Action::SetTaints { .. }
         | Action::SetTopology { .. }
-        | Action::DegradeNode { .. } => None,
+        | Action::TellContested { .. } => None,
     }
 }
 

@@ -2,15 +2,21 @@
 //!
 //! How many nodes may be taken away is checked in `account`, independently of the ledger.
 
+use api::known::Unread;
 use api::machinist::{Claim, PoolLedgerSpec};
 use rollout::{Action, NodeFacts, Plan, Snapshot};
 
 use crate::violation::Kind;
 use crate::world::{World, is_ours};
 
-/// Checks a plan against the snapshot it was made from.
-pub(crate) fn plan(world: &mut World, view: &Snapshot, plan: &Plan) {
+/// Checks a plan against the snapshot it was made from. `unread` is what the planner's controller could not read for longer
+/// than readings are believed.
+pub(crate) fn plan(world: &mut World, view: &Snapshot, unread: Option<&Unread>, plan: &Plan) {
     let targets: Vec<_> = plan.actions.iter().filter_map(target_of).collect();
+    let places = |action: &Action| matches!(action, Action::WriteLedger { .. } | Action::Target(_));
+    if let Some((unread, action)) = unread.zip(plan.actions.iter().find(|action| places(action))) {
+        world.violate(Kind::Unseen, format!("{action:?} was planned by a controller: {unread}"));
+    }
     if view.pool.paused && !targets.is_empty() {
         world.violate(Kind::Paused, format!("a paused pool was given targets: {targets:?}"));
     }
@@ -83,7 +89,7 @@ fn target_of(action: &Action) -> Option<&rollout::Target> {
         | Action::Hold { .. }
         | Action::SetTaints { .. }
         | Action::SetTopology { .. }
-        | Action::DegradeNode { .. } => None,
+        | Action::TellContested { .. } => None,
     }
 }
 

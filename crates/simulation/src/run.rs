@@ -155,7 +155,7 @@ impl Run {
                 5 => world.outage = !world.outage,
                 6 | 7 => world.outage = false,
                 8 => controller.clock += faults::any_jump(&mut random),
-                9 => controller.watching.lose(&mut random),
+                9 => controller.watching.lose(&mut random, world.now),
                 10 => controller.etcd.lose(),
                 11 => controller.drainer.lose(&mut random),
                 _ => controller.mend(world, random.once_in(2)),

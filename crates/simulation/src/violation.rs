@@ -48,6 +48,8 @@ pub enum Kind {
     Held,
     /// A node was targeted although the planner knew that the pool was paused.
     Paused,
+    /// A place or a target was given by a controller that had not heard of nodes, pools or ledgers for too long.
+    Unseen,
     /// The ledger went back to an older generation of the pool.
     Backwards,
     /// The fleet does not converge although there are no faults any more.
@@ -111,6 +113,7 @@ impl fmt::Display for Kind {
             Self::Foreign => "foreign daemon retargeted while it worked",
             Self::Held => "held node targeted",
             Self::Paused => "paused pool targeted",
+            Self::Unseen => "planned unseen",
             Self::Backwards => "ledger went backwards",
             Self::Unfinished => "does not come to its end",
             Self::Stalled => "stood still for hours",

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use api::known::{FRESH_FOR, Unread};
+use jiff::Timestamp;
 use rollout::{NodeFacts, Snapshot};
 
 use crate::random::Random;
@@ -22,6 +24,8 @@ pub(crate) struct Watching {
     listed: VecDeque<NodeEvent>,
     /// The version of that list. Only when all of it is delivered is a node that is missing known to be gone.
     listed_at: u64,
+    /// Since when one of them is broken.
+    broken_since: Option<Timestamp>,
 }
 
 /// One watch of one kind.
@@ -43,8 +47,9 @@ impl Watch {
 }
 
 impl Watching {
-    /// Breaks one of the watches. The store does not show it.
-    pub(crate) fn lose(&mut self, random: &mut Random) {
+    /// Breaks one of the watches. The store does not show it before its silence has lasted too long.
+    pub(crate) fn lose(&mut self, random: &mut Random, now: Timestamp) {
+        self.broken_since = self.broken_since.or(Some(now));
         match random.below(4) {
             0 | 1 => self.nodes.broken = true,
             2 => self.pool.broken = true,
@@ -60,6 +65,13 @@ impl Watching {
         for watch in [&mut self.nodes, &mut self.pool, &mut self.ledger] {
             watch.broken = false;
         }
+        self.broken_since = None;
+    }
+
+    /// What is not believed any more. Silence is measured by a clock that nobody can set, as in the service.
+    pub(crate) fn unread(&self, now: Timestamp) -> Option<Unread> {
+        let since = self.broken_since.filter(|since| now.duration_since(*since) > FRESH_FOR)?;
+        Some(Unread::new("nodes, pools or ledgers", api::known::last_heard(since)))
     }
 
     fn list(&mut self, world: &World) {

@@ -1,5 +1,6 @@
 //! The config controllers on a real API server and on the embedded one: rendering, rollouts, drains, bad input.
 
+mod alerts;
 mod bad_input;
 mod control_plane;
 mod draining;

@@ -113,6 +113,36 @@ async fn a_reload_only_change_does_not_reboot() {
 }
 
 #[tokio::test]
+async fn a_change_of_disks_is_refused_until_the_cluster_overrides_its_refusal() {
+    let Some(world) = World::new().await else { return };
+    world.quiet_folder();
+    let base = world.config("rendered-worker-base", json!({})).await;
+    let new = json!({"storage": {
+        "disks": [{"device": "/dev/vdb", "wipeTable": true}], "files": [file("/etc/quiet/new", "new")],
+    }});
+    let new = world.config("rendered-worker-new", new).await;
+    let node = world.node("n1", 15, &base).await;
+    world.answer_drains("n1");
+    world.want("n1", &new).await;
+    let words = "ignition disks section contains changes";
+    let says = |node: &k8s_openapi::api::core::v1::Node| get(node, annotations::REASON).contains(words);
+    world.state("n1", "Unreconcilable", says).await;
+    assert_eq!(node.read("/etc/quiet/new"), None, "nothing of it was written");
+
+    let overrides = json!({
+        "apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration", "metadata": {"name": "cluster"},
+        "spec": {
+            "managementState": "Managed", "irreconcilableValidationOverrides": {"storage": ["Disks"]},
+            "nodeDisruptionPolicy": {"files": [{"path": "/etc/quiet", "actions": [{"type": "None"}]}]},
+        },
+    });
+    world.control_plane.apply(&overrides.to_string());
+    world.done("n1", &new).await;
+    assert_eq!(node.read("/etc/quiet/new").unwrap(), "new");
+    assert!(!node.path("/dev/vdb").exists(), "the layout of disks is for new machines");
+}
+
+#[tokio::test]
 async fn drift_is_reported_soon_or_repaired_depending_on_the_policy() {
     let Some(world) = World::new().await else { return };
     world.quiet_folder();

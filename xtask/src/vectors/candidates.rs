@@ -25,7 +25,7 @@ impl Judge for Candidates {
             | Action::Hold { .. }
             | Action::SetTaints { .. }
             | Action::SetTopology { .. }
-            | Action::DegradeNode { .. } => None,
+            | Action::TellContested { .. } => None,
         });
         let unavailable = snapshot.nodes.iter().filter(|node| node.is_unavailable()).map(|node| node.name.clone());
         let spending = plan.spending;

@@ -167,6 +167,9 @@ const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
 const CREDENTIALS: &str = "/run/ostree/auth.json";
 const ADMINISTRATORS_CREDENTIALS: &str = "/etc/ostree/auth.json";
 
+/// The unit in which programs run outside the daemon's sandbox, one at a time.
+const UNIT: &str = "machinistd-outside.service";
+
 /// How often something is tried, with pauses that double.
 #[derive(Clone, Copy)]
 struct Patience {
@@ -263,7 +266,10 @@ impl Os {
                 let reference = format!("ostree-unverified-registry:{image}");
                 self.patiently(REBASE, || self.rpm_ostree(&["rebase", "--experimental", &reference]).map(drop))
             }
-            Some(Backend::Bootc) => self.patiently(REBASE, || self.outside(&["bootc", "switch", image]).map(drop)),
+            Some(Backend::Bootc) => {
+                self.stop_leftover();
+                self.patiently(REBASE, || self.outside(&["bootc", "switch", image]).map(drop))
+            }
             None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
         }
     }
@@ -278,9 +284,39 @@ impl Os {
     pub fn drop_staged(&self) -> Result<(), Error> {
         match self.backend() {
             Some(Backend::RpmOstree) => self.rpm_ostree(&["cleanup", "-p"]).map(drop),
-            // bootc replaces what is staged when the next image is.
-            Some(Backend::Bootc) | None => Ok(()),
+            Some(Backend::Bootc) => self.unstage(),
+            None => Ok(()),
         }
+    }
+
+    /// bootc has no word for this: `bootc rollback` lets go of what is staged, and boots the deployment before the booted one
+    /// next. A staged deployment is the first in ostree's list. What is still staged then is an error, because the next boot,
+    /// whoever asks for it, would take an image that was given back.
+    fn unstage(&self) -> Result<(), Error> {
+        self.stop_leftover();
+        if self.staged_image()?.is_none() {
+            return Ok(());
+        }
+        let dropped = self.outside(&["ostree", "admin", "undeploy", "0"]);
+        match (self.staged_image()?, dropped) {
+            (None, _) => Ok(()),
+            (Some(image), dropped) => {
+                let why = dropped.err().map(|error| format!(": {}", error.detail)).unwrap_or_default();
+                let detail = format!(
+                    "image {image} stays staged and the next boot takes it, because `ostree admin undeploy 0` did not drop \
+                     it{why}; drop it by hand"
+                );
+                Err(Error::new(ErrorKind::Failed, "drop", "the staged image", detail))
+            }
+        }
+    }
+
+    /// The image that bootc has staged for the next boot.
+    fn staged_image(&self) -> Result<Option<String>, Error> {
+        let status = self.json("bootc", &["status", "--format=json"])?;
+        let staged = status.pointer("/status/staged").filter(|staged| !staged.is_null());
+        let name = |staged: &serde_json::Value| staged.pointer("/image/image/image")?.as_str().map(str::to_owned);
+        Ok(staged.map(|staged| name(staged).unwrap_or_else(|| "without a name".to_owned())))
     }
 
     pub fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
@@ -299,6 +335,7 @@ impl Os {
 
     /// Unpacks the image of the extensions and makes a repository of it, as far as rpm-ostree is concerned.
     fn lay_extensions(&self, image: &str) -> Result<(), Error> {
+        self.stop_leftover();
         self.patiently(PULL, || {
             self.outside(&["podman", "pull", "--quiet", "--authfile", PULL_SECRET, image]).map(drop)
         })?;
@@ -424,9 +461,22 @@ impl Os {
     }
 
     /// Runs a program as a unit of its own: it mounts and unshares, which the daemon's sandbox does not let its children do.
+    /// The unit goes on when `systemd-run` is stopped, so one that takes too long is stopped by its name.
     fn outside(&self, command: &[&str]) -> Result<String, Error> {
-        let arguments = ["--quiet", "--wait", "--collect", "--pipe"].iter().chain(command);
-        self.run.run("systemd-run", &arguments.map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
+        let unit = format!("--unit={UNIT}");
+        let arguments = ["--quiet", "--wait", "--collect", "--pipe", &unit].into_iter().chain(command.iter().copied());
+        let result = self.run.run("systemd-run", &arguments.map(str::to_owned).collect::<Vec<_>>());
+        if result.as_ref().is_err_and(|error| error.kind == ErrorKind::TimedOut) {
+            self.stop_leftover();
+        }
+        result
+    }
+
+    /// Stops what runs outside, if anything does: also what a daemon before this one began and did not see end. It could
+    /// stage an image after that was given back.
+    fn stop_leftover(&self) {
+        // A unit that is not there cannot be stopped, which is as good.
+        let _ = self.run.run("systemctl", &["stop".to_owned(), UNIT.to_owned()]);
     }
 
     /// Registries have bad minutes. Trying again here saves taking the whole update back and beginning anew.

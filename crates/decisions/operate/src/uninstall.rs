@@ -42,7 +42,8 @@ pub fn plan(installation: &Installation, snapshot: &Snapshot) -> Vec<Removal> {
     let mut removals = Vec::new();
     // First whoever would put things back, the operators before the others because they would put back those too.
     let everything = Installation { api_url: Some(String::new()), ..installation.clone() };
-    let objects = installed(&everything).into_iter().chain(machine_api::installed(&everything));
+    let late = workloads::narrowed(&everything);
+    let objects = installed(&everything).into_iter().chain(late).chain(machine_api::installed(&everything));
     let made = machine_api::kept_ids(&everything.machine_namespace).into_iter().map(|id| (id, Keep::Whole));
     let parts: Vec<_> = objects.map(|one| (one.id(), one.keep)).chain(made).collect();
     let mut workloads: Vec<&Id> = parts.iter().map(|(id, _)| id).filter(|id| is_workload(id)).collect();

@@ -4,7 +4,7 @@ use api::labels;
 use serde_json::{Value, json};
 
 use crate::installation::Installation;
-use crate::objects::{Desired, Keep, Step};
+use crate::objects::{Desired, Id, Keep, Step};
 
 pub const OPERATOR: &str = "machine-config-operator";
 pub const CONTROLLER: &str = "machine-config-controller";
@@ -30,7 +30,7 @@ pub(crate) fn access(installation: &Installation) -> Vec<Desired> {
     ] {
         objects.push(Desired::new(step, Keep::Whole, account(name)));
     }
-    for object in &installation.access {
+    for object in installation.access.iter().filter(|object| !narrows(installation, object)) {
         let step = match object.pointer("/metadata/name").and_then(Value::as_str) {
             Some(CONTROLLER) => Step::MachineConfigController,
             Some(SERVER) => Step::MachineConfigServer,
@@ -41,6 +41,33 @@ pub(crate) fn access(installation: &Installation) -> Vec<Desired> {
     }
     objects.push(Desired::new(Step::MachineConfigServer, Keep::Whole, bootstrap_binding(namespace)));
     objects
+}
+
+/// What takes rights from the daemons' account that an earlier version gave it. It is written only when no daemon uses the
+/// account any more ([`uses_account`]), so it is not among what a person applies before the daemons are replaced.
+pub fn narrowed(installation: &Installation) -> Vec<Desired> {
+    let objects = installation.access.iter().filter(|object| narrows(installation, object)).cloned();
+    objects.map(|object| Desired::new(Step::MachineConfigDaemon, Keep::Whole, object)).collect()
+}
+
+fn narrows(installation: &Installation, object: &Value) -> bool {
+    let id = Id::of(object);
+    let of_account = match id.kind.as_str() {
+        "ClusterRole" | "ClusterRoleBinding" => id.name == DAEMON,
+        "RoleBinding" => id.name == api::names::NODE_CREDENTIALS,
+        _ => false,
+    };
+    of_account && !installation.daemon_account
+}
+
+/// Whether pods of this DaemonSet may use the account that they run under: its pods have a token, or some of them are still
+/// of an earlier template.
+pub fn uses_account(daemons: &Value) -> bool {
+    let number = |path: &str| daemons.pointer(path).and_then(Value::as_i64);
+    let has_token = daemons.pointer("/spec/template/spec/automountServiceAccountToken") != Some(&json!(false));
+    let is_observed = number("/status/observedGeneration") == number("/metadata/generation");
+    let updated = number("/status/updatedNumberScheduled").unwrap_or(0);
+    has_token || !is_observed || updated < number("/status/desiredNumberScheduled").unwrap_or(0)
 }
 
 /// A kubelet's first token may ask for a certificate, and nothing else.
@@ -378,6 +405,22 @@ mod tests {
             let arguments = pod["containers"][0]["args"].to_string();
             assert_eq!(arguments.contains("--in-cluster"), daemon_account, "{arguments}");
         }
+    }
+
+    #[test]
+    fn the_account_is_used_until_every_pod_is_of_a_template_without_a_token() {
+        let set = |token: bool, generation: i64, observed: i64, desired: i64, updated: Option<i64>| {
+            let status = json!({"observedGeneration": observed, "desiredNumberScheduled": desired, "updatedNumberScheduled": updated});
+            let spec = json!({"template": {"spec": {"automountServiceAccountToken": token}}});
+            uses_account(&json!({"metadata": {"generation": generation}, "spec": spec, "status": status}))
+        };
+        assert!(!set(false, 2, 2, 10, Some(10)));
+        assert!(!set(false, 2, 2, 0, None));
+        assert!(set(false, 2, 2, 10, Some(9)));
+        assert!(set(false, 2, 2, 10, None));
+        assert!(set(false, 2, 1, 10, Some(10)), "the status is of the template before");
+        assert!(set(true, 2, 2, 10, Some(10)));
+        assert!(uses_account(&json!({})), "a token is mounted where nothing says otherwise");
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn carry_out(world: &mut Snapshot, actions: &[Action], version: &mut u64) {
                 facts.resource_version = ResourceVersion::parse(&version.to_string());
                 world.observe_node(facts);
             }
-            Action::Fence { .. } | Action::Hold { .. } | Action::SetTopology { .. } | Action::DegradeNode { .. } => {}
+            Action::Fence { .. } | Action::Hold { .. } | Action::SetTopology { .. } | Action::TellContested { .. } => {}
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Nothing here waits, writes or looks at a clock. [`plan`] turns a [`Snapshot`] into a [`Plan`]; controllers gather the
 //! one and carry out the other, and the simulation does the same by the hundred thousand.
 
+pub mod birth;
 pub mod budget;
 pub mod control_plane;
 pub mod goal;
@@ -24,7 +25,7 @@ mod status;
 pub use control_plane::{EtcdMember, Named, Peer};
 pub use goal::{Build, BuildStage, Goal, Layering};
 pub use ledger::Ledger;
-pub use marks::{Marks, marks};
+pub use marks::{Birth, Marks, marks};
 pub use membership::{Contested, Membership, NodeSelector, Pools};
 pub use node::{NodeFacts, ResourceVersion};
 pub use plan::{About, Action, Event, Next, Plan, Probe, Spending, TakenBack, Target, Waiting, plan};

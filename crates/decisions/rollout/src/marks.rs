@@ -8,9 +8,11 @@ use k8s_openapi::api::core::v1::Taint;
 use crate::membership::Pools;
 use crate::node::NodeFacts;
 
-/// What is to be written to one node; at least one of them.
+/// What is to be written to one node, or judged first; at least one of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Marks {
+    /// The custom pool that the node says it was born into. Its labels are given once the node's credential agrees.
+    pub birth: Option<Birth>,
     /// `None` removes a label.
     pub labels: BTreeMap<String, Option<String>>,
     pub annotations: BTreeMap<String, String>,
@@ -18,17 +20,46 @@ pub struct Marks {
     pub taints: Option<Vec<Taint>>,
 }
 
+/// A node that lacks the labels of the pool it says it was born into, or only the note that it has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Birth {
+    pub pool: String,
+    /// The labels that it lacks.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Birth {
+    /// Adds the pool's labels to what is written.
+    pub fn believe(self, marks: &mut Marks) {
+        marks.labels.extend(self.labels.into_iter().map(|(key, value)| (key, Some(value))));
+        marks.annotations.insert(annotations::CUSTOM_POOL_LABELS_APPLIED.to_owned(), String::new());
+    }
+
+    /// Lets the node stay where its labels put it, for good: it is asked once.
+    pub fn refuse(self, marks: &mut Marks) {
+        let refused = "refused".to_owned();
+        marks.annotations.insert(annotations::CUSTOM_POOL_LABELS_APPLIED.to_owned(), refused);
+    }
+}
+
+impl Marks {
+    /// Whether there is anything to write.
+    pub fn is_needed(&self) -> bool {
+        !self.labels.is_empty() || !self.annotations.is_empty() || self.taints.is_some()
+    }
+}
+
 const NO_SCHEDULE: &str = "NoSchedule";
 
 /// The marks that a node lacks. `masters_schedulable` is what the cluster's Scheduler says; without one, nothing is done
 /// about who may run on the control plane.
 pub fn marks(facts: &NodeFacts, pools: &Pools, masters_schedulable: Option<bool>) -> Option<Marks> {
-    let mut marks = Marks::default();
-    if let Some((_, selector)) = pools.birthplace(facts) {
-        let implied = selector.implied_labels().into_iter();
-        marks.labels.extend(implied.map(|(key, value)| (key, Some(value))));
-        marks.annotations.insert(annotations::CUSTOM_POOL_LABELS_APPLIED.to_owned(), String::new());
-    }
+    let birth = pools.birthplace(facts).map(|(pool, selector)| {
+        let mut labels = selector.implied_labels();
+        labels.retain(|key, value| facts.labels.get(key) != Some(value));
+        Birth { pool: pool.to_owned(), labels }
+    });
+    let mut marks = Marks { birth, ..Marks::default() };
     if facts.labels.contains_key(labels::NODE_ROLE_MASTER) {
         marks.labels.insert(labels::NODE_ROLE_CONTROL_PLANE.to_owned(), Some(String::new()));
     }
@@ -40,8 +71,7 @@ pub fn marks(facts: &NodeFacts, pools: &Pools, masters_schedulable: Option<bool>
         marks.taints = taints(facts, schedulable);
     }
     marks.labels.retain(|key, value| facts.labels.get(key) != value.as_ref());
-    let is_needed = !marks.labels.is_empty() || !marks.annotations.is_empty() || marks.taints.is_some();
-    is_needed.then_some(marks)
+    (marks.is_needed() || marks.birth.is_some()).then_some(marks)
 }
 
 /// The taints of a control-plane node, when they have to change.

@@ -10,6 +10,7 @@ use api::machineconfiguration::MachineConfigPool;
 use api::selector::{Selector, SelectorError};
 use api::{labels, names};
 
+use crate::control_plane::is_control_plane;
 use crate::node::NodeFacts;
 
 /// Every pool's node selector, checked.
@@ -52,7 +53,7 @@ pub enum Membership {
 pub struct Contested {
     pub node: String,
     pub pools: Vec<String>,
-    /// What the node's MachineConfigNode says is wrong with it.
+    /// What the node's MachineConfigNode says about that.
     pub reported: Option<String>,
 }
 
@@ -113,11 +114,13 @@ impl Pools {
     pub fn birthplace(&self, facts: &NodeFacts) -> Option<(&str, &Selector)> {
         let born = facts.first_pivot.as_deref().filter(|_| !facts.labels_applied)?;
         let (pool, _) = born.strip_prefix(names::RENDERED_PREFIX)?.rsplit_once('-')?;
-        if matches!(pool, names::POOL_MASTER | names::POOL_WORKER) {
+        if pool == names::POOL_WORKER || is_control_plane(pool) {
             return None;
         }
         let found = self.pools.iter().find(|(name, _)| name == pool)?;
         match &found.1 {
+            // By another name it is the control plane too.
+            NodeSelector::Labels(selector) if makes_control_plane(selector) => None,
             NodeSelector::Labels(selector) => Some((&found.0, selector)),
             NodeSelector::Missing | NodeSelector::Everything | NodeSelector::Broken(_) => None,
         }
@@ -152,6 +155,12 @@ impl Pools {
             (None, None, None) => Membership::Unmanaged,
         }
     }
+}
+
+/// Whether a node gets a label of the control plane by being selected.
+fn makes_control_plane(selector: &Selector) -> bool {
+    let roles = [labels::NODE_ROLE_MASTER, labels::NODE_ROLE_CONTROL_PLANE, labels::NODE_ROLE_ARBITER];
+    selector.implied_labels().keys().any(|key| roles.contains(&key.as_str()))
 }
 
 impl NodeSelector {

@@ -55,7 +55,7 @@ pub enum Action {
     /// Set the node's annotation `controlPlaneTopology`.
     SetTopology { node: String, topology: String },
     /// Report on the node's MachineConfigNode that no pool looks after it.
-    DegradeNode { node: String, message: String },
+    TellContested { node: String, message: String },
 }
 
 /// A node's new desired state.
@@ -314,7 +314,7 @@ fn set_taints(snapshot: &Snapshot, actions: &mut Vec<Action>) -> bool {
 
 fn report_contested(contested: &Contested, actions: &mut Vec<Action>, events: &mut Vec<Event>) {
     let message = contested.to_string();
-    actions.push(Action::DegradeNode { node: contested.node.clone(), message: message.clone() });
+    actions.push(Action::TellContested { node: contested.node.clone(), message: message.clone() });
     events.push(Event {
         about: About::Node(contested.node.clone()),
         warning: true,
@@ -327,7 +327,7 @@ impl Action {
     /// The Node that the action writes to, if it writes to one.
     pub fn node(&self) -> Option<&str> {
         match self {
-            Self::WriteLedger { .. } | Self::DegradeNode { .. } => None,
+            Self::WriteLedger { .. } | Self::TellContested { .. } => None,
             Self::Target(target) => Some(&target.node),
             Self::Fence { node, .. }
             | Self::Hold { node, .. }

@@ -10,6 +10,8 @@ pub struct Report {
     pub has_conditions: bool,
     /// The message of `NodeDegraded`, while that is true.
     pub degraded: Option<String>,
+    /// The message of `MultipleCustomPools`, while that is true.
+    pub contested: Option<String>,
     /// `Updated` is true.
     pub updated: bool,
     pub desired_config: Option<String>,
@@ -39,6 +41,7 @@ impl Report {
         Self {
             has_conditions: !status.conditions.is_empty(),
             degraded: message_if_true(node_condition::NODE_DEGRADED),
+            contested: message_if_true(node_condition::MULTIPLE_CUSTOM_POOLS),
             updated: message_if_true(node_condition::UPDATED).is_some(),
             desired_config: status.config_version.as_ref().map(|version| version.desired.clone()),
             desired_image: None,
@@ -49,5 +52,34 @@ impl Report {
             images_failed: message_if_true(node_condition::PINNED_IMAGE_SETS_DEGRADED),
             drain_blocked: blocked.map(|text| text.split(BLOCKED_ENDS).next().unwrap_or(text).to_owned()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(type_: &str, message: &str) -> Report {
+        let condition = json!({
+            "type": type_, "status": "True", "reason": "Any", "message": message,
+            "lastTransitionTime": "2026-01-31T00:00:00Z",
+        });
+        let node = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode", "metadata": {"name": "a"},
+            "spec": {"node": {"name": "a"}, "pool": {"name": "worker"}, "configVersion": {"desired": "not-yet-set"}},
+            "status": {"configVersion": {"desired": "not-yet-set"}, "conditions": [condition]},
+        });
+        Report::from_object(&serde_json::from_value(node).expect("a MachineConfigNode"))
+    }
+
+    #[test]
+    fn the_words_of_a_daemon_are_never_taken_for_those_of_the_controller() {
+        let words = "node a belongs to 2 custom roles, cannot proceed with this Node";
+        let daemons = report("NodeDegraded", words);
+        assert_eq!((daemons.degraded.as_deref(), daemons.contested), (Some(words), None));
+        let ours = report("MultipleCustomPools", words);
+        assert_eq!((ours.degraded, ours.contested.as_deref()), (None, Some(words)));
     }
 }

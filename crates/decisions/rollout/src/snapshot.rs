@@ -197,7 +197,7 @@ impl Snapshot {
                 self.nodes.observe(facts);
             }
             Membership::Contested(contested) if contested.pools.contains(&self.pool.name) => {
-                self.contested.push(Contested { reported: report.degraded, ..contested });
+                self.contested.push(Contested { reported: report.contested, ..contested });
             }
             Membership::Member { .. } | Membership::Contested(_) | Membership::Unmanaged => {}
         }

@@ -111,6 +111,9 @@ pub const ROLES: [Role; 7] = [
             right("", "nodes", &["get", "list", "watch", "patch"]),
             // Etcd's pods.
             right("", "pods", WATCH),
+            // What a machine that was born into a custom pool was let in with.
+            right(OURS, "bootstraptokens", &["list"]),
+            right(api::machine::GROUP, "machines", &["get"]),
         ],
         at_home: &[],
     },

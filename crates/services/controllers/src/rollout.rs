@@ -71,7 +71,7 @@ pub(crate) struct Rollout {
     /// What the last plan of each pool told.
     said: Mutex<HashMap<String, BTreeSet<String>>>,
     /// What was last said about nodes that no pool looks after.
-    degraded: Mutex<HashMap<String, String>>,
+    contested: Mutex<HashMap<String, String>>,
 }
 
 impl Rollout {
@@ -93,7 +93,7 @@ impl Rollout {
             tainting: Mutex::default(),
             written: Mutex::default(),
             said: Mutex::default(),
-            degraded: Mutex::default(),
+            contested: Mutex::default(),
             context,
         }
     }

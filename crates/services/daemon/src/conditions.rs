@@ -1,7 +1,9 @@
 //! The daemon's part of its MachineConfigNode: one condition for each phase of an update.
 //!
 //! It is news for people and dashboards. Nothing waits for it; a write that fails is written again until it arrives.
-//! What the drain controller reports (cordoned, drained, uncordoned) is not touched here.
+//! What the drain controller reports (cordoned, drained, uncordoned) and what the rollout controller reports (several pools
+//! want the node) is not touched here: each condition has one writer. The spec is the controller's; where there is no object
+//! yet, it is made here with what the Node says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -196,4 +198,16 @@ impl Conditions {
 
 fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_of_other_writers_are_not_among_ours() {
+        let of_drains = [node_condition::CORDONED, node_condition::DRAINED, node_condition::UNCORDONED];
+        assert!(of_drains.iter().all(|type_| !OURS.contains(type_)));
+        assert!(!OURS.contains(&node_condition::MULTIPLE_CUSTOM_POOLS));
+    }
 }

@@ -329,7 +329,7 @@ impl Daemon {
     }
 
     async fn one_move(&mut self) -> Result<Next, Problem> {
-        self.answer().await;
+        let is_answered = self.answer().await;
         let Looked { standing, born, on_disk, forced, reverted } = self.look().await?;
         let view = self.view.clone().unwrap_or_default();
         let situation = Situation {
@@ -346,7 +346,8 @@ impl Daemon {
             return self.went_back(reason).await;
         }
         let next = match next {
-            Move::Idle => Next::OnChange,
+            Move::Idle if is_answered => Next::OnChange,
+            Move::Idle => Next::After(report::RETRY),
             Move::Adopt { config } => self.adopt(&config).await?,
             Move::Update { to, forced } => self.update(&to, forced).await?,
             Move::Act => self.act().await?,
@@ -543,7 +544,7 @@ impl Daemon {
         let unread = |why: String| format!("cannot read what the cluster says about updates: {why}");
         match tokio::time::timeout(REQUEST, ClusterPolicy::read(&self.client, config)).await {
             Ok(Ok(policy)) => Ok(policy),
-            Ok(Err(error)) => Err(unread(error.to_string())),
+            Ok(Err(error)) => Err(unread(cluster::error::chain(&error))),
             Err(_) => Err(unread("the API did not answer".to_owned())),
         }
     }

@@ -25,8 +25,12 @@ pub(crate) async fn look(leading: &Leading) -> Outcome {
     images(leading);
     namespace(leading);
     pods(leading);
-    let facts = match gather(leading).await {
-        Ok(facts) => facts,
+    let known = match gather(leading).await {
+        Ok(facts) => account_is_used(leading).map(|is_used| (facts, is_used)),
+        Err(unread) => Err(unread),
+    };
+    let (facts, account_is_used) = match known {
+        Ok(known) => known,
         Err(unread) => {
             leading.unread(Source::Facts, Some(unread));
             want(leading, &operate::installed(&leading.installation()), |_| true);
@@ -40,6 +44,9 @@ pub(crate) async fn look(leading: &Leading) -> Outcome {
     let installation = leading.installation();
     let mut wanted = operate::installed(&installation);
     wanted.extend(operate::found(&installation, &facts));
+    if !account_is_used {
+        wanted.extend(operate::workloads::narrowed(&installation));
+    }
     // Of all kinds that are kept, only these come from somebody else and may go.
     want(leading, &wanted, |id| match id.kind.as_str() {
         "PrometheusRule" => facts.has_prometheus_rules,
@@ -76,6 +83,13 @@ fn want(leading: &Leading, objects: &[operate::Desired], exists: impl Fn(&Id) ->
     for id in old.keys().filter(|id| !wanted.contains_key(*id)) {
         leading.trouble(Source::Object(id.clone()), None);
     }
+}
+
+/// Whether daemons run that need the rights of their shared account; then nothing is taken from it.
+fn account_is_used(leading: &Leading) -> Result<bool, Unread> {
+    let key = Key::in_namespace(leading.namespace(), operate::workloads::DAEMON);
+    let daemons = leading.world.daemon_sets.fresh_one("daemonsets", &key)?;
+    Ok(daemons.is_some_and(|daemons| operate::workloads::uses_account(&daemons)))
 }
 
 /// The ConfigMap of images, as far as it can be believed; the last good ones stay in force.

@@ -140,8 +140,8 @@ const REVIEWS: Role = Role {
 };
 
 /// What the account has where daemons do not use it: whoever is root on a node can get a token of any pod there. The role is
-/// written nevertheless, because that takes away what an earlier version or `--daemon-account` gave, and names one harmless
-/// right, because kubectl sees a change in an empty list at every `apply`.
+/// written nevertheless, by the operator alone, because that takes away what an earlier version or `--daemon-account` gave
+/// once no daemon uses it any more. It names one harmless right, so that the role is not taken for a mistake.
 const UNUSED: Role = Role {
     name: "unused",
     everywhere: &[Right { group: "machinist.dev", resource: "clustersettings", verbs: &["get"] }],
@@ -299,11 +299,13 @@ fn nodes() -> Vec<Value> {
     ]
 }
 
-/// The certificates that belong on every host are for every node, and for the daemons' account where that is used.
+/// The certificates that belong on every host are for every node, and for the daemons' account where that is used. Nodes have a
+/// binding of their own: the other one is narrowed late (`operate::workloads::narrowed`).
 fn node_credentials(installation: &operate::Installation) -> Vec<Value> {
     let (namespace, name) = (&installation.namespace, api::names::NODE_CREDENTIALS);
     let account = |name: &str| json!({"kind": "ServiceAccount", "name": name, "namespace": namespace});
-    let mut readers = vec![json!({"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"})];
+    let nodes = json!({"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"});
+    let mut readers = vec![nodes.clone()];
     readers.extend(installation.daemon_account.then(|| account(operate::workloads::DAEMON)));
     let writer = format!("{name}-writer");
     let role = |role: &str, verbs: &[&str], subjects: Vec<Value>| {
@@ -320,6 +322,11 @@ fn node_credentials(installation: &operate::Installation) -> Vec<Value> {
     };
     let mut objects = role(name, WATCH, readers).to_vec();
     objects.extend(role(&writer, &["get", "patch"], vec![account(operate::workloads::CONTROLLER)]));
+    objects.push(json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": format!("{name}-nodes"), "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": [nodes],
+    }));
     objects
 }
 

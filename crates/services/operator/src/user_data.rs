@@ -9,12 +9,12 @@ use std::time::Duration;
 use api::known::Unread;
 use api::machinist::{BootstrapToken, BootstrapTokenSpec};
 use cluster::watch::Key;
-use cluster::{Outcome, Problem, problem, write};
+use cluster::{Outcome, write};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
+use kube::api::Api;
 use operate::Step;
 use operate::trouble::Trouble;
 use operate::user_data::{LIFE, POOL_LABEL, Plan, Present, plan, secret, secret_name};
@@ -118,7 +118,6 @@ async fn make(
     let object = secret(installation, pool, &pointer(token.as_deref()));
     let api: Api<Secret> = Api::namespaced(leading.client.clone(), &installation.machine_namespace);
     let is_ours = write::make_once(&api, MANAGER, &object, present).await?.is_some();
-    retire(leading, pool, now).await;
     Ok(is_ours)
 }
 
@@ -143,18 +142,6 @@ async fn issue(leading: &Leading, pool: &str, now: Timestamp) -> Result<String, 
     Ok(token)
 }
 
-/// Deletes tokens of ours that ended: they open nothing, and nobody needs to see them.
-async fn retire(leading: &Leading, pool: &str, now: Timestamp) {
-    let api: Api<BootstrapToken> = Api::all(leading.client.clone());
-    for token in leading.world.tokens.all() {
-        let is_ours = token.labels().get(POOL_LABEL).is_some_and(|of| of == pool);
-        let has_ended = token.spec.expires.as_ref().is_some_and(|expires| expires.0 <= now);
-        if is_ours && has_ended {
-            let _ = write::in_time(api.delete(&token.name_any(), &DeleteParams::default())).await;
-        }
-    }
-}
-
 /// A pool that is gone takes its user data with it.
 async fn forget(leading: &Leading, pool: &str) -> Result<Outcome, Unread> {
     let (secret, all) = (user_data(leading, pool)?, leading.world.tokens.fresh("bootstraptokens")?);
@@ -162,16 +149,15 @@ async fn forget(leading: &Leading, pool: &str) -> Result<Outcome, Unread> {
     let namespace = leading.settings.installation.machine_namespace.clone();
     let secrets: Api<Secret> = Api::namespaced(leading.client.clone(), &namespace);
     let tokens: Api<BootstrapToken> = Api::all(leading.client.clone());
-    let mut answers = Vec::new();
-    if secret.is_some() {
-        answers.push(write::in_time(secrets.delete(&secret_name(pool), &DeleteParams::default())).await.map(drop));
+    let mut is_done = true;
+    if let Some(secret) = secret {
+        // Exactly the one that was looked at: a pool of this name may be there again, with user data of its own.
+        is_done &= crate::tokens::delete_exactly(&secrets, &*secret).await;
     }
     for token in all {
         if token.labels().get(POOL_LABEL).is_some_and(|of| of == pool) {
-            answers.push(write::in_time(tokens.delete(&token.name_any(), &DeleteParams::default())).await.map(drop));
+            is_done &= crate::tokens::delete_exactly(&tokens, &*token).await;
         }
     }
-    let failed =
-        |answer: &Result<(), kube::Error>| answer.as_ref().is_err_and(|error| problem(error) != Problem::NotFound);
-    Ok(if answers.iter().any(failed) { Outcome::Retry } else { Outcome::Done })
+    Ok(if is_done { Outcome::Done } else { Outcome::Retry })
 }

@@ -129,7 +129,11 @@ impl World {
                     pool.map(Work::UserData)
                 },
             ),
-            daemon_sets: start.watch(dynamic("DaemonSet"), all(), value, |_| [Work::Report]),
+            daemon_sets: start.watch(dynamic("DaemonSet"), all(), value, |change| {
+                let uses = |set: &Option<Arc<Value>>| set.as_deref().map(operate::workloads::uses_account);
+                let is_other = uses(&change.old) != uses(&change.new);
+                std::iter::once(Work::Report).chain(is_other.then_some(Work::Facts))
+            }),
             pods: start.watch(Api::namespaced(client.clone(), home), all(), pod, |_| [Work::Facts]),
             namespaces: start.watch(
                 Api::all(client.clone()),

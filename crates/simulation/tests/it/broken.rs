@@ -320,6 +320,11 @@ fn a_planner_that_never_rests() {
 }
 
 #[test]
+fn a_planner_that_goes_on_when_its_watches_have_been_silent_for_too_long() {
+    is_found_out(&Blind(|snapshot| snapshot.unread = None), |kind| kind == Kind::Unseen);
+}
+
+#[test]
 fn a_drain_that_does_not_know_what_daemon_sets_there_are() {
     let blind = BlindDrain(|snapshot| snapshot.daemon_sets = Reading::known(BTreeSet::new(), snapshot.now));
     is_found_out(&blind, |kind| kind == Kind::DaemonSet);

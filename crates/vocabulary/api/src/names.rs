@@ -92,6 +92,9 @@ pub mod node_condition {
     pub const PINNED_IMAGE_SETS_PROGRESSING: &str = "PinnedImageSetsProgressing";
     pub const PINNED_IMAGE_SETS_DEGRADED: &str = "PinnedImageSetsDegraded";
     pub const INTERNAL_RELEASE_IMAGE_DEGRADED: &str = "InternalReleaseImageDegraded";
+    /// Ours: several custom pools want the node, so it follows none. Written by the controller; [`NODE_DEGRADED`] is the
+    /// daemon's alone.
+    pub const MULTIPLE_CUSTOM_POOLS: &str = "MultipleCustomPools";
     /// Reason of a condition that has not happened yet.
     pub const NOT_YET_OCCURRED: &str = "NotYetOccurred";
 }

@@ -37,7 +37,7 @@ on_both!(
 );
 
 /// Creates a pod on node `a` that a disruption budget protects.
-async fn guarded_pod(stage: &Stage) -> ReplicaSet {
+pub(super) async fn guarded_pod(stage: &Stage) -> ReplicaSet {
     // Nothing runs this ReplicaSet, but the garbage collector needs the owner to exist.
     let owners: Api<ReplicaSet> = Api::namespaced(stage.client.clone(), "default");
     let owner = serde_json::from_value(json!({

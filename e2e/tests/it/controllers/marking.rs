@@ -16,9 +16,9 @@ use crate::watching::annotation;
 
 on_both!(every_node_has_an_object_that_follows_it, a_node_carries_the_labels_of_where_it_belongs);
 
-fn degraded(node: Option<&MachineConfigNode>) -> Option<(String, String)> {
+fn contested(node: Option<&MachineConfigNode>) -> Option<(String, String)> {
     let conditions = &node?.status.as_ref()?.conditions;
-    let found = conditions.iter().find(|condition| condition.type_ == "NodeDegraded")?;
+    let found = conditions.iter().find(|condition| condition.type_ == "MultipleCustomPools")?;
     Some((found.status.clone(), found.message.clone()))
 }
 
@@ -48,13 +48,13 @@ async fn every_node_has_an_object_that_follows_it(kind: Kind) {
     stage.pools.create(&PostParams::default(), &pool("gpu")).await.unwrap();
     stage.relabel("a", json!({ "node-role.kubernetes.io/gpu": "" })).await;
     wait_for(&objects, "a", "the object to name both pools", |object| {
-        let said = degraded(object);
+        let said = contested(object);
         said.is_some_and(|(status, message)| status == "True" && message.contains("gpu, infra"))
     })
     .await;
     stage.relabel("a", json!({ "node-role.kubernetes.io/gpu": null })).await;
     wait_for(&objects, "a", "the object to be well", |object| {
-        degraded(object).is_some_and(|(status, _)| status == "False") && says("infra", infra.clone())(object)
+        contested(object).is_some_and(|(status, _)| status == "False") && says("infra", infra.clone())(object)
     })
     .await;
 
@@ -76,19 +76,36 @@ async fn a_node_carries_the_labels_of_where_it_belongs(kind: Kind) {
     });
     let infra = rendered.await.unwrap().spec.configuration.unwrap().name.unwrap();
 
-    // A node that first booted in infra never gets worker's config.
+    // A node that first booted in infra never gets worker's config, once it is known that it was let in for infra.
+    let grant = serving::token::Grant {
+        pool: "infra".to_owned(),
+        machine: Some("born".to_owned()),
+        ..serving::token::Grant::default()
+    };
+    let secret = cluster::tokens::issue(&stage.client, &grant).await.unwrap();
+    let mut liar = node("liar", &["worker"]);
+    let word = (api::annotations::FIRST_PIVOT_CONFIG.to_owned(), infra.clone());
+    liar.metadata.annotations = Some([word].into_iter().collect());
+    stage.nodes.create(&PostParams::default(), &liar).await.unwrap();
     let mut born = node("born", &["worker"]);
     let notes = ["currentConfig", "desiredConfig", "firstPivotConfig"].map(|key| (key, infra.as_str()));
     let notes = notes.into_iter().chain([("state", "Done")]);
     let notes = notes.map(|(key, value)| (format!("machineconfiguration.openshift.io/{key}"), value.to_owned()));
     born.metadata.annotations = Some(notes.collect());
     stage.nodes.create(&PostParams::default(), &born).await.unwrap();
+    let used = json!({"status": {"uses": 1, "lastUsed": jiff::Timestamp::now().to_string()}});
+    let tokens: Api<api::machinist::BootstrapToken> = Api::all(stage.client.clone());
+    let token = serving::token::name("infra", &secret);
+    tokens.patch_status(&token, &PatchParams::default(), &Patch::Merge(used)).await.unwrap();
     let labelled = wait_for(&stage.nodes, "born", "the labels of infra", |node| {
         node.is_some_and(|node| node.labels().contains_key("node-role.kubernetes.io/infra"))
     });
     let labelled = labelled.await.unwrap();
     assert_eq!(annotation(&labelled, api::annotations::DESIRED_CONFIG), infra, "and not {worker}");
     assert!(labelled.annotations().contains_key(api::annotations::CUSTOM_POOL_LABELS_APPLIED));
+
+    let liar = stage.nodes.get("liar").await.unwrap();
+    assert!(!liar.labels().contains_key("node-role.kubernetes.io/infra"), "its own word is not enough");
 
     // The cluster's Scheduler object decides whether the control plane is schedulable.
     stage.nodes.create(&PostParams::default(), &node("m", &["master"])).await.unwrap();

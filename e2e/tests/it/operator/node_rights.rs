@@ -5,8 +5,8 @@ use std::time::Duration;
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
 use api::{annotations, names};
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::Client;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use testkit::objects::{file_config, node};
 use testkit::{wait_for, wait_until};
@@ -82,6 +82,7 @@ pub(crate) async fn a_node_reads_its_own_pools_configs_and_no_others(stage: &Sta
     refused(secrets.get("machine-config-server-tls").await);
 
     a_node_does_not_choose_its_pool(stage, &read, &gpu).await;
+    a_new_node_gets_the_labels_of_the_pool_that_it_was_let_in_for(stage, &gpu).await;
 
     // Where an administrator puts it, it reads that pool's configs and the old ones no more.
     label(&nodes, json!({"env": "gpu"})).await.unwrap();
@@ -125,6 +126,36 @@ async fn a_node_does_not_choose_its_pool(stage: &Stage, read: &Api<MachineConfig
     own.patch_status("reader", &PatchParams::default(), &status).await.unwrap();
     label(&own, json!({"kubernetes.io/arch": "arm64"})).await.unwrap();
     refused(read.get(gpu).await);
+}
+
+/// Before its first report a node may say what it was born into. Its credential decides.
+async fn a_new_node_gets_the_labels_of_the_pool_that_it_was_let_in_for(stage: &Stage, gpu: &str) {
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    nodes.create(&PostParams::default(), &node("newborn", &[])).await.unwrap();
+    let as_node = stage.control_plane.node_client("newborn").await;
+    let (own, read): (Api<Node>, Api<MachineConfig>) = (Api::all(as_node.clone()), Api::all(as_node));
+    come_in(stage, "worker").await;
+    let birth = Patch::Merge(json!({"metadata": {"annotations": {annotations::FIRST_PIVOT_CONFIG: gpu}}}));
+    own.patch("newborn", &PatchParams::default(), &birth).await.unwrap();
+    refused(read.get(gpu).await);
+    come_in(stage, "gpu").await;
+    wait_for(&nodes, "newborn", "the label of gpu", |node| {
+        node.is_some_and(|node| node.labels().get("env").is_some_and(|env| env == "gpu"))
+    })
+    .await;
+    allowed(&read, gpu).await;
+    nodes.delete("newborn", &DeleteParams::default()).await.unwrap();
+}
+
+/// As if the machine `newborn` had fetched its first config with a token for this pool.
+async fn come_in(stage: &Stage, pool: &str) {
+    let machine = Some("newborn".to_owned());
+    let grant = serving::token::Grant { pool: pool.to_owned(), machine, ..serving::token::Grant::default() };
+    let secret = cluster::tokens::issue(&stage.client, &grant).await.unwrap();
+    let tokens: Api<api::machinist::BootstrapToken> = Api::all(stage.client.clone());
+    let used = json!({"status": {"uses": 1, "lastUsed": jiff::Timestamp::now().to_string()}});
+    let name = serving::token::name(pool, &secret);
+    tokens.patch_status(&name, &PatchParams::default(), &Patch::Merge(used)).await.unwrap();
 }
 
 async fn label(nodes: &Api<Node>, labels: Value) -> Result<Node, kube::Error> {

@@ -21,7 +21,12 @@ struct Tools {
     fails: BTreeMap<&'static str, &'static str>,
     /// Whether images never come, and the program is stopped at its limit.
     hangs: bool,
+    /// What bootc says that it has staged, each time it is asked.
+    staged: Mutex<Vec<&'static str>>,
 }
+
+/// How programs are run outside the daemon's sandbox.
+const OUTSIDE: &str = "systemd-run --quiet --wait --collect --pipe --unit=machinistd-outside.service ";
 
 impl Run for Tools {
     fn has(&self, program: &str) -> bool {
@@ -33,8 +38,11 @@ impl Run for Tools {
         let answer =
             self.answers.iter().find(|(asked, _)| line.starts_with(*asked)).map(|(_, answer)| (*answer).to_owned());
         self.asked.lock().unwrap().push(line.clone());
-        if self.hangs && line.contains("rebase") {
+        if self.hangs && (line.contains("rebase") || line.contains("switch")) {
             return Err(Error::new(ErrorKind::TimedOut, "run", program, "it was stopped"));
+        }
+        if line.starts_with("bootc status") && !self.staged.lock().unwrap().is_empty() {
+            return Ok(format!(r#"{{"status":{{"staged":{}}}}}"#, self.staged.lock().unwrap().remove(0)));
         }
         if let Some(detail) = self.fails.get(program) {
             return Err(Error::new(ErrorKind::Failed, "run", program, *detail));
@@ -109,8 +117,8 @@ fn bootc_alone_stages_images_and_refuses_the_rest_in_words() {
     assert_eq!(os.booted_image().unwrap().unwrap(), "quay.io/os@sha256:9");
     os.stage_image("quay.io/os@sha256:2").unwrap();
     assert_eq!(
-        asked.lock().unwrap()[1],
-        "systemd-run --quiet --wait --collect --pipe bootc switch quay.io/os@sha256:2",
+        asked.lock().unwrap()[1..],
+        ["systemctl stop machinistd-outside.service".to_owned(), format!("{OUTSIDE}bootc switch quay.io/os@sha256:2")],
         "it mounts, so it runs outside the daemon's sandbox"
     );
     let error = os.change_kernel_arguments(&[], &["a".into()]).unwrap_err().to_string();
@@ -127,16 +135,20 @@ fn a_host_with_neither_says_so() {
 
 #[test]
 fn packages_come_from_the_extensions_image_and_nothing_of_it_stays() {
-    let answers = BTreeMap::from([("systemd-run --quiet --wait --collect --pipe podman create", "c0ffee\n")]);
+    let answers = BTreeMap::from([(
+        "systemd-run --quiet --wait --collect --pipe --unit=machinistd-outside.service podman create",
+        "c0ffee\n",
+    )]);
     let tools = Tools { has: vec!["rpm-ostree"], answers, ..Tools::default() };
     let asked = Arc::clone(&tools.asked);
     let install = vec!["usbguard".into()];
     let change = PackageChange { install, image: "quay.io/ext@sha256:1".into(), ..PackageChange::default() };
     Os::new(Box::new(tools)).change_packages(&change).unwrap();
-    let asked = asked.lock().unwrap().join("\n").replace("systemd-run --quiet --wait --collect --pipe ", "");
+    let asked = asked.lock().unwrap().join("\n").replace(OUTSIDE, "");
     assert_eq!(
         asked,
-        "podman pull --quiet --authfile /var/lib/kubelet/config.json quay.io/ext@sha256:1\n\
+        "systemctl stop machinistd-outside.service\n\
+         podman pull --quiet --authfile /var/lib/kubelet/config.json quay.io/ext@sha256:1\n\
          rm -rf /run/mco-extensions/os-extensions-content\n\
          mkdir -p /run/mco-extensions/os-extensions-content\n\
          podman create --net=none quay.io/ext@sha256:1 none\n\
@@ -186,6 +198,52 @@ fn an_rpm_ostree_that_is_stopped_leaves_no_transaction_behind() {
     os.drop_staged().unwrap();
     let asked = asked.lock().unwrap();
     assert_eq!(asked[asked.len() - 2..], ["rpm-ostree cancel", "rpm-ostree cleanup -p"]);
+}
+
+const STAGED: &str = r#"{"image":{"image":{"image":"quay.io/os:2"}}}"#;
+
+#[test]
+fn an_image_that_bootc_has_staged_is_dropped_and_what_is_not_staged_is_left_alone() {
+    let dropped = |staged: &[&'static str]| {
+        let tools = Tools { has: vec!["bootc"], staged: Mutex::new(staged.to_vec()), ..Tools::default() };
+        let asked = Arc::clone(&tools.asked);
+        let dropped = Os::new(Box::new(tools)).drop_staged();
+        let undeploy = format!("{OUTSIDE}ostree admin undeploy 0");
+        let count = asked.lock().unwrap().iter().filter(|line| **line == undeploy).count();
+        (dropped.map_err(|error| error.to_string()), count)
+    };
+    assert_eq!(dropped(&["null"]), (Ok(()), 0));
+    assert_eq!(dropped(&[STAGED, "null"]), (Ok(()), 1));
+    let (stays, asked) = dropped(&[STAGED, STAGED]);
+    let stays = stays.unwrap_err();
+    assert_eq!(asked, 1);
+    assert!(stays.contains("image quay.io/os:2 stays staged and the next boot takes it"), "{stays}");
+}
+
+#[test]
+fn an_image_that_cannot_be_dropped_says_why() {
+    let tools = Tools {
+        has: vec!["bootc"],
+        staged: Mutex::new(vec![STAGED, STAGED]),
+        fails: BTreeMap::from([("systemd-run", "exit status: 1: this is no ostree")]),
+        ..Tools::default()
+    };
+    let error = Os::new(Box::new(tools)).drop_staged().unwrap_err().to_string();
+    assert!(error.contains("this is no ostree"), "{error}");
+    let unread = Tools { has: vec!["bootc"], fails: BTreeMap::from([("bootc", "no")]), ..Tools::default() };
+    assert!(Os::new(Box::new(unread)).drop_staged().is_err(), "what is staged is not known");
+}
+
+#[test]
+fn a_bootc_that_takes_too_long_is_stopped_with_its_unit() {
+    let tools = Tools { has: vec!["bootc"], hangs: true, ..Tools::default() };
+    let asked = Arc::clone(&tools.asked);
+    assert_eq!(Os::new(Box::new(tools)).stage_image("quay.io/os@sha256:2").unwrap_err().kind, ErrorKind::TimedOut);
+    let asked = asked.lock().unwrap();
+    assert_eq!(
+        asked[asked.len() - 2..],
+        [format!("{OUTSIDE}bootc switch quay.io/os@sha256:2"), "systemctl stop machinistd-outside.service".to_owned()]
+    );
 }
 
 #[test]

@@ -15,14 +15,25 @@ fn pools() -> Pools {
             {"key": "zone", "operator": "In", "values": ["a", "b"]},
         ],
     }});
-    Pools::from_objects(&[pool("worker", json!({})), pool("infra", infra), pool("master", json!({}))])
+    let arbiter = json!({"nodeSelector": {"matchLabels": {"node-role.kubernetes.io/arbiter": ""}}});
+    let hidden = json!({"nodeSelector": {"matchLabels": {"node-role.kubernetes.io/control-plane": "", "rack": "r9"}}});
+    Pools::from_objects(&[
+        pool("worker", json!({})),
+        pool("infra", infra),
+        pool("master", json!({})),
+        pool("arbiter", arbiter),
+        pool("hidden", hidden),
+    ])
 }
 
 #[track_caller]
 fn check(facts: &NodeFacts, schedulable: Option<bool>, expected: Expect) {
     let answer = marks(facts, &pools(), schedulable).map_or_else(
         || "nothing".to_owned(),
-        |marks| {
+        |mut marks| {
+            if let Some(birth) = marks.birth.take() {
+                birth.believe(&mut marks);
+            }
             let taints = marks.taints.map(|all| all.into_iter().map(|taint| taint.key).collect::<Vec<_>>());
             format!("labels {:?}, annotations {:?}, taints {taints:?}", marks.labels, marks.annotations.keys())
         },
@@ -49,6 +60,30 @@ fn a_node_born_into_a_custom_pool_gets_its_labels_before_it_belongs_anywhere() {
         ]],
     );
     assert_eq!(pools().of(&facts), Membership::Unmanaged, "worker's config must not come first");
+}
+
+#[test]
+fn nobody_is_born_into_the_control_plane_by_saying_so() {
+    for pool in ["master", "arbiter", "hidden"] {
+        let facts = born(&format!("rendered-{pool}-0a1b"), json!({}));
+        check(&facts, None, expect!["nothing"]);
+        assert_eq!(pools().of(&facts).primary(), Some("worker"), "{pool}");
+    }
+}
+
+#[test]
+fn a_node_that_is_not_believed_gets_no_label_and_belongs_where_its_labels_put_it() {
+    let facts = born("rendered-infra-0a1b", json!({}));
+    let mut marks = marks(&facts, &pools(), None).unwrap();
+    let birth = marks.birth.take().unwrap();
+    assert_eq!(birth.pool, "infra");
+    assert!(!marks.is_needed(), "nothing is written before it is judged");
+    birth.refuse(&mut marks);
+    assert!(marks.labels.is_empty());
+    let (key, value) = marks.annotations.pop_first().unwrap();
+    let facts = born("rendered-infra-0a1b", json!({ key: value }));
+    check(&facts, None, expect!["nothing"]);
+    assert_eq!(pools().of(&facts).primary(), Some("worker"));
 }
 
 #[test]

@@ -123,7 +123,7 @@ pub(crate) fn told(plan: &Plan) -> String {
             Action::Hold { node, value, .. } => writeln!(words, "hold {node}: {value:?}").unwrap(),
             Action::SetTaints { node, taints, .. } => writeln!(words, "taint {node}: {}", taints.len()).unwrap(),
             Action::SetTopology { node, topology } => writeln!(words, "topology of {node}: {topology}").unwrap(),
-            Action::DegradeNode { node, message } => writeln!(words, "degrade {node}: {message}").unwrap(),
+            Action::TellContested { node, message } => writeln!(words, "degrade {node}: {message}").unwrap(),
         }
     }
     for probe in &plan.probes {
@@ -159,7 +159,7 @@ pub(crate) fn carry_out(snapshot: &mut Snapshot, plan: &Plan) {
                 change(snapshot, node, &bumped, |facts| facts.taints.clone_from(taints));
             }
             Action::Fence { node, .. } => change(snapshot, node, &bumped, |_| {}),
-            Action::SetTopology { .. } | Action::DegradeNode { .. } => {}
+            Action::SetTopology { .. } | Action::TellContested { .. } => {}
         }
     }
     for probe in &plan.probes {

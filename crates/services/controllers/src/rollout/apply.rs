@@ -15,7 +15,7 @@ use kube::api::{Api, PostParams};
 use rollout::{About, Action, Event, Ledger, NodeFacts, Plan, Probe, ResourceVersion, Target};
 use serde_json::{Value, json};
 
-use super::nodes::degraded;
+use super::nodes::contested;
 use super::{AT_ONCE, COMPONENT, GATHER, MANAGER, Rollout, outcome};
 
 /// The least time of one batch of taints. A rollout that is through in seconds has better use for the API than taints that
@@ -91,7 +91,7 @@ impl Rollout {
         }
         self.send(pool, &now);
         let later: Vec<_> = plan.actions.iter().filter(|action| !is_for_nodes(action)).collect();
-        self.degrade_nodes(&later).await;
+        self.tell_all_contested(&later).await;
         self.probe(pool, &plan.probes);
         let tainting = self.set_taints(pool, later);
         let wait = self.write_status(pool, &plan.status).await?;
@@ -273,25 +273,25 @@ impl Rollout {
         });
     }
 
-    async fn degrade_nodes(&self, actions: &[&Action]) {
+    async fn tell_all_contested(&self, actions: &[&Action]) {
         for action in actions {
-            if let Action::DegradeNode { node, message } = action {
-                self.degrade(node, message).await;
+            if let Action::TellContested { node, message } = action {
+                self.tell_contested(node, message).await;
             }
         }
     }
 
     /// Says on a node's MachineConfigNode that no pool looks after it, once per message.
-    async fn degrade(&self, node: &str, message: &str) {
-        let is_known = self.degraded.lock().get(node).is_some_and(|known| known == message);
+    async fn tell_contested(&self, node: &str, message: &str) {
+        let is_known = self.contested.lock().get(node).is_some_and(|known| known == message);
         if is_known || self.context.world.reports.named(node).is_none() {
             return;
         }
-        let object = degraded(node, Some(message));
+        let object = contested(node, Some(message));
         let api: Api<MachineConfigNode> = Api::all(self.context.world.client.clone());
         match write::apply_status(&api, MANAGER, node, &object).await {
             Ok(_) => {
-                self.degraded.lock().insert(node.to_owned(), message.to_owned());
+                self.contested.lock().insert(node.to_owned(), message.to_owned());
             }
             Err(error) => tracing::debug!(node, error = &error as &dyn std::error::Error, "cannot write conditions"),
         }
@@ -398,7 +398,7 @@ fn addressee(action: &Action) -> Option<(&str, &ResourceVersion)> {
             Some((node, resource_version))
         }
         Action::WriteLedger { .. }
-        | Action::DegradeNode { .. }
+        | Action::TellContested { .. }
         | Action::SetTaints { .. }
         | Action::SetTopology { .. } => None,
     }
@@ -406,7 +406,7 @@ fn addressee(action: &Action) -> Option<(&str, &ResourceVersion)> {
 
 fn node_write(action: &Action) -> Option<Write> {
     match action {
-        Action::WriteLedger { .. } | Action::DegradeNode { .. } => None,
+        Action::WriteLedger { .. } | Action::TellContested { .. } => None,
         Action::Target(target) => Some(versioned(&target.node, &target.resource_version, target_patch(target))),
         Action::Fence { node, resource_version } => {
             let fence = BTreeMap::from([(annotations::FENCE, resource_version.text.clone())]);

@@ -1,10 +1,14 @@
 //! What each node gets besides its target: the labels and taints of where it belongs, and its MachineConfigNode.
 //!
-//! Nothing here costs budget, and nothing waits for it.
+//! Nothing here costs budget, and nothing waits for it. Of a MachineConfigNode it writes the spec and the condition
+//! `MultipleCustomPools`, and makes the object where the daemon was not faster.
+
+mod birth;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::known::Unread;
 use api::machineconfiguration::{GROUP, MachineConfigNode, VERSION};
 use api::names::{NOT_YET_SET, node_condition, status};
 use cluster::error::if_found;
@@ -25,9 +29,6 @@ pub(super) const WORKERS: usize = 4;
 const QUIET: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How the message about a node that two pools want begins.
-const CONTESTED: &str = "MultipleCustomPools";
-
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("cannot write labels and taints of node {node}")]
@@ -35,6 +36,12 @@ enum Error {
         node: String,
         #[source]
         source: kube::Error,
+    },
+    #[error("the birth of node {node} cannot be judged")]
+    Birth {
+        node: String,
+        #[source]
+        source: Unread,
     },
     #[error("cannot write MachineConfigNode {node}")]
     Write {
@@ -76,7 +83,7 @@ impl Rollout {
 
     pub(super) async fn reconcile_node(self: std::sync::Arc<Self>, name: String) -> Outcome {
         match self.look_after(&name).await {
-            Ok(()) => Outcome::Done,
+            Ok(outcome) => outcome,
             Err(error) => {
                 tracing::warn!(node = name, error = &error as &dyn std::error::Error, "will try again");
                 Outcome::Retry
@@ -84,12 +91,16 @@ impl Rollout {
         }
     }
 
-    async fn look_after(&self, name: &str) -> Result<(), Error> {
-        let Some(placed) = self.index.lock().node(name, self.masters_schedulable()) else {
-            return self.forget(name).await;
+    async fn look_after(&self, name: &str) -> Result<Outcome, Error> {
+        let Some(mut placed) = self.index.lock().node(name, self.masters_schedulable()) else {
+            return self.forget(name).await.map(|()| Outcome::Done);
         };
-        if let Some(marks) = &placed.marks {
-            self.mark(&placed.facts, marks).await?;
+        let mut outcome = Outcome::Done;
+        if let Some(mut marks) = placed.marks.take() {
+            outcome = self.judge_birth(&placed.facts, &mut marks).await?;
+            if marks.is_needed() {
+                self.mark(&placed.facts, &marks).await?;
+            }
         }
         let fail = |source| Error::Write { node: name.to_owned(), source };
         let api: Api<MachineConfigNode> = Api::all(self.context.world.client.clone());
@@ -104,12 +115,12 @@ impl Rollout {
             self.context.metrics.wrote("MachineConfigNode");
         }
         if self.was_contested(&placed) {
-            let object = degraded(name, None);
+            let object = contested(name, None);
             write::apply_status(&api, MANAGER, name, &object).await.map_err(fail)?;
             self.context.metrics.wrote("MachineConfigNode.status");
-            self.degraded.lock().remove(name);
+            self.contested.lock().remove(name);
         }
-        Ok(())
+        Ok(outcome)
     }
 
     /// The spec that a node's object shall have, if it has another. Nodes that no pool wants have none.
@@ -136,9 +147,7 @@ impl Rollout {
     /// Whether the node's object still says that two pools want it.
     fn was_contested(&self, placed: &Placed) -> bool {
         let report = self.context.world.reports.named(&placed.facts.name);
-        let said = report.and_then(|it| it.report.degraded.clone());
-        !matches!(placed.membership, Membership::Contested(_))
-            && said.is_some_and(|said| said.starts_with("node ") && said.contains("custom roles"))
+        !matches!(placed.membership, Membership::Contested(_)) && report.is_some_and(|it| it.report.contested.is_some())
     }
 
     async fn mark(&self, facts: &NodeFacts, marks: &Marks) -> Result<(), Error> {
@@ -180,16 +189,18 @@ impl Rollout {
     }
 }
 
-/// The condition that tells on a node's object whether several pools want it.
-pub(super) fn degraded(node: &str, message: Option<&str>) -> Value {
+/// The condition that tells on a node's object whether several pools want it. It is the only one that is written here: the
+/// others are the daemon's and the drain controller's.
+pub(super) fn contested(node: &str, message: Option<&str>) -> Value {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let (state, reason) = if message.is_some() { (status::TRUE, CONTESTED) } else { (status::FALSE, "AsExpected") };
+    let type_ = node_condition::MULTIPLE_CUSTOM_POOLS;
+    let (state, reason) = if message.is_some() { (status::TRUE, type_) } else { (status::FALSE, "AsExpected") };
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": "MachineConfigNode",
         "metadata": { "name": node },
         "status": { "conditions": [{
-            "type": node_condition::NODE_DEGRADED, "status": state, "reason": reason,
+            "type": type_, "status": state, "reason": reason,
             "message": message.unwrap_or_default(), "lastTransitionTime": now,
         }] },
     })

@@ -80,13 +80,14 @@ impl Daemon {
     }
 
     /// Repeats what the controller asked, so that it knows that somebody is here. A node that is down gets no target
-    /// before that.
-    pub(super) async fn answer(&mut self) {
-        let Some(view) = &self.view else { return };
-        if view.probe != view.answered {
-            self.report.answered.clone_from(&view.probe);
-            self.publish().await;
+    /// before that. Says whether the API has the answer.
+    pub(super) async fn answer(&mut self) -> bool {
+        let Some(view) = &self.view else { return true };
+        if view.probe == view.answered {
+            return true;
         }
+        self.report.answered.clone_from(&view.probe);
+        self.publish().await
     }
 
     /// Why an update must not begin now: the API does not know of it yet, or asks for something else by now. Until the

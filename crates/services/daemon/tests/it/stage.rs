@@ -55,6 +55,20 @@ pub(crate) struct Stage {
 impl Stage {
     /// A node that runs `config`, whose daemon has not started yet.
     pub(crate) async fn start(config: &MachineConfig) -> Self {
+        let name = config.metadata.name.clone().unwrap();
+        let stage = Self::start_idle(json!({
+            annotations::CURRENT_CONFIG: name, annotations::DESIRED_CONFIG: name, annotations::STATE: "Done",
+            // Such a node is not drained.
+            annotations::CONTROL_PLANE_TOPOLOGY: "SingleReplica",
+        }))
+        .await;
+        settle(&*stage.host, config);
+        stage.create(config).await;
+        stage
+    }
+
+    /// A node with these annotations whose host never had a config.
+    pub(crate) async fn start_idle(annotations: Value) -> Self {
         let control_plane = control_plane(Kind::Embedded).await.expect("the embedded API needs nothing");
         control_plane.install().await;
         let client = cluster::connect(Some(&control_plane.kubeconfig())).await.unwrap();
@@ -63,7 +77,6 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let host = Arc::new(Directory::image_based(folder.path()).unwrap().that_ignores_reboots());
         crate::configs::furnish(&*host);
-        settle(&*host, config);
         let stage = Self {
             nodes: Api::all(client.clone()),
             host,
@@ -73,13 +86,7 @@ impl Stage {
             folder,
             control_plane,
         };
-        stage.create(config).await;
-        let name = config.metadata.name.clone().unwrap();
-        let node = json!({"metadata": {"name": NODE, "annotations": {
-            annotations::CURRENT_CONFIG: name, annotations::DESIRED_CONFIG: name, annotations::STATE: "Done",
-            // Such a node is not drained.
-            annotations::CONTROL_PLANE_TOPOLOGY: "SingleReplica",
-        }}});
+        let node = json!({"metadata": {"name": NODE, "annotations": annotations}});
         stage.nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
         stage
     }

@@ -8,4 +8,5 @@ mod platform;
 mod rights;
 mod stage;
 mod unread;
+mod upgrade;
 mod webhook;

@@ -180,3 +180,25 @@ async fn a_request_is_left_to_a_person_with_an_event_and_never_approved_while_no
     let status = seen.get("taken").await.unwrap().status.unwrap_or_default();
     assert_eq!(status.conditions.unwrap_or_default(), []);
 }
+
+#[tokio::test]
+async fn an_operator_whose_clock_is_wrong_makes_new_user_data_and_takes_no_token_away() {
+    let stage = Stage::start().await;
+    let first = stage.operate(settings());
+    stage.well().await;
+    let tokens: Api<BootstrapToken> = Api::all(stage.client.clone());
+    wait_for_all(&tokens, "tokens of both pools", |all| all.len() == 2).await;
+    let issued = tokens.list(&ListParams::default()).await.unwrap();
+    first.abort();
+    let _ = first.await;
+
+    // By this clock every token ended more than a week ago.
+    let now = || jiff::Timestamp::now() + jiff::SignedDuration::from_hours(60 * 24);
+    let _second = stage.operate(operator::Settings { now, ..settings() });
+    wait_for_all(&tokens, "tokens after these", |all| all.len() >= 4).await;
+    stage.degraded(&["clock"]).await;
+    let left = tokens.list(&ListParams::default()).await.unwrap();
+    for token in issued {
+        assert!(left.iter().any(|one| one.uid() == token.uid()), "{} still opens its pool", token.name_any());
+    }
+}
