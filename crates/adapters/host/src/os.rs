@@ -13,6 +13,8 @@ use change::host::{Attributes, Backend, Error, ErrorKind, Files, HostPath, Kerne
 
 use crate::root::Root;
 
+pub(crate) mod boot_loader;
+
 /// Runs a program of the host and gives its standard output.
 pub trait Run: Send + Sync {
     fn has(&self, program: &str) -> bool;
@@ -189,6 +191,7 @@ impl Os {
         &*self.run
     }
 
+    /// Of a host with an image; boot loaders of other hosts are found by their files.
     pub fn backend(&self) -> Option<Backend> {
         if self.run.has("rpm-ostree") {
             Some(Backend::RpmOstree)
@@ -203,7 +206,9 @@ impl Os {
     pub fn kernel_arguments(&self) -> Result<String, Error> {
         match self.backend() {
             Some(Backend::RpmOstree) => self.rpm_ostree(&["kargs"]),
-            Some(Backend::Bootc) | None => Ok(std::fs::read_to_string("/proc/cmdline").unwrap_or_default()),
+            Some(Backend::Bootc | Backend::BootLoader(_)) | None => {
+                Ok(std::fs::read_to_string("/proc/cmdline").unwrap_or_default())
+            }
         }
     }
 
@@ -230,7 +235,7 @@ impl Os {
 
     pub fn booted_image(&self) -> Result<Option<String>, Error> {
         match self.backend() {
-            None => Ok(None),
+            Some(Backend::BootLoader(_)) | None => Ok(None),
             Some(Backend::RpmOstree) => {
                 let status = self.json("rpm-ostree", &["status", "--json"])?;
                 let deployments = status["deployments"].as_array().cloned().unwrap_or_default();
@@ -264,7 +269,9 @@ impl Os {
                 self.patiently(REBASE, || self.rpm_ostree(&["rebase", "--experimental", &reference]).map(drop))
             }
             Some(Backend::Bootc) => self.patiently(REBASE, || self.outside(&["bootc", "switch", image]).map(drop)),
-            None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
+            Some(Backend::BootLoader(_)) | None => {
+                Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree"))
+            }
         }
     }
 
@@ -279,7 +286,7 @@ impl Os {
         match self.backend() {
             Some(Backend::RpmOstree) => self.rpm_ostree(&["cleanup", "-p"]).map(drop),
             // bootc replaces what is staged when the next image is.
-            Some(Backend::Bootc) | None => Ok(()),
+            Some(Backend::Bootc | Backend::BootLoader(_)) | None => Ok(()),
         }
     }
 
@@ -448,7 +455,7 @@ impl Os {
             Some(Backend::Bootc) => {
                 Err(unsupported("change", &format!("bootc alone cannot change {what} of a running host")))
             }
-            None => Err(unsupported("change", "it has neither bootc nor rpm-ostree")),
+            Some(Backend::BootLoader(_)) | None => Err(unsupported("change", "it has neither bootc nor rpm-ostree")),
         }
     }
 
