@@ -195,7 +195,11 @@ fn an_argument_that_an_administrator_has_written_down_since_stays_when_ours_goes
         open(&folder, BootLoader::Grub).system().change_kernel_arguments(&list(delete), &list(append)).unwrap();
     };
     change(&[], &["nosmt"]);
-    put(&folder, "etc/default/grub.d/20_admin.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT nosmt\"\n");
+    put(
+        &folder,
+        "etc/default/grub.d/20_admin.cfg",
+        "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT nosmt\"\n",
+    );
     change(&["nosmt"], &[]);
     assert_eq!(booted(&folder, BootLoader::Grub), "net.ifnames=0 quiet audit=1 nosmt");
 }
