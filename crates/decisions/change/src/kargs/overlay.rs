@@ -43,26 +43,26 @@ impl Overlay {
         next
     }
 
-    fn delete(&mut self, host: &[String], argument: &String) {
+    fn delete(&mut self, host: &[String], argument: &str) {
         let was_added = has(&self.added, argument);
         drop_from(&mut self.added, argument);
         if was_added || has(&self.own, argument) || has(&self.removed, argument) || !has(host, argument) {
             return;
         }
         drop_from(&mut self.again, argument);
-        self.removed.push(argument.clone());
+        self.removed.push(argument.to_owned());
     }
 
-    fn append(&mut self, host: &[String], argument: &String, was_wanted: bool) {
+    fn append(&mut self, host: &[String], argument: &str, was_wanted: bool) {
         if has(&self.removed, argument) {
             drop_from(&mut self.removed, argument);
-            self.again.push(argument.clone());
+            self.again.push(argument.to_owned());
         } else if !has(host, argument) {
             if !has(&self.added, argument) {
-                self.added.push(argument.clone());
+                self.added.push(argument.to_owned());
             }
         } else if !was_wanted && !has(&self.again, argument) && !has(&self.own, argument) {
-            self.own.push(argument.clone());
+            self.own.push(argument.to_owned());
         }
     }
 
