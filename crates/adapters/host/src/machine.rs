@@ -148,7 +148,7 @@ impl System for Machine {
     }
     fn drop_staged(&self) -> Result<(), Error> {
         match self.boot_loader() {
-            Some(loader) => self.with_arguments(loader, |arguments| arguments.drop_staged()),
+            Some(loader) => self.with_arguments(loader, boot_loader::drop_staged),
             None => self.os.drop_staged(),
         }
     }

@@ -149,7 +149,7 @@ impl Simulation {
             None => Ok(()),
             Some(Backend::BootLoader(loader)) => {
                 let boot = self.boot_id(files)?;
-                boot_loader::with_arguments(self, loader, files, &boot, |arguments| arguments.drop_staged())
+                boot_loader::with_arguments(self, loader, files, &boot, boot_loader::drop_staged)
             }
             Some(Backend::Bootc | Backend::RpmOstree) => Deployments::load(files)?.drop_staged(files),
         }

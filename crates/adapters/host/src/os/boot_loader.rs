@@ -141,17 +141,6 @@ impl Arguments<'_> {
         self.lay(notes, next)
     }
 
-    /// Takes back what was changed since the last boot.
-    pub(crate) fn drop_staged(&self) -> Result<(), Error> {
-        let notes = self.load()?;
-        let is_settled = notes.next == notes.booted && notes.unfinished == Overlay::default();
-        if notes.boot != self.boot || is_settled {
-            return Ok(());
-        }
-        let booted = notes.booted.clone();
-        self.lay(notes, booted)
-    }
-
     /// First the notes, then the boot loader, then the note that it is done.
     fn lay(&self, mut notes: Notes, mut next: Overlay) -> Result<(), Error> {
         notes.unfinished = notes.unfinished.or(&notes.next);
@@ -214,6 +203,17 @@ impl Arguments<'_> {
     fn sync(&self, paths: &[&str]) -> Result<(), Error> {
         (self.run)(&[&["sync"], paths].concat()).map(drop)
     }
+}
+
+/// Takes back what was changed since the last boot.
+pub(crate) fn drop_staged(arguments: &Arguments<'_>) -> Result<(), Error> {
+    let notes = arguments.load()?;
+    let is_settled = notes.next == notes.booted && notes.unfinished == Overlay::default();
+    if notes.boot != arguments.boot || is_settled {
+        return Ok(());
+    }
+    let booted = notes.booted.clone();
+    arguments.lay(notes, booted)
 }
 
 fn program<'a>(files: &dyn Files, places: &[&'a str]) -> Option<&'a str> {

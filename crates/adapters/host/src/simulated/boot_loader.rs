@@ -7,8 +7,8 @@ use change::kargs;
 
 use super::Simulation;
 use super::os::COMMAND_LINE;
-pub(super) use crate::os::boot_loader::running;
 use crate::os::boot_loader::{Arguments, grub};
+pub(super) use crate::os::boot_loader::{drop_staged, running};
 
 const GRUB_DEFAULTS: &str = "/etc/default/grub";
 const GRUB_FOLDER: &str = "/etc/default/grub.d";

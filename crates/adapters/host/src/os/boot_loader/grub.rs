@@ -131,6 +131,7 @@ done
 "#;
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::process::Command;
 
