@@ -45,6 +45,7 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
     let mut stopped = stop_on_signal()?;
     // Unit type notify: whoever waits for the daemon waits until it listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    tell_backend(&*open_host(arguments)?);
     loop {
         let (renewal, ended) = line.renewed(arguments, stopped.clone());
         options.access = line.access.clone();
@@ -67,6 +68,14 @@ async fn serve(arguments: &Start) -> anyhow::Result<()> {
             }
         }
         line = Line::open(arguments).await?;
+    }
+}
+
+/// Says what of the operating system can be changed here, and by which program.
+fn tell_backend(host: &dyn Host) {
+    match host.system().backend() {
+        Some(backend) => tracing::info!(backend = backend.name(), "found how to change the operating system"),
+        None => tracing::info!("this host has no way to change its OS image or kernel arguments"),
     }
 }
 

@@ -4,12 +4,13 @@
 
 use std::io::Read as _;
 
-use change::host::{Attributes, EntryKind, Host, HostPath};
+use change::host::{Attributes, Backend, EntryKind, Host, HostPath};
 
 /// All of it, for a host with nothing but files and a service manager.
 pub fn all(host: &dyn Host) {
     all_but_reboot(host);
     a_reboot_changes_the_boot_id(host);
+    kernel_arguments_take_effect_with_a_reboot(host);
 }
 
 /// For the real host, whose reboot ends the suite too; its story asks for the boot id before and after.
@@ -181,6 +182,40 @@ pub fn what_the_host_cannot_do_is_said(host: &dyn Host) {
         assert!(system.change_kernel_arguments(&[], &["quiet".to_owned()]).is_err());
         system.drop_staged().expect("nothing is staged");
     }
+}
+
+/// For hosts that can change them.
+pub fn kernel_arguments_take_effect_with_a_reboot(host: &dyn Host) {
+    let system = host.system();
+    let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    let count = |argument: &str| {
+        let line = system.kernel_arguments().expect("kernel arguments");
+        line.split_whitespace().filter(|word| *word == argument).count()
+    };
+    match system.backend() {
+        None | Some(Backend::Bootc) => return,
+        Some(Backend::RpmOstree | Backend::BootLoader(_)) => {}
+    }
+    system.change_kernel_arguments(&[], &list(&["conformance=0"])).expect("staged");
+    system.drop_staged().expect("dropped");
+    system.reboot("conformance").expect("reboot");
+    assert_eq!(count("conformance=0"), 0, "what was dropped does not boot");
+    for _ in 0..2 {
+        system.change_kernel_arguments(&[], &list(&["conformance=1", "conformant", "conformant"])).expect("staged");
+    }
+    system.reboot("conformance").expect("reboot");
+    assert_eq!((count("conformance=1"), count("conformant")), (1, 1), "asked for twice, there once");
+    for _ in 0..2 {
+        system
+            .change_kernel_arguments(&list(&["conformance=1", "conformant"]), &list(&["conformance=2", "conformant"]))
+            .expect("staged");
+    }
+    system.drop_staged().expect("dropped");
+    system.reboot("conformance").expect("reboot");
+    assert_eq!((count("conformance=1"), count("conformant")), (1, 1), "back at what had booted");
+    system.change_kernel_arguments(&list(&["conformance=1", "conformant", "other"]), &[]).expect("staged");
+    system.reboot("conformance").expect("reboot");
+    assert_eq!((count("conformance=1"), count("conformant")), (0, 0), "gone");
 }
 
 pub fn a_reboot_changes_the_boot_id(host: &dyn Host) {

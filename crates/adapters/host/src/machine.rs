@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use change::host::{
-    Activity, Backend, Error, ErrorKind, Files, Host, HostImage, HostPath, Images, PackageChange, RuntimeVersion,
-    Services, Space, System,
+    Activity, Backend, BootLoader, Error, ErrorKind, Files, Host, HostImage, HostPath, Images, PackageChange,
+    RuntimeVersion, Services, Space, System,
 };
 
 use crate::bus::Bus;
 use crate::images;
 use crate::labels;
-use crate::os::{Os, Programs, Run};
+use crate::os::{Os, Programs, Run, boot_loader};
 use crate::root::Root;
 
 pub struct Machine {
@@ -33,12 +33,32 @@ impl Machine {
         ["usr/lib/systemd/systemd", "lib/systemd/systemd"].iter().any(|place| root.join(place).exists())
     }
 
+    /// Of a host without an image.
+    fn boot_loader(&self) -> Option<BootLoader> {
+        if self.os.backend().is_some() { None } else { boot_loader::find(&self.root) }
+    }
+
+    /// Arguments are given to a kernel, so only a boot of one counts.
+    fn with_arguments(
+        &self,
+        loader: BootLoader,
+        work: impl FnOnce(&boot_loader::Arguments<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.os.with_arguments(loader, &self.root, &kernel_boot_id()?, work)
+    }
+
     /// With stand-ins for the host's programs.
     pub fn with_tools(mut self, run: Box<dyn Run>) -> Self {
         self.os = Os::new(run);
         self.has_labels = labels::are_on(self.root.path()) && self.os.tools().has("restorecon");
         self
     }
+}
+
+fn kernel_boot_id() -> Result<String, Error> {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_err(|error| Error::new(ErrorKind::Failed, "read", "the boot id", error.to_string()))?;
+    Ok(kernel.trim().to_owned())
 }
 
 impl Host for Machine {
@@ -109,13 +129,16 @@ impl Services for Machine {
 
 impl System for Machine {
     fn backend(&self) -> Option<Backend> {
-        self.os.backend()
+        self.os.backend().or_else(|| self.boot_loader().map(Backend::BootLoader))
     }
     fn kernel_arguments(&self) -> Result<String, Error> {
-        self.os.kernel_arguments()
+        if self.boot_loader().is_some() { boot_loader::running(&self.root) } else { self.os.kernel_arguments() }
     }
     fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error> {
-        self.os.change_kernel_arguments(delete, append)
+        match self.boot_loader() {
+            Some(loader) => self.with_arguments(loader, |arguments| arguments.change(delete, append)),
+            None => self.os.change_kernel_arguments(delete, append),
+        }
     }
     fn booted_image(&self) -> Result<Option<String>, Error> {
         self.os.booted_image()
@@ -124,7 +147,10 @@ impl System for Machine {
         self.os.stage_image(image)
     }
     fn drop_staged(&self) -> Result<(), Error> {
-        self.os.drop_staged()
+        match self.boot_loader() {
+            Some(loader) => self.with_arguments(loader, boot_loader::drop_staged),
+            None => self.os.drop_staged(),
+        }
     }
     fn change_packages(&self, change: &PackageChange) -> Result<(), Error> {
         self.os.change_packages(change)
@@ -132,9 +158,7 @@ impl System for Machine {
 
     /// The kernel's, with the start of the service manager: a container's boot and a soft reboot are boots too.
     fn boot_id(&self) -> Result<String, Error> {
-        let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_err(|error| Error::new(ErrorKind::Failed, "read", "the boot id", error.to_string()))?;
-        Ok(format!("{}-{}", kernel.trim(), self.bus.started()?))
+        Ok(format!("{}-{}", kernel_boot_id()?, self.bus.started()?))
     }
 
     fn uptime(&self) -> Duration {

@@ -13,6 +13,8 @@ use change::host::{Attributes, Backend, Error, ErrorKind, Files, HostPath, Kerne
 
 use crate::root::Root;
 
+pub(crate) mod boot_loader;
+
 /// Runs a program of the host and gives its standard output.
 pub trait Run: Send + Sync {
     fn has(&self, program: &str) -> bool;
@@ -192,6 +194,7 @@ impl Os {
         &*self.run
     }
 
+    /// Of a host with an image; boot loaders of other hosts are found by their files.
     pub fn backend(&self) -> Option<Backend> {
         if self.run.has("rpm-ostree") {
             Some(Backend::RpmOstree)
@@ -206,7 +209,9 @@ impl Os {
     pub fn kernel_arguments(&self) -> Result<String, Error> {
         match self.backend() {
             Some(Backend::RpmOstree) => self.rpm_ostree(&["kargs"]),
-            Some(Backend::Bootc) | None => Ok(std::fs::read_to_string("/proc/cmdline").unwrap_or_default()),
+            Some(Backend::Bootc | Backend::BootLoader(_)) | None => {
+                Ok(std::fs::read_to_string("/proc/cmdline").unwrap_or_default())
+            }
         }
     }
 
@@ -233,7 +238,7 @@ impl Os {
 
     pub fn booted_image(&self) -> Result<Option<String>, Error> {
         match self.backend() {
-            None => Ok(None),
+            Some(Backend::BootLoader(_)) | None => Ok(None),
             Some(Backend::RpmOstree) => {
                 let status = self.json("rpm-ostree", &["status", "--json"])?;
                 let deployments = status["deployments"].as_array().cloned().unwrap_or_default();
@@ -270,7 +275,7 @@ impl Os {
                 self.stop_leftover();
                 self.patiently(REBASE, || self.outside(&["bootc", "switch", image]).map(drop))
             }
-            None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
+            Some(Backend::BootLoader(_)) | None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
         }
     }
 
@@ -285,7 +290,7 @@ impl Os {
         match self.backend() {
             Some(Backend::RpmOstree) => self.rpm_ostree(&["cleanup", "-p"]).map(drop),
             Some(Backend::Bootc) => self.unstage(),
-            None => Ok(()),
+            Some(Backend::BootLoader(_)) | None => Ok(()),
         }
     }
 
@@ -498,7 +503,7 @@ impl Os {
             Some(Backend::Bootc) => {
                 Err(unsupported("change", &format!("bootc alone cannot change {what} of a running host")))
             }
-            None => Err(unsupported("change", "it has neither bootc nor rpm-ostree")),
+            Some(Backend::BootLoader(_)) | None => Err(unsupported("change", "it has neither bootc nor rpm-ostree")),
         }
     }
 

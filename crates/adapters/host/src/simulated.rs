@@ -11,6 +11,7 @@ use change::host::{Activity, Attributes, Backend, Error, ErrorKind, Files, HostP
 
 use crate::units;
 
+mod boot_loader;
 mod images;
 mod os;
 
@@ -98,15 +99,20 @@ impl Simulation {
         Ok(())
     }
 
-    fn needs_backend(&self, action: &'static str) -> Result<(), Error> {
+    fn needs_image(&self, action: &'static str) -> Result<(), Error> {
         match self.backend {
-            Some(_) => Ok(()),
-            None => Err(Error::new(ErrorKind::Unsupported, action, "this host", "it has neither bootc nor rpm-ostree")),
+            Some(Backend::Bootc | Backend::RpmOstree) => Ok(()),
+            Some(Backend::BootLoader(_)) | None => {
+                Err(Error::new(ErrorKind::Unsupported, action, "this host", "it has neither bootc nor rpm-ostree"))
+            }
         }
     }
 
     pub(crate) fn kernel_arguments(&self, files: &dyn Files) -> Result<String, Error> {
-        Ok(Deployments::load(files)?.kernel_arguments())
+        match self.backend {
+            Some(Backend::BootLoader(_)) => boot_loader::running(files),
+            Some(Backend::Bootc | Backend::RpmOstree) | None => Ok(Deployments::load(files)?.kernel_arguments()),
+        }
     }
 
     pub(crate) fn change_kernel_arguments(
@@ -115,7 +121,13 @@ impl Simulation {
         delete: &[String],
         append: &[String],
     ) -> Result<(), Error> {
-        self.needs_backend("change kernel arguments of")?;
+        if let Some(Backend::BootLoader(loader)) = self.backend {
+            let boot = self.boot_id(files)?;
+            return boot_loader::with_arguments(self, loader, files, &boot, |arguments| {
+                arguments.change(delete, append)
+            });
+        }
+        self.needs_image("change kernel arguments of")?;
         Deployments::load(files)?.change_kernel_arguments(files, delete, append)
     }
 
@@ -128,16 +140,23 @@ impl Simulation {
     }
 
     pub(crate) fn stage_image(&self, files: &dyn Files, image: &str) -> Result<(), Error> {
-        self.needs_backend("stage an image on")?;
+        self.needs_image("stage an image on")?;
         Deployments::load(files)?.stage_image(files, image)
     }
 
     pub(crate) fn drop_staged(&self, files: &dyn Files) -> Result<(), Error> {
-        if self.backend.is_none() { Ok(()) } else { Deployments::load(files)?.drop_staged(files) }
+        match self.backend {
+            None => Ok(()),
+            Some(Backend::BootLoader(loader)) => {
+                let boot = self.boot_id(files)?;
+                boot_loader::with_arguments(self, loader, files, &boot, boot_loader::drop_staged)
+            }
+            Some(Backend::Bootc | Backend::RpmOstree) => Deployments::load(files)?.drop_staged(files),
+        }
     }
 
     pub(crate) fn change_packages(&self, files: &dyn Files, change: &PackageChange) -> Result<(), Error> {
-        self.needs_backend("change packages of")?;
+        self.needs_image("change packages of")?;
         self.record(format!("packages +{:?} -{:?}", change.install, change.uninstall));
         Deployments::load(files)?.change_packages(files, change)
     }
@@ -178,7 +197,11 @@ impl Simulation {
     /// What a fresh start of the machine changes.
     pub(crate) fn boot(&self, files: &dyn Files) -> Result<(), Error> {
         self.state().running.clear();
-        if self.backend.is_some() { Deployments::load(files)?.boot(files) } else { Ok(()) }
+        match self.backend {
+            None => Ok(()),
+            Some(Backend::BootLoader(loader)) => boot_loader::boot(loader, files),
+            Some(Backend::Bootc | Backend::RpmOstree) => Deployments::load(files)?.boot(files),
+        }
     }
 }
 

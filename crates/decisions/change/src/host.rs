@@ -91,7 +91,8 @@ pub trait Services {
 pub trait System {
     /// What can change the OS image and kernel arguments here, if anything.
     fn backend(&self) -> Option<Backend>;
-    /// The kernel arguments of the deployment that will boot next, as one line.
+    /// The kernel arguments of the deployment that will boot next where that can be told, else of the running kernel, as one
+    /// line.
     fn kernel_arguments(&self) -> Result<String, Error>;
     /// Stages another set of kernel arguments for the next boot.
     fn change_kernel_arguments(&self, delete: &[String], append: &[String]) -> Result<(), Error>;
@@ -187,6 +188,35 @@ pub const READ_LIMIT: u64 = 32 * 1024 * 1024;
 pub enum Backend {
     Bootc,
     RpmOstree,
+    /// A host with packages: its kernel arguments can be changed, its OS image cannot.
+    BootLoader(BootLoader),
+}
+
+/// How kernel arguments reach the boot loader of a host with packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BootLoader {
+    /// `grubby` edits the boot entries (RHEL, CentOS Stream, Fedora).
+    Grubby,
+    /// `update-grub` makes GRUB's configuration from `/etc/default/grub.d` (Debian, Ubuntu).
+    Grub,
+    /// `kernel-install` makes the entries of systemd-boot from `/etc/kernel/cmdline`.
+    KernelInstall,
+    /// The entries of systemd-boot themselves.
+    Entries,
+}
+
+impl Backend {
+    /// The word for it in logs and annotations: the program that does the work.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Bootc => "bootc",
+            Backend::RpmOstree => "rpm-ostree",
+            Backend::BootLoader(BootLoader::Grubby) => "grubby",
+            Backend::BootLoader(BootLoader::Grub) => "update-grub",
+            Backend::BootLoader(BootLoader::KernelInstall) => "kernel-install",
+            Backend::BootLoader(BootLoader::Entries) => "loader-entries",
+        }
+    }
 }
 
 /// Extension packages and kernel type, before and after.

@@ -2,6 +2,10 @@
 //!
 //! Double quotes keep spaces together, on both sides: in the config's entries and in the booted command line.
 
+mod overlay;
+
+pub use overlay::Overlay;
+
 /// Splits at white space outside double quotes. A quote that never closes reaches to the end of its entry.
 pub fn split(entry: &str) -> Vec<String> {
     let mut arguments = Vec::new();
@@ -45,6 +49,18 @@ pub fn missing(wanted: &[String], booted: &str) -> Vec<String> {
     split_all(wanted).into_iter().filter(|argument| !present.contains(argument)).collect()
 }
 
+/// Those wanted arguments that the line of the running kernel lacks. Boot loaders move quotes or drop them: what was written
+/// as `p="1 2"` may be `"p=1 2"` there, and `q="all"` may be `q=all`, which the kernel reads alike.
+pub fn missing_in_kernel(wanted: &[String], line: &str) -> Vec<String> {
+    let present: Vec<String> = booted_arguments(line).iter().map(|argument| plain(argument)).collect();
+    split_all(wanted).into_iter().filter(|argument| !present.contains(&plain(argument))).collect()
+}
+
+/// An argument as the kernel understands it: without quotes.
+pub fn plain(argument: &str) -> String {
+    argument.replace('"', "")
+}
+
 /// Those requested entries that are on the booted command line, in boot order. Entries are taken whole, as they were written.
 pub fn running(requested: &[String], booted: &str) -> Vec<String> {
     split(booted.trim_end()).into_iter().filter(|argument| requested.contains(argument)).collect()
@@ -72,6 +88,13 @@ mod tests {
     fn a_quoted_argument_with_a_space_is_found_on_the_booted_line() {
         assert!(missing(&list(&["p=\"1 2\" q"]), "root=UUID=1 p=\"1 2\" q rw\n").is_empty());
         assert_eq!(missing(&list(&["p=\"1 3\""]), "p=\"1 2\""), ["p=\"1 3\""]);
+    }
+
+    #[test]
+    fn quotes_that_the_boot_loader_has_moved_or_dropped_are_no_difference() {
+        let wanted = list(&["p=\"1 2\"", "q=\"all\" r"]);
+        assert_eq!(missing_in_kernel(&wanted, "ro \"p=1 2\" q=all r\n"), [""; 0]);
+        assert_eq!(missing_in_kernel(&wanted, "ro p=1 2 q=none\n"), ["p=\"1 2\"", "q=\"all\"", "r"]);
     }
 
     #[test]

@@ -386,7 +386,7 @@ impl Index {
         }
     }
 
-    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 13] {
+    fn named_sets(&mut self, standing: &Standing) -> [(&mut BTreeSet<String>, bool); 14] {
         [
             (&mut self.silent, standing.turn == Turn::Silent),
             (&mut self.moving, standing.moving),

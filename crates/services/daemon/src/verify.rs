@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use change::host::{Activity, Entry, EntryKind, Error as HostError, Host, HostPath};
+use change::host::{Activity, Backend, Entry, EntryKind, Error as HostError, Host, HostPath};
 use change::target::{File, Folder, Target, Unit, dropin_path, unit_path};
 use change::{content, kargs, plan};
 
@@ -88,9 +88,7 @@ pub fn list(mismatches: &[Mismatch]) -> String {
 fn verify_system(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
     let system = host.system();
     let mut found = Vec::new();
-    if system.backend().is_none() {
-        return found;
-    }
+    let Some(backend) = system.backend() else { return found };
     match system.booted_image() {
         Ok(Some(booted)) if !target.os_image.is_empty() && !is_same_image(&target.os_image, &booted) => {
             let message = format!("expected target osImageURL \"{}\", have \"{booted}\"", target.os_image);
@@ -99,7 +97,11 @@ fn verify_system(host: &dyn Host, target: &Target) -> Vec<Mismatch> {
         _ => {}
     }
     if !target.kernel_arguments.is_empty() {
-        let missing = kargs::missing(&target.kernel_arguments, &system.kernel_arguments().unwrap_or_default());
+        let line = system.kernel_arguments().unwrap_or_default();
+        let missing = match backend {
+            Backend::Bootc | Backend::RpmOstree => kargs::missing(&target.kernel_arguments, &line),
+            Backend::BootLoader(_) => kargs::missing_in_kernel(&target.kernel_arguments, &line),
+        };
         if !missing.is_empty() {
             found.push(plain("kernelArguments", missing_arguments(&missing)));
         }

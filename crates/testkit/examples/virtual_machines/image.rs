@@ -14,14 +14,17 @@ const FIRST_BOOT: &str = include_str!("first-boot.sh");
 const IGNITION: &str = "github.com/coreos/ignition/v2";
 const VERSION: &str = "v2.24.0";
 
-/// Returns the image in this folder, and builds it if it does not exist.
+/// Returns the image in this folder, and builds it if it does not exist or was made by another script.
 pub(crate) fn base(folder: &Path) -> Result<PathBuf> {
     let image = folder.join("base.qcow2");
-    if image.is_file() {
+    let made_by = fs::read_to_string(folder.join("image.sh")).unwrap_or_default();
+    if image.is_file() && made_by == BUILD {
         println!("image: {} is there already", image.display());
         return Ok(image);
     }
     fs::create_dir_all(folder)?;
+    // One that an earlier script has made must not pass for what this one makes.
+    let _ = fs::remove_file(&image);
     // Debian has no SELinux, so nothing has to be relabelled.
     let variables = ["github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false"];
     let ignition = testkit::cache::go_tool_with(IGNITION, VERSION, &format!("{IGNITION}/internal"), &variables)?;

@@ -1,4 +1,5 @@
-//! `cargo xtask test vm`: a MachineSet of two becomes two virtual machines that boot, fetch their config and apply it.
+//! `cargo xtask test vm`: a MachineSet of two becomes two virtual machines that boot, fetch their config and apply it; a third
+//! one gets kernel arguments from `machinistd` through GRUB, and has them taken back.
 //!
 //! First the conformance suite of the provider port runs on this hypervisor. Everything is real except the nodes:
 //! libvirt and qemu (emulated, so that it works without KVM), a kernel and a boot loader, Ignition at the first boot,
@@ -7,6 +8,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arguments;
 mod host;
 mod image;
 mod promises;
@@ -51,8 +53,10 @@ fn outside() -> Result<()> {
     let folder =
         program.ancestors().nth(3).context("the program is in target/PROFILE/examples")?.join("virtual-machines");
     let image = image::base(&folder)?;
-    let machinist = testkit::binaries::binary("machinist");
-    ensure!(machinist.is_file(), "{} is missing", machinist.display());
+    let programs: &[&str] = if story::is_alone() { &["machinistd"] } else { &["machinist", "machinistd"] };
+    for program in programs.iter().copied().map(testkit::binaries::binary) {
+        ensure!(program.is_file(), "{} is missing", program.display());
+    }
     let mut inside = Command::new("unshare");
     inside.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     // The first process of the namespace has to reap qemu's processes, which detach from their parents.

@@ -34,19 +34,32 @@ type Reports = Arc<Mutex<BTreeMap<String, String>>>;
 pub(crate) async fn tell(image: &Path) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("machinist-vm-").tempdir()?;
     let _host = Host::start(folder.path(), image)?;
+    if !is_alone() {
+        machines(folder.path()).await?;
+    }
+    crate::arguments::tell(folder.path()).await
+}
+
+/// Whether only the story of kernel arguments is asked for, with `MACHINIST_VM_STORY=arguments`.
+pub(crate) fn is_alone() -> bool {
+    std::env::var("MACHINIST_VM_STORY").is_ok_and(|story| story == "arguments")
+}
+
+/// The MachineSet of two.
+async fn machines(folder: &Path) -> Result<()> {
     let spec = manifest()?["spec"]["template"]["spec"]["providerSpec"]["value"].clone();
     tokio::task::spawn_blocking(|| promises::keep(spec)).await??;
     let reports = listen()?;
     let control_plane = control_plane(Kind::Embedded).await.context("the embedded API cannot run here")?;
     control_plane.install().await;
     let client = control_plane.client().await;
-    let _processes = serve(&control_plane, &client, folder.path()).await?;
+    let _processes = serve(&control_plane, &client, folder).await?;
     println!("cluster: the API, the controllers and the config server run");
 
     let since = Instant::now();
     let set = manifest()?;
     apply(&client, &set).await?;
-    until("two machines to report", || reports.lock().unwrap().len() == 2, || say(folder.path())).await?;
+    until("two machines to report", || reports.lock().unwrap().len() == 2, || say(folder)).await?;
     println!("boot: 2 machines fetched their config and applied it, {:.0?} after their MachineSet", since.elapsed());
     for (address, text) in reports.lock().unwrap().iter() {
         println!("  {address}: {}", text.trim().replace('\n', ", "));
@@ -59,7 +72,7 @@ pub(crate) async fn tell(image: &Path) -> Result<()> {
     let sets: Api<DynamicObject> = api(&client, &set)?;
     sets.patch("workers", &PatchParams::default(), &Patch::Merge(scale)).await?;
     let is_gone = || machines_of_host().is_ok_and(|machines| machines.is_empty());
-    until("the machines to be gone", is_gone, || say(folder.path())).await?;
+    until("the machines to be gone", is_gone, || say(folder)).await?;
     let machines: Api<Machine> = Api::namespaced(client.clone(), names::MACHINE_API_NAMESPACE);
     testkit::wait_for_all(&machines, "the Machines to be gone", <[Machine]>::is_empty).await;
     println!("scale down: domains, volumes and reservations gone after {:.1?}", since.elapsed());

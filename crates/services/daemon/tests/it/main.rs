@@ -7,6 +7,7 @@ mod configs;
 mod directory;
 mod drift;
 mod honest;
+mod kernel_arguments;
 mod metrics;
 mod once;
 mod policy;
