@@ -275,7 +275,9 @@ impl Os {
                 self.stop_leftover();
                 self.patiently(REBASE, || self.outside(&["bootc", "switch", image]).map(drop))
             }
-            Some(Backend::BootLoader(_)) | None => Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree")),
+            Some(Backend::BootLoader(_)) | None => {
+                Err(unsupported("stage an image on", "it has neither bootc nor rpm-ostree"))
+            }
         }
     }
 

@@ -71,7 +71,7 @@ mod tests {
     fn every_service_with_metrics_is_selected_by_exactly_one_monitor() {
         let installation = Installation::default();
         let controllers =
-            machine_api::Controllers { image: String::new(), provider: "memory", environment: Vec::new() };
+            machine_api::Controllers { provider: "memory".to_owned(), ..machine_api::Controllers::default() };
         let all: Vec<Value> = installed(&installation)
             .into_iter()
             .chain(machine_api::installed(&installation))
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn only_daemons_are_asked_with_a_token() {
-        for one in super::all(&Installation::default()) {
+        for one in all(&Installation::default()) {
             let is_daemon = one.object["metadata"]["name"] == DAEMON;
             assert_eq!(one.object["spec"]["endpoints"][0]["scheme"] == "https", is_daemon, "{}", one.id());
             assert_eq!(one.object["spec"]["endpoints"][0].get("bearerTokenFile").is_some(), is_daemon, "{}", one.id());
