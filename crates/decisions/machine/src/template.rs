@@ -1,7 +1,7 @@
 //! Templates of machines: how they are told apart, and whether a machine still looks like its own.
 
 use api::labels::MACHINE_TEMPLATE_HASH;
-use api::machine::{Machine, MachineSpec, MachineTemplateSpec, annotation};
+use api::machine::{Machine, MachineSpec, MachineTemplateSpec, ProviderSpec, annotation};
 use sha2::{Digest, Sha256};
 
 /// Letters and digits that do not form words by accident, as Kubernetes uses in generated names.
@@ -22,10 +22,9 @@ pub(crate) fn salted_hash(template: &MachineTemplateSpec, salt: u32) -> String {
 /// The template as a person wrote it, in today's spelling.
 pub fn without_hash(template: &MachineTemplateSpec) -> MachineTemplateSpec {
     let mut template = template.clone();
-    if let Some(spec) = &mut template.spec
-        && let Some(older) = spec.provider_config.take()
-    {
-        spec.provider_spec.get_or_insert(older);
+    if let Some(spec) = &mut template.spec {
+        spec.provider_spec = provider(spec);
+        spec.provider_config = None;
     }
     if let Some(metadata) = &mut template.metadata {
         metadata.labels.remove(MACHINE_TEMPLATE_HASH);
@@ -34,6 +33,12 @@ pub fn without_hash(template: &MachineTemplateSpec) -> MachineTemplateSpec {
         }
     }
     template
+}
+
+/// The provider's part: the older spelling only where today's says nothing.
+fn provider(spec: &MachineSpec) -> Option<ProviderSpec> {
+    let says = |one: &&ProviderSpec| one.value.is_some();
+    spec.provider_spec.as_ref().filter(says).or(spec.provider_config.as_ref()).or(spec.provider_spec.as_ref()).cloned()
 }
 
 /// Whether two templates ask for the same machine.
@@ -60,7 +65,6 @@ impl<'a> Fingerprint<'a> {
             (Some(recorded), _) => *recorded == self.hash,
             (None, None) => machine.spec == Default::default(),
             (None, Some(spec)) => {
-                let provider = |spec: &MachineSpec| spec.provider_spec.clone().or_else(|| spec.provider_config.clone());
                 provider(&machine.spec) == provider(spec)
                     && machine.spec.metadata == spec.metadata
                     && machine.spec.taints == spec.taints

@@ -47,7 +47,7 @@ impl Translate for machineconfiguration::MachineConfigPool {
 impl Translate for machine::Machine {
     fn translate(&mut self) -> Vec<Warning> {
         let Self { spec, .. } = self;
-        settle("spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+        settle_provider("spec", &mut spec.provider_config, &mut spec.provider_spec)
     }
 }
 
@@ -56,7 +56,7 @@ impl Translate for machine::MachineSet {
         let Some(spec) = self.spec.template.as_mut().and_then(|template| template.spec.as_mut()) else {
             return Vec::new();
         };
-        settle("spec.template.spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+        settle_provider("spec.template.spec", &mut spec.provider_config, &mut spec.provider_spec)
     }
 }
 
@@ -65,14 +65,14 @@ impl Translate for machine::MachineDeployment {
         let Some(spec) = self.spec.template.spec.as_mut() else {
             return Vec::new();
         };
-        settle("spec.template.spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+        settle_provider("spec.template.spec", &mut spec.provider_config, &mut spec.provider_spec)
     }
 }
 
 impl Translate for cluster::Machine {
     fn translate(&mut self) -> Vec<Warning> {
         let Self { spec, .. } = self;
-        settle("spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+        settle_provider("spec", &mut spec.provider_config, &mut spec.provider_spec)
     }
 }
 
@@ -81,7 +81,7 @@ impl Translate for cluster::MachineSet {
         let Some(spec) = self.spec.template.as_mut().and_then(|template| template.spec.as_mut()) else {
             return Vec::new();
         };
-        settle("spec.template.spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+        settle_provider("spec.template.spec", &mut spec.provider_config, &mut spec.provider_spec)
     }
 }
 
@@ -90,14 +90,14 @@ impl Translate for cluster::MachineDeployment {
         let Some(spec) = self.spec.template.spec.as_mut() else {
             return Vec::new();
         };
-        settle("spec.template.spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+        settle_provider("spec.template.spec", &mut spec.provider_config, &mut spec.provider_spec)
     }
 }
 
 impl Translate for cluster::Cluster {
     fn translate(&mut self) -> Vec<Warning> {
         let Self { spec, .. } = self;
-        settle("spec", PROVIDER_CONFIG, &mut spec.provider_config, &mut spec.provider_spec)
+        settle_provider("spec", &mut spec.provider_config, &mut spec.provider_spec)
     }
 }
 
@@ -142,12 +142,25 @@ fn settle<T>(path: &str, spelling: Spelling, old: &mut Option<T>, new: &mut Opti
     vec![warning(path, spelling, ignored)]
 }
 
+/// A provider's part that is empty says nothing, so the older spelling stands for it.
+fn settle_provider<T: Default + PartialEq>(path: &str, old: &mut Option<T>, new: &mut Option<T>) -> Vec<Warning> {
+    if old.is_some() {
+        new.take_if(|new| *new == T::default());
+    }
+    settle(path, PROVIDER_CONFIG, old, new)
+}
+
 fn move_key(fields: &mut Map<String, Value>, path: &str, spelling: Spelling) -> Vec<Warning> {
     let (old, new, _) = spelling;
     let Some(value) = fields.remove(old).filter(|value| !value.is_null()) else {
         return Vec::new();
     };
-    let ignored = fields.get(new).is_some_and(|value| !value.is_null());
+    // A provider's part without a value says nothing. Selectors do when they are empty: they select everything.
+    let says = |value: &Value| match value.as_object() {
+        Some(fields) if spelling == PROVIDER_CONFIG => fields.values().any(|value| !value.is_null()),
+        _ => !value.is_null(),
+    };
+    let ignored = fields.get(new).is_some_and(says);
     if !ignored {
         fields.insert(new.to_owned(), value);
     }

@@ -48,6 +48,21 @@ fn todays_spelling_wins_over_the_older_one() {
 }
 
 #[test]
+fn an_empty_provider_spec_does_not_hide_the_older_spelling() {
+    let config = json!({ "value": { "instanceType": "m5.large" } });
+    let of_today = |spec: Value| object("machine.openshift.io/v1beta1", "Machine", spec);
+    let warning = ["spec.providerConfig.value is an older spelling; use spec.providerSpec.value"];
+    for empty in [json!({}), json!({ "value": null })] {
+        let machine = of_today(json!({ "providerConfig": config, "providerSpec": empty }));
+        check::<Machine>(machine, of_today(json!({ "providerSpec": config })), &warning);
+        let older = json!({ "providerConfig": config, "providerSpec": empty });
+        let machine = object("cluster.k8s.io/v1alpha1", "Machine", older);
+        let expected = object("cluster.k8s.io/v1alpha1", "Machine", json!({ "providerSpec": config }));
+        check::<cluster::Machine>(machine, expected, &warning);
+    }
+}
+
+#[test]
 fn provider_config_becomes_provider_spec_wherever_machines_are_described() {
     let config = json!({ "value": { "instanceType": "m5.large" } });
     let warning = ["spec.providerConfig.value is an older spelling; use spec.providerSpec.value"];
