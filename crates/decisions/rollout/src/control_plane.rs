@@ -130,6 +130,17 @@ pub fn members(seen: &[EtcdMember], recorded: Option<i32>) -> usize {
     known.max(before.unwrap_or_default())
 }
 
+/// The same for somebody who takes a member away for good: also those that the member on `newest` was told of, which joined
+/// last. Where nobody removes members, each that joins makes up in the pods for one that is gone, and the ledger sees no more.
+pub fn members_to_lose(seen: &[EtcdMember], recorded: Option<i32>, newest: Option<&str>) -> usize {
+    let newest = newest.and_then(|node| seen.iter().find(|member| member.node == node));
+    let told = match newest.map(|member| member.named) {
+        Some(Named::AtJoin(count)) => count,
+        Some(Named::None | Named::Now(_)) | None => 0,
+    };
+    members(seen, recorded).max(told)
+}
+
 /// Whether etcd keeps its quorum while `node` is down. That its member is down now does not help: it may be back by the time
 /// the node is emptied, and the others may not. While a member is not seen, any node may be the one that runs it.
 ///
@@ -190,6 +201,16 @@ mod tests {
         );
         let four = members_of(&[true, true, true, true], Named::None);
         assert!(keeps(four, Some(5), "m0"), "of five, three are left");
+    }
+
+    #[test]
+    fn dead_members_whose_places_others_took_count_until_somebody_removes_them() {
+        let at = |node: &str, count| EtcdMember { node: node.to_owned(), ready: true, named: Named::AtJoin(count) };
+        let seen = [at("m2", 3), at("m3", 4), at("m4", 5), at("m5", 6)];
+        assert_eq!(members(&seen, Some(4)), 4, "never more than four were there at once");
+        assert_eq!(members_to_lose(&seen, Some(4), Some("m5")), 6, "three of the six are dead");
+        let seen = [at("m2", 3), at("m4", 5), at("m6", 4)];
+        assert_eq!(members_to_lose(&seen, Some(3), Some("m6")), 4, "the dead were removed before it joined");
     }
 
     #[test]

@@ -135,19 +135,28 @@ impl ControlPlane {
 
     /// Counts the members of etcd as rollouts do: those that run as pods, and those that the ledger remembers.
     async fn etcd(&self) -> Etcd {
-        let read = async { Ok((self.members().await?, self.recorded().await?)) };
-        let (members, recorded) = match read.await {
-            Ok(read) => read,
-            Err(Unseen { what, why }) => {
-                tracing::debug!(what, why, "cannot count the members of etcd");
-                return Etcd::Unknown;
-            }
+        let unseen = |Unseen { what, why }| {
+            tracing::warn!(what, why, "cannot count the members of etcd");
+            Etcd::Unknown
+        };
+        let members = match self.members().await {
+            Ok(members) => members,
+            Err(error) => return unseen(error),
         };
         if members.is_empty() {
             // It may run inside another process, or under labels that nobody told us.
             return if self.context.settings.etcd_elsewhere { Etcd::Elsewhere } else { Etcd::Unknown };
         }
-        let all = rollout::control_plane::members(&members, recorded);
+        let recorded = match self.recorded().await {
+            Ok(recorded) => recorded,
+            Err(error) => return unseen(error),
+        };
+        let world = &self.context.world;
+        // Pods start anew with their nodes; nodes are made once.
+        let made =
+            |member: &&EtcdMember| world.node(&member.node)?.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let newest = members.iter().max_by_key(made).map(|member| member.node.as_str());
+        let all = rollout::control_plane::members_to_lose(&members, recorded, newest);
         Etcd::Members { seen: members.into_iter().map(|member| (member.node, member.ready)).collect(), all }
     }
 

@@ -3,7 +3,7 @@
 //! A machine that has booted is not a member by that: somebody makes it one, at once, later or never. A member whose machine
 //! is gone stays one until somebody removes it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use machine::control_plane_set::Etcd;
 use rollout::control_plane;
@@ -30,8 +30,8 @@ pub(crate) struct Members {
     pub(crate) has_operator: bool,
     /// The members cannot be listed.
     pub(crate) unread: bool,
-    /// Ids of the instances.
-    all: BTreeSet<String>,
+    /// Ids of the instances, with the number of members that each was told of when it joined.
+    all: BTreeMap<String, usize>,
     /// What the ledger of the pool remembers.
     recorded: Option<i32>,
 }
@@ -46,7 +46,7 @@ impl Members {
     /// Lets new machines join, and forgets or remembers those that are gone.
     pub(crate) fn live(&mut self, hosts: &Hosts, cloud: &Cloud) {
         if self.has_operator {
-            self.all.retain(|id| hosts.all.contains_key(id));
+            self.all.retain(|id, _| hosts.all.contains_key(id));
         }
         for (id, _) in masters(hosts, cloud) {
             let joins = match self.joins {
@@ -54,8 +54,8 @@ impl Members {
                 Joins::Some => id.bytes().map(usize::from).sum::<usize>() % 2 == 0,
                 Joins::None => false,
             };
-            if joins || self.all.len() < 3 {
-                self.all.insert(id.to_owned());
+            if (joins || self.all.len() < 3) && !self.all.contains_key(id) {
+                self.all.insert(id.to_owned(), self.all.len() + 1);
             }
         }
         let members = control_plane::members(&self.pods(hosts, cloud), self.recorded);
@@ -73,25 +73,28 @@ impl Members {
         if self.unread || pods.is_empty() {
             return Etcd::Unknown;
         }
-        let all = control_plane::members(&pods, self.recorded);
+        // Nobody removes members where pods say what they were told, so the one that was told of most joined last.
+        let told = |pod: &&EtcdMember| if let Named::AtJoin(count) = pod.named { count } else { 0 };
+        let newest = pods.iter().max_by_key(told).map(|pod| pod.node.as_str());
+        let all = control_plane::members_to_lose(&pods, self.recorded, newest);
         Etcd::Members { seen: pods.into_iter().map(|pod| (pod.node, pod.ready)).collect(), all }
     }
 
     /// How many healthy members are left without a machine, and how many members there are in truth.
     pub(crate) fn without(&self, machine: &str, hosts: &Hosts, cloud: &Cloud) -> (usize, usize) {
-        let healthy = masters(hosts, cloud).filter(|(id, host)| self.all.contains(*id) && is_healthy(id, host, cloud));
+        let healthy =
+            masters(hosts, cloud).filter(|(id, host)| self.all.contains_key(*id) && is_healthy(id, host, cloud));
         let left = healthy.filter(|(id, _)| cloud.entries[*id].mark.machine != machine).count();
         (left, self.all.len())
     }
 
     fn pods(&self, hosts: &Hosts, cloud: &Cloud) -> Vec<EtcdMember> {
-        let named = if self.has_operator { Named::Now(self.all.len()) } else { Named::None };
-        let pod = |(id, host): (&str, &Host)| EtcdMember {
-            node: host.node.clone(),
-            ready: is_healthy(id, host, cloud),
-            named,
+        let pod = |(id, host): (&str, &Host)| {
+            let named = if self.has_operator { Named::Now(self.all.len()) } else { Named::AtJoin(*self.all.get(id)?) };
+            let ready = is_healthy(id, host, cloud);
+            self.all.contains_key(id).then(|| EtcdMember { node: host.node.clone(), ready, named })
         };
-        masters(hosts, cloud).filter(|(id, _)| self.all.contains(*id)).map(pod).collect()
+        masters(hosts, cloud).filter_map(pod).collect()
     }
 }
 
