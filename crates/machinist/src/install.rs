@@ -82,11 +82,23 @@ pub(crate) fn socket(text: &str) -> Result<String, String> {
     // Also in the form of an address: unix:///run/provider.sock.
     let path = text.strip_prefix("unix:").ok_or("name a socket, such as unix:/run/shed/provider.sock")?;
     let path = path.strip_prefix("//").unwrap_or(path);
-    match path.starts_with('/') && path.rfind('/') > Some(0) {
-        true => Ok(path.to_owned()),
-        false => Err("name the socket by its whole path, in a folder, such as unix:/run/shed/provider.sock".to_owned()),
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if !path.starts_with('/') || folder.is_empty() {
+        return Err("name the socket by its whole path, in a folder, such as unix:/run/shed/provider.sock".to_owned());
     }
+    // The pod gets the whole folder of the host.
+    if SHARED_FOLDERS.contains(&folder.trim_end_matches('/')) || folder.contains("..") {
+        return Err(format!(
+            "{folder} has other things of the host in it, and the pod would get them all: put the socket into a folder of \
+             its own, such as unix:/run/shed/provider.sock"
+        ));
+    }
+    Ok(path.to_owned())
 }
+
+/// Folders in which a host keeps what is not the provider's.
+const SHARED_FOLDERS: [&str; 12] =
+    ["/run", "/var", "/var/run", "/var/lib", "/tmp", "/var/tmp", "/etc", "/usr", "/opt", "/home", "/root", "/dev"];
 
 impl Names {
     pub(crate) fn installation(&self) -> anyhow::Result<Installation> {

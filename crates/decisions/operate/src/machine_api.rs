@@ -164,7 +164,7 @@ fn deployment(place: &Place, namespace: &str, controllers: &Controllers) -> Valu
     }
     // The provider runs on the same host, and its socket may come later than the pod.
     if let Some(folder) = provider.strip_prefix("unix:").and_then(|socket| Some(socket.rsplit_once('/')?.0)) {
-        mounts.push(json!({"name": "provider", "mountPath": folder}));
+        mounts.push(json!({"name": "provider", "mountPath": folder, "readOnly": true}));
         volumes.push(json!({"name": "provider", "hostPath": {"path": folder, "type": "DirectoryOrCreate"}}));
     }
     arguments.extend(more.iter().cloned());

@@ -88,7 +88,8 @@ mod tests {
             all.iter().filter(has_metrics).filter_map(|service| service["metadata"]["name"].as_str()).collect();
         let monitors = super::all(&installation);
         let mut found: Vec<&str> = monitors.iter().flat_map(|one| services(&one.object, &all)).collect();
-        (wanted.sort_unstable(), found.sort_unstable());
+        wanted.sort_unstable();
+        found.sort_unstable();
         assert_eq!(found, wanted);
         assert_eq!(found.len(), 5, "{found:?}");
     }
