@@ -3,14 +3,19 @@
 //! What it says stands in annotations that it writes itself until its first report. What counts is the credential that it was
 //! let in with: a BootstrapToken made for it, or the user data of its Machine. Nothing here reads them.
 
+use api::annotations;
 use api::machine::Machine;
 use api::machinist::BootstrapToken;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::node::NodeFacts;
 
-/// A Machine is linked to its node, and a token's use is counted, within seconds. Nobody waits longer for a label than this.
+/// A Machine is linked to its node, and a token's use is counted, within seconds. A person is told after this time.
 pub const GRACE: SignedDuration = SignedDuration::from_mins(10);
+
+/// A first boot and the wait for its certificate fit between the use of a token and the node. A token that names no Machine
+/// object speaks for one machine only, and not for the next one of that name.
+const FIRST_BOOT: SignedDuration = SignedDuration::from_hours(2);
 
 /// What became of a machine's word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +24,8 @@ pub enum Verdict {
     Believed,
     /// No credential is known of it yet; one may be until then.
     Waits { until: Timestamp },
-    /// It stays where its labels put it.
-    Refused { why: String },
+    /// Nothing speaks for it. It belongs to no pool until something does, or a person decides.
+    Unproven { why: String },
 }
 
 /// Judges what a node says about its birth. `machine` is the Machine that the node names, if there is one.
@@ -44,8 +49,7 @@ pub fn judge(
         (Some(of), None) => of == node || name == Some(of.as_str()),
         (None, _) => false,
     };
-    let is_used = |token: &&BootstrapToken| token.status.as_ref().is_some_and(|status| status.uses > 0);
-    let mut used = tokens.iter().filter(is_its).filter(is_used);
+    let mut used = tokens.iter().filter(is_its).filter(|token| is_used(token, facts));
     let user_data = machine.and_then(user_data);
     let of_pool = [format!("{pool}-user-data"), format!("{pool}-user-data-managed")];
     if used.any(|token| token.spec.pool == pool)
@@ -62,17 +66,35 @@ pub fn judge(
         (Some(_), None) => "its Machine has no user data".to_owned(),
         (None, _) => "it has no Machine".to_owned(),
     };
-    Verdict::Refused {
+    Verdict::Unproven {
         why: format!(
             "node {node} says that it was born into pool {pool}, and no BootstrapToken for this machine and pool was used \
-             while {why}; it stays where its labels put it: label it by hand if it belongs to {pool}"
+             while {why}; it belongs to no pool until that is settled: give it the labels of {pool} if it belongs there, or \
+             annotate it with {}=no if it does not",
+            annotations::CUSTOM_POOL_LABELS_APPLIED
         ),
     }
 }
 
-/// The Secret whose user data a Machine boots with.
+/// Whether a token was used for the first boot of this node, or for that of the Machine that it names by its UID.
+fn is_used(token: &BootstrapToken, facts: &NodeFacts) -> bool {
+    let Some(status) = token.status.as_ref().filter(|status| status.uses > 0) else { return false };
+    if token.spec.machine_uid.is_some() {
+        return true;
+    }
+    match (status.last_used.as_ref(), facts.created) {
+        (Some(used), Some(created)) => created.duration_since(used.0).abs() <= FIRST_BOOT,
+        (None, _) | (_, None) => false,
+    }
+}
+
+/// Where the providers' specs name the Secret whose user data a Machine boots with.
+const USER_DATA: [&str; 4] =
+    ["/userDataSecret/name", "/userData/name", "/ignition/userDataSecret", "/cloudInit/userDataSecret"];
+
 fn user_data(machine: &Machine) -> Option<&str> {
-    machine.spec.provider_spec.as_ref()?.value.as_ref()?.pointer("/userDataSecret/name")?.as_str()
+    let spec = machine.spec.provider_spec.as_ref()?.value.as_ref()?;
+    USER_DATA.into_iter().find_map(|path| spec.pointer(path)?.as_str())
 }
 
 #[cfg(test)]
@@ -96,7 +118,9 @@ mod tests {
         let (machine, machine_uid) = (machine.map(str::to_owned), uid.map(str::to_owned));
         let spec = BootstrapTokenSpec { pool: pool.to_owned(), machine, machine_uid, ..BootstrapTokenSpec::default() };
         let mut token = BootstrapToken::new("t", spec);
-        token.status = Some(serde_json::from_value(json!({ "uses": uses })).expect("a status"));
+        let used = now() - SignedDuration::from_mins(15);
+        let status = json!({ "uses": uses, "lastUsed": used.to_string() });
+        token.status = Some(serde_json::from_value(status).expect("a status"));
         token
     }
 
@@ -135,14 +159,35 @@ mod tests {
     }
 
     #[test]
+    fn a_token_of_the_machine_that_had_this_name_before_says_nothing_about_the_next_one() {
+        let days_later = node(-3 * 24 * 60);
+        let verdict = judge(&days_later, "gpu", &[token("gpu", Some("n1"), None, 1)], None, now());
+        assert_ne!(verdict, Verdict::Believed);
+    }
+
+    #[test]
+    fn every_providers_spec_may_name_the_user_data() {
+        for spec in [
+            json!({"userDataSecret": {"name": "gpu-user-data-managed"}}),
+            json!({"userData": {"name": "gpu-user-data-managed", "namespace": "openshift-machine-api"}}),
+            json!({"ignition": {"userDataSecret": "gpu-user-data-managed"}}),
+            json!({"cloudInit": {"userDataSecret": "gpu-user-data-managed"}}),
+        ] {
+            let mut machine = machine("n1", "");
+            machine.spec.provider_spec.as_mut().expect("a spec").value = Some(spec);
+            check(&[], Some(&machine), true);
+        }
+    }
+
+    #[test]
     fn a_credential_may_become_known_for_some_minutes_and_a_refusal_says_what_there_is() {
         let waits = judge(&node(9), "gpu", &[], None, now());
         assert_eq!(waits, Verdict::Waits { until: now() + SignedDuration::from_mins(1) });
         let why = |machine: Option<&Machine>| match judge(&node(10), "gpu", &[], machine, now()) {
-            Verdict::Refused { why } => why,
+            Verdict::Unproven { why } => why,
             other => panic!("{other:?}"),
         };
-        assert!(why(None).contains("it has no Machine; it stays where its labels put it"), "{}", why(None));
+        assert!(why(None).contains("it has no Machine; it belongs to no pool until"), "{}", why(None));
         let other = machine("n1", "worker-user-data");
         assert!(why(Some(&other)).contains("its Machine has the user data worker-user-data"));
     }

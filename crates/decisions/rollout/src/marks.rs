@@ -34,12 +34,6 @@ impl Birth {
         marks.labels.extend(self.labels.into_iter().map(|(key, value)| (key, Some(value))));
         marks.annotations.insert(annotations::CUSTOM_POOL_LABELS_APPLIED.to_owned(), String::new());
     }
-
-    /// Lets the node stay where its labels put it, for good: it is asked once.
-    pub fn refuse(self, marks: &mut Marks) {
-        let refused = "refused".to_owned();
-        marks.annotations.insert(annotations::CUSTOM_POOL_LABELS_APPLIED.to_owned(), refused);
-    }
 }
 
 impl Marks {

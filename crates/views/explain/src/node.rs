@@ -149,8 +149,13 @@ fn born(snapshot: &Snapshot, facts: &NodeFacts, pool: &str) -> Explanation {
         it.moves.push(controller.look());
         return it;
     }
-    it.waiting_for.push(format!("the controller to set the labels of pool {pool}"));
-    it.moves.push(Move::new("see which labels it has", format!("kubectl get node {name} --show-labels")));
+    it.waiting_for.push(format!(
+        "the controller to set the labels of pool {pool}, once something shows that it was let in for it"
+    ));
+    it.moves.push(Move::new(
+        "see what the controller has found about its credential",
+        format!("kubectl get events --field-selector involvedObject.name={name}"),
+    ));
     it
 }
 

@@ -72,16 +72,15 @@ fn nobody_is_born_into_the_control_plane_by_saying_so() {
 }
 
 #[test]
-fn a_node_that_is_not_believed_gets_no_label_and_belongs_where_its_labels_put_it() {
+fn a_node_that_is_not_believed_gets_no_label_and_belongs_nowhere_until_a_person_decides() {
     let facts = born("rendered-infra-0a1b", json!({}));
     let mut marks = marks(&facts, &pools(), None).unwrap();
     let birth = marks.birth.take().unwrap();
     assert_eq!(birth.pool, "infra");
     assert!(!marks.is_needed(), "nothing is written before it is judged");
-    birth.refuse(&mut marks);
-    assert!(marks.labels.is_empty());
-    let (key, value) = marks.annotations.pop_first().unwrap();
-    let facts = born("rendered-infra-0a1b", json!({ key: value }));
+    assert_eq!(pools().of(&facts), Membership::Unmanaged);
+    let decided = json!({"machineconfiguration.openshift.io/customPoolLabelsApplied": "no"});
+    let facts = born("rendered-infra-0a1b", decided);
     check(&facts, None, expect!["nothing"]);
     assert_eq!(pools().of(&facts).primary(), Some("worker"));
 }

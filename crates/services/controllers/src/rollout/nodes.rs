@@ -37,12 +37,6 @@ enum Error {
         #[source]
         source: kube::Error,
     },
-    #[error("the birth of node {node} cannot be judged")]
-    Birth {
-        node: String,
-        #[source]
-        source: Unread,
-    },
     #[error("cannot write MachineConfigNode {node}")]
     Write {
         node: String,
@@ -97,7 +91,7 @@ impl Rollout {
         };
         let mut outcome = Outcome::Done;
         if let Some(mut marks) = placed.marks.take() {
-            outcome = self.judge_birth(&placed.facts, &mut marks).await?;
+            outcome = self.judge_birth(&placed.facts, &mut marks).await;
             if marks.is_needed() {
                 self.mark(&placed.facts, &marks).await?;
             }

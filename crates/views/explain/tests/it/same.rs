@@ -40,8 +40,11 @@ fn a_node_that_was_made_for_a_custom_pool_is_not_told_to_belong_to_another_one()
     let it = explain::node(&world.snapshot(), "a").unwrap();
     assert_eq!(it.state, State::Waiting, "{it:?}");
     assert_eq!(it.summary, "it was made for pool infra, and does not have that pool's labels yet");
-    assert_eq!(it.waiting_for, ["the controller to set the labels of pool infra"]);
-    assert_eq!(it.moves[0].command, "kubectl get node a --show-labels");
+    assert_eq!(
+        it.waiting_for,
+        ["the controller to set the labels of pool infra, once something shows that it was let in for it"]
+    );
+    assert_eq!(it.moves[0].command, "kubectl get events --field-selector involvedObject.name=a");
     assert_eq!(explain::doctor(&world.snapshot()), []);
 }
 
