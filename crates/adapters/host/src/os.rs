@@ -481,7 +481,7 @@ impl Os {
 
     /// Stops what runs outside, if anything does: also what a daemon before this one began and did not see end. It could
     /// stage an image after that was given back.
-    fn stop_leftover(&self) {
+    pub(crate) fn stop_leftover(&self) {
         // A unit that is not there cannot be stopped, which is as good.
         let _ = self.run.run("systemctl", &["stop".to_owned(), UNIT.to_owned()]);
     }

@@ -153,6 +153,9 @@ fn unwritable(loader: BootLoader, argument: &str) -> Option<String> {
     if loader == BootLoader::Grubby && argument.contains(char::is_whitespace) {
         return because("grubby takes it apart at its spaces");
     }
+    if loader == BootLoader::Grubby && argument.contains(['&', '*', '?', '[', '$', '`', '|']) {
+        return because("grubby hands it to programs that read `& * ? [ $ ` |` as something else");
+    }
     None
 }
 

@@ -208,7 +208,8 @@ mod tests {
         let mut new = config("rendered-worker-b");
         new.spec.kernel_arguments = vec!["nosmt".to_owned()];
         says(&mut objects.nodes[0], "none");
-        let why = "kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree";
+        let why = "kernel arguments cannot be changed on a host with neither bootc nor rpm-ostree, and with neither GRUB \
+                   (grubby, update-grub) nor systemd-boot";
         let reach = of(&objects.pools[0].clone(), &new, &objects);
         assert_eq!((reach.waves, reach.refused), (vec![vec!["two".to_owned()]], None));
         assert_eq!((reach.left[0].node.as_str(), reach.left[0].why.as_str()), ("one", why));

@@ -9,7 +9,7 @@ mod grubby;
 
 use std::time::Duration;
 
-use change::host::{Attributes, BootLoader, Error, ErrorKind, Files, HostPath};
+use change::host::{Attributes, Backend, BootLoader, Error, ErrorKind, Files, HostPath};
 use change::kargs::Overlay;
 use serde::{Deserialize, Serialize};
 
@@ -34,27 +34,29 @@ const STOPPED: &str = "exit status: 124";
 /// Runs a program of the host by its path, and gives its standard output.
 pub(crate) type Run<'a> = &'a dyn Fn(&[&str]) -> Result<String, Error>;
 
-/// The boot loader of a host, from its programs and files. Whoever has booted the machine comes first; else a program that
-/// people use there, in this order: `grubby`, `update-grub`, `kernel-install`; else the entries of systemd-boot.
+/// A container has the files of a boot loader sometimes, and is never booted by one.
+const CONTAINER: &str = "/run/systemd/container";
+
+/// The name of a boot loader, written by an administrator who has tried it on such a machine.
+pub(crate) const CHOICE: &str = "/etc/machinist/boot-loader";
+
+/// The boot loader of a host. GRUB with `update-grub` is found by its files, unless systemd-boot has booted the machine. The
+/// others have met played programs only, and what they get wrong may not boot: they are used where [`CHOICE`] names them.
 pub(crate) fn find(files: &dyn Files) -> Option<BootLoader> {
-    if has_booted_systemd_boot(files) {
-        return systemd_boot(files);
+    if is_there(files, CONTAINER) {
+        return None;
     }
-    if program(files, &GRUBBY).is_some() {
-        return Some(BootLoader::Grubby);
+    if let Ok(Some(choice)) = text(files, CHOICE) {
+        return named(choice.trim());
     }
     let has_grub = is_there(files, grub::DEFAULTS) && is_there(files, grub::CONFIG);
-    if program(files, &UPDATE_GRUB).is_some() && has_grub {
-        return Some(BootLoader::Grub);
-    }
-    systemd_boot(files)
+    let is_grub = program(files, &UPDATE_GRUB).is_some() && has_grub && !has_booted_systemd_boot(files);
+    is_grub.then_some(BootLoader::Grub)
 }
 
-fn systemd_boot(files: &dyn Files) -> Option<BootLoader> {
-    if program(files, &KERNEL_INSTALL).is_some() && is_there(files, entries::COMMAND_LINE) {
-        return Some(BootLoader::KernelInstall);
-    }
-    entries::are_there(files).then_some(BootLoader::Entries)
+fn named(choice: &str) -> Option<BootLoader> {
+    let all = [BootLoader::Grub, BootLoader::Grubby, BootLoader::KernelInstall, BootLoader::Entries];
+    all.into_iter().find(|loader| Backend::BootLoader(*loader).name() == choice)
 }
 
 fn has_booted_systemd_boot(files: &dyn Files) -> bool {
@@ -108,6 +110,8 @@ impl super::Os {
         work: impl FnOnce(&Arguments<'_>) -> T,
     ) -> T {
         let limit = LIMIT.as_secs().to_string();
+        // A daemon before this one may have been killed while its program ran, and two of them would write one file.
+        self.stop_leftover();
         let run = |command: &[&str]| {
             let done = self.outside(&[&["timeout", "--kill-after=10", &limit], command].concat());
             done.map_err(|error| told_by(command, error))

@@ -90,25 +90,38 @@ fn hosts_with_every_boot_loader_keep_the_promises_of_a_host() {
 }
 
 #[test]
-fn the_boot_loader_is_found_by_programs_and_files_in_a_fixed_order() {
+fn update_grub_is_found_and_the_others_are_used_only_where_somebody_names_them() {
     let found = |folder: &tempfile::TempDir| Machine::open(folder.path()).unwrap().system().backend();
-    for loader in LOADERS {
-        assert_eq!(found(&furnished(loader)), Some(Backend::BootLoader(loader)));
+    assert_eq!(found(&furnished(BootLoader::Grub)), Some(Backend::BootLoader(BootLoader::Grub)));
+    for loader in LOADERS.into_iter().filter(|loader| *loader != BootLoader::Grub) {
+        let folder = furnished(loader);
+        assert_eq!(found(&folder), None, "{loader:?}");
+        put(&folder, "etc/machinist/boot-loader", &format!("{}\n", Backend::BootLoader(loader).name()));
+        assert_eq!(found(&folder), Some(Backend::BootLoader(loader)));
     }
     assert_eq!(found(&tempfile::tempdir().unwrap()), None);
-    let both = furnished(BootLoader::Grub);
-    put(&both, "boot/loader/entries/a.conf", "linux /vmlinuz\noptions ro\n");
-    assert_eq!(found(&both), Some(Backend::BootLoader(BootLoader::Grub)));
+    let folder = furnished(BootLoader::Grub);
+    put(&folder, "etc/machinist/boot-loader", "lilo");
+    assert_eq!(found(&folder), None, "nothing is guessed where somebody has chosen");
+}
+
+#[test]
+fn what_did_not_boot_the_machine_is_not_asked_for_arguments() {
+    let found = |folder: &tempfile::TempDir| Machine::open(folder.path()).unwrap().system().backend();
+    let other = furnished(BootLoader::Grub);
     let booted_by: Vec<u8> = "systemd-boot 252".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let variable = "sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
-    put(&both, variable, "");
-    std::fs::write(both.path().join(variable), [&[7, 0, 0, 0], &booted_by[..]].concat()).unwrap();
-    assert_eq!(found(&both), Some(Backend::BootLoader(BootLoader::Entries)), "the one that has booted the machine");
-    put(&both, "usr/bin/rpm-ostree", "");
-    assert_eq!(found(&both), Some(Backend::RpmOstree), "an image comes first");
+    put(&other, variable, "");
+    std::fs::write(other.path().join(variable), [&[7, 0, 0, 0], &booted_by[..]].concat()).unwrap();
+    assert_eq!(found(&other), None, "systemd-boot has booted the machine");
+    put(&other, "usr/bin/rpm-ostree", "");
+    assert_eq!(found(&other), Some(Backend::RpmOstree), "an image comes first");
     let leftover = tempfile::tempdir().unwrap();
     put(&leftover, "usr/sbin/update-grub", "");
     assert_eq!(found(&leftover), None, "a program without GRUB's files boots nothing");
+    let container = furnished(BootLoader::Grub);
+    put(&container, "run/systemd/container", "lxc\n");
+    assert_eq!(found(&container), None, "a converted machine keeps GRUB's files");
 }
 
 #[test]
@@ -299,10 +312,15 @@ fn on_a_machine_programs_run_outside_of_the_daemons_sandbox_and_not_for_ever() {
     let (host, asked) = machine(folder.path(), None);
     assert_eq!(host.system().kernel_arguments().unwrap(), "root=/dev/vda1 ro quiet\n", "of the host's own /proc");
     host.system().change_kernel_arguments(&[], &list(&["nosmt"])).unwrap();
-    let unit = "systemd-run --quiet --wait --collect --pipe timeout --kill-after=10 900";
+    let name = "machinistd-outside.service";
+    let unit = format!("systemd-run --quiet --wait --collect --pipe --unit={name} timeout --kill-after=10 900");
     assert_eq!(
         *asked.lock().unwrap(),
-        [format!("{unit} /usr/sbin/update-grub"), format!("{unit} sync /boot/grub/grub.cfg /boot/grub")]
+        [
+            format!("systemctl stop {name}"),
+            format!("{unit} /usr/sbin/update-grub"),
+            format!("{unit} sync /boot/grub/grub.cfg /boot/grub")
+        ]
     );
 }
 

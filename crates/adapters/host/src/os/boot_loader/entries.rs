@@ -12,10 +12,6 @@ pub(super) const COMMAND_LINE: &str = "/etc/kernel/cmdline";
 const FOLDERS: [&str; 3] = ["/efi/loader/entries", "/boot/efi/loader/entries", "/boot/loader/entries"];
 const MODULES: &str = "/usr/lib/modules";
 
-pub(super) fn are_there(files: &dyn Files) -> bool {
-    all(files).is_ok_and(|entries| !entries.is_empty())
-}
-
 /// The arguments in `/etc/kernel/cmdline`.
 pub(super) fn installed_line(files: &dyn Files) -> Result<Vec<String>, Error> {
     Ok(arguments_in(&text(files, COMMAND_LINE)?.unwrap_or_default()))
