@@ -289,7 +289,9 @@ impl Turn {
             Self::None
         } else if facts.hold.is_some() {
             Self::Held
-        } else if rules.refusal(facts).is_some() {
+        } else if !facts.is_in_motion() && rules.refusal(facts).is_some() {
+            // One that is on its way already, or fails there, is not kept from the newest target: it may mend the node, and
+            // the daemon refuses what it cannot do before it touches anything.
             Self::Unfit
         } else if facts.is_foreign_and_working() {
             Self::Busy

@@ -62,6 +62,25 @@ fn where_some_hosts_can_those_go_and_the_others_are_named() {
 }
 
 #[test]
+fn a_node_that_fails_at_an_older_target_gets_the_newest_although_its_host_may_refuse_it() {
+    let failing = annotated(&[
+        ("machinist.dev/os-updates", "none"),
+        ("machineconfiguration.openshift.io/desiredConfig", "rendered-worker-broken"),
+        ("machineconfiguration.openshift.io/state", "Degraded"),
+    ]);
+    let nodes = [node_object("worker-0", OLD, failing)];
+    let pool = pool("worker", json!({"maxUnavailable": 1}));
+    let pools = [pool.clone()];
+    let settings = rollout::Settings { settle: jiff::SignedDuration::ZERO, ..rollout::Settings::default() };
+    let mut snapshot = rollout::Snapshot::from_objects(rollout::Objects::new(&pool, &pools, &nodes), settings, at(0));
+    snapshot.observe_hosts(|_, word| (word == "none").then(|| WHY.to_owned()));
+    let first = rollout::plan(&snapshot);
+    let is_about_it = |action: &rollout::Action| !matches!(action, rollout::Action::Fence { .. });
+    assert!(first.actions.iter().any(is_about_it), "{:?} {:?}", first.actions, first.next);
+    assert!(!matches!(first.next, Next::OnChange(Waiting::Unfit { .. })), "{:?}", first.next);
+}
+
+#[test]
 fn a_daemon_that_says_nothing_of_its_host_is_asked_by_trying() {
     assert_eq!(targets(&rollout::plan(&snapshot(["", "", ""]))), ["worker-0", "worker-1", "worker-2"]);
 }

@@ -440,7 +440,9 @@ fn topology(config: &ControllerConfig) -> Option<String> {
 
 /// Which hosts cannot take the pool's target. Few targets ask for anything that not every host can do.
 fn observe_hosts(snapshot: &mut Snapshot, config: impl Fn(&str) -> Option<Arc<MachineConfig>>) {
-    let target = config(snapshot.pool.target()).filter(|target| change::backend::asks(&target.spec));
+    // What is known stands while the target itself cannot be seen, such as between its deletion and its return.
+    let Some(target) = config(snapshot.pool.target()) else { return };
+    let target = Some(target).filter(|target| change::backend::asks(&target.spec));
     if target.is_none() && snapshot.nodes.rules().refusals.is_empty() {
         return;
     }
