@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::annotations;
 use api::labels::ROLE;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool};
+use api::names::POOL_WORKER;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,7 +18,7 @@ use serde_json::Value;
 use crate::conditions::Outcome;
 use crate::names;
 use crate::plan::{Existing, Object, Plan, Standing, Update, is_edited, note, standing};
-use crate::pools::{name_of, takes_its_own};
+use crate::pools::{inherits, name_of, takes_its_own};
 use crate::selection;
 
 /// The kind that claims are of.
@@ -168,7 +169,10 @@ pub(crate) fn claim<'a, S: Clone + DeserializeOwned + Serialize>(
         if let Err(why) = checked {
             claim.fail(why);
         }
-        for pool in claim.pools.clone().into_iter().filter(|pool| !takes_its_own(pool)) {
+        // A pool that inherits has it through the workers' where the workers' pool is selected too.
+        let of_workers = claim.pools.iter().any(|pool| name_of(pool) == POOL_WORKER);
+        let reaches = |pool: &MachineConfigPool| takes_its_own(pool) || (of_workers && inherits(pool));
+        for pool in claim.pools.clone().into_iter().filter(|pool| !reaches(pool)) {
             let name = name_of(pool);
             let why = format!(
                 "it reaches no node of pool {name}, because spec.machineConfigSelector of MachineConfigPool {name} does not take MachineConfigs with label {ROLE}: {name}; add {name} to the values that the selector takes for this label"

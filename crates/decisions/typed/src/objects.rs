@@ -224,10 +224,11 @@ impl Objects {
         self.runtime_counts().into_iter().max_by_key(most).map_or(named, |(runtime, _)| runtime)
     }
 
-    /// How many nodes have each runtime.
+    /// How many nodes have each runtime. A node of no pool, such as one with Windows, gets no templates and has no say.
     fn runtime_counts(&self) -> BTreeMap<Runtime, usize> {
         let mut counts = BTreeMap::new();
-        for runtime in self.nodes.iter().filter_map(|node| Runtime::parse(&node.signs.runtime_version)) {
+        let pooled = self.nodes.iter().filter(|node| !node.pool.is_empty());
+        for runtime in pooled.filter_map(|node| Runtime::parse(&node.signs.runtime_version)) {
             *counts.entry(runtime).or_default() += 1;
         }
         counts
@@ -260,7 +261,11 @@ impl Objects {
     /// The minor versions of each pool's kubelets that exit on a gate they do not know.
     fn strict(&self) -> BTreeMap<String, BTreeSet<u64>> {
         let mut strict: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-        for node in self.nodes.iter().filter(|node| !is_openshifts(&node.signs)) {
+        // Workers of OpenShift may be plain RHEL with plain versions, and know its gates all the same.
+        if self.nodes.iter().any(|node| is_openshifts(&node.signs)) {
+            return strict;
+        }
+        for node in &self.nodes {
             if let Some(minor) = minor(&node.signs.kubelet_version) {
                 strict.entry(node.pool.clone()).or_default().insert(minor);
             }

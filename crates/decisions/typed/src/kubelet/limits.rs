@@ -36,9 +36,11 @@ pub fn check(base: &Map<String, Value>, merged: &Map<String, Value>) -> Result<(
 }
 
 /// The same for a drop-in. The file below it is not known; those of kubeadm and k3s leave to the kubelet's defaults whatever
-/// is compared here, so the defaults stand for what the drop-in does not set.
-pub fn check_dropin(dropin: &Map<String, Value>) -> Result<(), Error> {
-    let found = violations(dropin);
+/// is compared here, so the defaults stand for what the drop-in does not set. Kubelets run with what is `in_force`, whatever
+/// the file below it says.
+pub fn check_dropin(in_force: &Map<String, Value>, dropin: &Map<String, Value>) -> Result<(), Error> {
+    let known: BTreeSet<Violation> = violations(in_force).into_iter().collect();
+    let found: Vec<_> = violations(dropin).into_iter().filter(|found| !known.contains(found)).collect();
     if found.is_empty() { Ok(()) } else { Err(Error::DropinLimits(found)) }
 }
 

@@ -212,6 +212,25 @@ fn a_pool_that_does_not_take_what_is_generated_for_it_says_so() {
 }
 
 #[test]
+fn a_pool_that_gets_it_through_the_workers_is_not_missed() {
+    let mut world = World::new(&["worker"]);
+    let mut infra = pool("infra");
+    infra.spec.machine_config_selector =
+        serde_json::from_value(json!({"matchLabels": {"machineconfiguration.openshift.io/role": "worker"}})).unwrap();
+    world.snapshot.pools.push(infra);
+    world.add("both", "worker", json!({"kubeletConfig": {"maxPods": 50}}));
+    let selector = json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["worker", "infra"]}]});
+    for pool in &mut world.snapshot.pools {
+        let name = pool.metadata.name.clone().unwrap();
+        pool.metadata.labels.get_or_insert_default().insert("pool".to_owned(), name);
+    }
+    let config = world.snapshot.kubelet_configs.last_mut().unwrap();
+    config.spec.machine_config_pool_selector = serde_json::from_value(selector).unwrap();
+    world.settle();
+    assert_eq!(world.says("both"), "Success: Success");
+}
+
+#[test]
 fn custom_pools_inherit_what_workers_have() {
     let mut world = World::new(&["worker", "infra"]);
     world.snapshot.node = serde_json::from_value(

@@ -169,6 +169,19 @@ fn one_node_with_another_runtime_changes_no_template_and_is_told() {
     assert_ne!(templates(&cluster), before, "most nodes have it now");
 }
 
+#[test]
+fn nodes_of_no_pool_have_no_say_about_the_runtime() {
+    let mut cluster = Cluster::new();
+    cluster.objects.nodes = vec![with_runtime("cri-o://1.34.0")];
+    cluster.step();
+    let before = cluster.specs();
+    let signs = NodeSigns { runtime_version: "containerd://1.7.2".to_owned(), ..NodeSigns::default() };
+    let windows = PoolNode { pool: String::new(), signs };
+    cluster.objects.nodes.extend([windows.clone(), windows]);
+    cluster.step();
+    assert_eq!(cluster.specs(), before);
+}
+
 /// A MachineConfig that another controller generated.
 fn foreign(name: &str) -> MachineConfig {
     let config = json!({

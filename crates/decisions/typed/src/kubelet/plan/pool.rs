@@ -101,11 +101,16 @@ fn accept(
     existing: &Existing<'_>,
 ) -> Vec<usize> {
     let is_whole = matches!(place(snapshot), Ok(Kubelet::Whole));
+    let mut standing: Vec<Settings> =
+        members.iter().filter_map(|index| in_force(snapshot, pool, &claims[*index], existing)).collect();
+    standing.sort_by(|a, b| a.name.cmp(&b.name));
+    let standing = merge_over(base, &standing.iter().collect::<Vec<_>>());
+    let standing = standing.map(|merged| merged.configuration).unwrap_or_default();
     let check = |settings: &[&Settings]| -> Result<(), String> {
         let merged = merge_over(base, settings).map_err(|error| error.to_string())?;
         let checked = match is_whole {
             true => limits::check(&base.configuration, &merged.configuration),
-            false => limits::check_dropin(&merged.configuration),
+            false => limits::check_dropin(&standing, &merged.configuration),
         };
         checked.map_err(|error| error.to_string())
     };
