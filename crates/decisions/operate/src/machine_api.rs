@@ -221,7 +221,7 @@ mod tests {
         assert!(pod["containers"][0]["args"].to_string().contains("--provider=unix:/run/shed/provider.sock"));
         let folder = json!({"name": "provider", "hostPath": {"path": "/run/shed", "type": "DirectoryOrCreate"}});
         assert!(pod["volumes"].as_array().expect("volumes").contains(&folder), "{pod}");
-        let mount = json!({"name": "provider", "mountPath": "/run/shed"});
+        let mount = json!({"name": "provider", "mountPath": "/run/shed", "readOnly": true});
         assert!(pod["containers"][0]["volumeMounts"].as_array().expect("mounts").contains(&mount));
     }
 

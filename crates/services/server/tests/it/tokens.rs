@@ -42,7 +42,8 @@ async fn nothing_is_given_without_a_token(town: &Town) {
 
 async fn uses_are_counted_across_servers(town: &Town) {
     let token = town.token(|grant| (grant.max_uses, grant.expires) = (Some(10), Some(in_an_hour()))).await;
-    let answers = futures::future::join_all((0..40).map(|number| town.ask(number % 2, "worker", Some(&token)))).await;
+    // Whichever server serves the ten, the refusals of the other stay below its limit for an address that guesses.
+    let answers = futures::future::join_all((0..20).map(|number| town.ask(number % 2, "worker", Some(&token)))).await;
     let served: Vec<&String> = answers.iter().filter(|(status, _)| *status == 200).map(|(_, body)| body).collect();
     assert_eq!(served.len(), 10, "{:?}", answers.iter().map(|(status, _)| status).collect::<Vec<_>>());
     assert!(served.iter().all(|body| body.contains("/etc/secret")));
