@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    // Who names an older group wants it.
+    // Naming an older group asks for it.
     let mut definitions = definitions(arguments.legacy_kinds || arguments.group.is_some());
     if let Some(group) = &arguments.group {
         definitions.retain(|definition| definition["spec"]["group"] == group.as_str());

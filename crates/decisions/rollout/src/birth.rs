@@ -88,7 +88,7 @@ fn is_used(token: &BootstrapToken, facts: &NodeFacts) -> bool {
     }
 }
 
-/// Where the providers' specs name the Secret whose user data a Machine boots with.
+/// Fields of the providers' specs that name the Secret whose user data a Machine boots with.
 const USER_DATA: [&str; 4] =
     ["/userDataSecret/name", "/userData/name", "/ignition/userDataSecret", "/cloudInit/userDataSecret"];
 

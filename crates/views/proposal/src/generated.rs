@@ -190,7 +190,7 @@ impl Typed {
 pub fn refusals(plans: &[Plan]) -> Vec<String> {
     let failed = |update: &Update| {
         let conditions = update.status.as_ref()?.get("conditions")?.as_array()?;
-        // Whoever writes a condition writes it last.
+        // A condition that is written becomes the last of the list.
         let last = conditions.last()?;
         let message = last["message"].as_str().filter(|message| !message.is_empty())?;
         let Object { kind, namespace, name } = &update.object;

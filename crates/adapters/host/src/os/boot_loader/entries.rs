@@ -8,7 +8,7 @@ use change::kargs::{self, Overlay};
 use super::{Arguments, KERNEL_INSTALL, advised, is_there, known, text, unmet};
 
 pub(super) const COMMAND_LINE: &str = "/etc/kernel/cmdline";
-/// Where the specification of boot loaders has entries, and where distributions mount it.
+/// Folders with boot entries: that of the specification, and the places where distributions mount it.
 const FOLDERS: [&str; 3] = ["/efi/loader/entries", "/boot/efi/loader/entries", "/boot/loader/entries"];
 const MODULES: &str = "/usr/lib/modules";
 

@@ -68,7 +68,7 @@ impl Changes {
         push_all(&mut self.add, come.filter(|argument| !is_kept_out(argument)));
     }
 
-    /// Where the first of ours are not those that are there, all go and come again. An argument that took the place of
+    /// If those of ours that are there are not the first ones, all go and come again. An argument that took the place of
     /// another stands elsewhere for good, so this is a wish and no demand.
     fn order(&mut self, wanted: &Overlay, line: &[String]) {
         let ours = plain(&wanted.added);
